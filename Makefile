@@ -1,0 +1,80 @@
+# `make` alone says what can be done. Nothing has to be installed first but Python 3.11 or newer, with pip.
+
+PYTHON ?= python3
+WORKERS ?= auto
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+
+# A stamp says that what it is named after is installed. What a larger one installs covers the smaller ones.
+RUNTIME := $(VENV)/.installed-runtime
+BENCH := $(VENV)/.installed-bench
+TEST := $(VENV)/.installed-test
+
+# This file and the stamps are away while pip is at work. So if it is missing, the last install did not end well, and
+# .venv is made anew.
+WHOLE := $(VENV)/.whole
+
+.DEFAULT_GOAL := help
+.PHONY: help variants test bench slow clean
+.NOTPARALLEL:
+
+help:
+	@echo "make variants   show the catalogue of attention variants"
+	@echo "make test       check style, types and imports, and run the tests"
+	@echo "make bench      measure attention on this machine against the peers"
+	@echo "make slow       run the tests that take long"
+	@echo "make clean      remove .venv and everything else that was generated"
+	@echo
+	@echo "PYTHON=python3.12 chooses the Python that .venv is made with; WORKERS=2 the number of test processes."
+
+variants: $(RUNTIME)
+	@$(BIN)/attnlab variants
+
+bench: $(BENCH)
+	@$(BIN)/attnlab bench attention
+
+test: $(TEST)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8
+
+# pytest ends with 5 when no test was selected.
+slow: $(TEST)
+	$(BIN)/pytest -m slow || { status=$$?; [ $$status -eq 5 ] && echo "There are no slow tests."; }
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(WHOLE):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "error: attnlab needs Python 3.11 or newer, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)"; \
+	    echo; \
+	    echo "hint: name another one, as in: make PYTHON=python3.12 $(MAKECMDGOALS)"; \
+	    exit 1; } >&2
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# $(call install,EXTRAS): the project itself, editable, with what it needs.
+define install
+@rm -f $(WHOLE) $(RUNTIME) $(BENCH) $(TEST)
+$(PIP_INSTALL) -e '.$(1)'
+@touch $(WHOLE)
+endef
+
+$(RUNTIME): pyproject.toml constraints.txt | $(WHOLE)
+	$(call install,)
+	@touch $(RUNTIME)
+
+$(BENCH): pyproject.toml constraints.txt | $(WHOLE)
+	$(call install,[bench])
+	@touch $(RUNTIME) $(BENCH)
+
+$(TEST): pyproject.toml constraints.txt | $(WHOLE)
+	$(call install,[test])
+	@touch $(RUNTIME) $(BENCH) $(TEST)

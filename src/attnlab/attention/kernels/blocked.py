@@ -1,0 +1,158 @@
+"""Query-blocked attention: any score × any normaliser × any mask, in memory that grows with N and not N².
+
+For each run of queries, only the keys that some query of the run sees are touched:
+
+    forward    s = q kᵀ (+ position);  p = normalise(s);  o = p v                 a few numbers per row are kept
+    backward   s and p again;  ∂p = ∂o vᵀ;  ∂s = normalise'(p, ∂p)
+               ∂v += pᵀ ∂o;  ∂q = ∂s k;  ∂k += ∂sᵀ q
+
+A block is small enough to stay in the processor's cache between these steps, which is what makes it fast. A window thus
+costs what its band costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnlab.attention.dropout import WeightDropout
+from attnlab.attention.masks import Block, Visibility
+from attnlab.attention.normalisers import Normaliser
+from attnlab.attention.positions import Alibi
+
+_ROWS = 64  # queries in a block
+_CACHED = 2**20  # numbers in a block of scores that stay near the processor
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """What the backward pass gives; the table's is there in place of the query's and key's where scores are given."""
+
+    query: Tensor | None
+    key: Tensor | None
+    table: Tensor | None
+    value: Tensor
+
+
+@dataclass(frozen=True)
+class BlockedAttention:
+    """One call of the kernel. Batch and heads are laid out as one dimension, called heads here."""
+
+    normaliser: Normaliser
+    visibility: Visibility
+    value: Tensor  # (heads, keys, value width)
+    query: Tensor | None  # (heads, queries, width)
+    key: Tensor | None  # (heads, keys, width)
+    table: Tensor | None  # (heads of one sequence, queries, keys)
+    num_heads: int  # of one sequence
+    scale: float = 1.0
+    alibi: bool = False
+    dropout: WeightDropout | None = None
+
+    def forward(self) -> tuple[Tensor, Tensor]:
+        """The output (heads, queries, value width) and the numbers to keep (heads, queries, statistics)."""
+        total, _, width = self.value.shape
+        queries = self.visibility.num_queries
+        output = self.value.new_empty(total, queries, width)
+        kept = self.value.new_empty(total, queries, self.normaliser.statistics)
+        (space,) = self._scratch(1)
+        for heads, block in self._tiles():
+            weights, numbers = self.normaliser.forward(self._scores(space, heads, block), block)
+            if numbers is not None:
+                kept[heads, block.queries] = numbers
+            if self.dropout is not None:
+                weights = weights.mul_(self.dropout.kept(heads, block.queries, block.keys))
+            torch.bmm(weights, self.value[heads, block.keys], out=output[heads, block.queries])
+        return (output if self.dropout is None else output.mul_(self.dropout.scale)), kept
+
+    def backward(self, gradient: Tensor, kept: Tensor) -> Gradients:
+        """The gradients of everything, from the output's."""
+        if self.dropout is not None:
+            gradient = gradient * self.dropout.scale
+        result = Gradients(
+            None if self.query is None else torch.empty_like(self.query),
+            None if self.key is None else torch.zeros_like(self.key),
+            None if self.table is None else torch.zeros_like(self.table),
+            torch.zeros_like(self.value),
+        )
+        space, second = self._scratch(2)
+        for heads, block in self._tiles():
+            rows = gradient[heads, block.queries]
+            scores = self._scores(space, heads, block)
+            weights, context = self.normaliser.recompute(scores, kept[heads, block.queries], block)
+            slope = torch.bmm(rows, self.value[heads, block.keys].mT, out=_shaped(second, scores.shape))
+            used = weights
+            if self.dropout is not None:
+                stay = self.dropout.kept(heads, block.queries, block.keys)
+                used, slope = weights * stay, slope.mul_(stay)
+            result.value[heads, block.keys].baddbmm_(used.mT, rows)
+            self._push(self.normaliser.backward(weights, slope, context, block), heads, block, result)
+        return result
+
+    def _scores(self, space: Tensor, heads: slice, block: Block) -> Tensor:
+        """The scores of a block, −∞ where hidden, written into scratch space."""
+        rows, columns = block.queries.stop - block.queries.start, block.keys.stop - block.keys.start
+        scores = _shaped(space, (heads.stop - heads.start, rows, columns))
+        if self.table is not None:
+            scores.copy_(self.table[self._own_heads(heads)][:, block.queries, block.keys])
+        else:
+            assert self.query is not None
+            assert self.key is not None
+            left, right = self.query[heads, block.queries], self.key[heads, block.keys].mT
+            torch.baddbmm(scores, left, right, beta=0, alpha=self.scale, out=scores)
+        if self.alibi:
+            first = self.visibility.query_start
+            device = scores.device
+            queries = torch.arange(block.queries.start + first, block.queries.stop + first, device=device)
+            distance = Alibi.distance(queries, torch.arange(block.keys.start, block.keys.stop, device=device), scores.dtype)
+            slopes = Alibi.slopes(self.num_heads, scores)[self._own_heads(heads)]
+            scores.addcmul_(slopes[:, None, None], distance)
+        return block.hide_(scores)
+
+    def _push(self, slope: Tensor, heads: slice, block: Block, result: Gradients) -> None:
+        """Add the gradient of a block of scores to that of what made them."""
+        if result.table is not None:
+            result.table[:, block.queries, block.keys].index_add_(0, self._own_heads(heads), slope)
+            return
+        assert self.query is not None
+        assert self.key is not None
+        assert result.query is not None
+        assert result.key is not None
+        result.key[heads, block.keys].baddbmm_(slope.mT, self.query[heads, block.queries], alpha=self.scale)
+        product = torch.bmm(slope, self.key[heads, block.keys], out=result.query[heads, block.queries])
+        if self.scale != 1:
+            product.mul_(self.scale)
+
+    def _own_heads(self, heads: slice) -> Tensor:
+        """For a run over batch × heads, the head of each within its sequence."""
+        return torch.arange(heads.start, heads.stop, device=self.value.device) % self.num_heads
+
+    def _heads_at_once(self) -> int:
+        total = self.value.shape[0]
+        fit = max(1, _CACHED // max(1, _ROWS * self.visibility.widest(_ROWS)))
+        parts = -(-total // fit)
+        return -(-total // parts)
+
+    def _scratch(self, count: int) -> list[Tensor]:
+        rows = min(_ROWS, self.visibility.num_queries)
+        size = self._heads_at_once() * rows * self.visibility.widest(_ROWS)
+        return [self.value.new_empty(size) for _ in range(count)]
+
+    def _tiles(self) -> Iterator[tuple[slice, Block]]:
+        total, step = self.value.shape[0], self._heads_at_once()
+        runs = [slice(start, min(start + step, total)) for start in range(0, total, step)]
+        if self.visibility.structural:
+            blocks = self.visibility.blocks(_ROWS, self.value)
+            yield from ((heads, block) for block in blocks for heads in runs)
+        else:
+            for heads in runs:
+                for block in self.visibility.blocks_of(heads, self.num_heads, _ROWS, self.value):
+                    yield heads, block
+
+
+def _shaped(space: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
+    heads, rows, columns = shape
+    return space[: heads * rows * columns].view(heads, rows, columns)

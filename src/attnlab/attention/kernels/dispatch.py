@@ -1,0 +1,82 @@
+"""From a spec to the kernel that serves it, and the call of that kernel."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from attnlab.attention.dropout import WeightDropout
+from attnlab.attention.kernels.differentiable import Plan, Tensors, blocked_attention
+from attnlab.attention.kernels.fused import fused_attention
+from attnlab.attention.masks import Visibility
+from attnlab.attention.positions import Alibi
+from attnlab.attention.scores import InnerProduct, Matched, Table
+from attnlab.attention.spec import AttentionSpec
+from attnlab.errors import InputError
+
+Kernel = Literal["fused", "blocked", "operator"]
+
+
+def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dropout: bool | None = None) -> Kernel:
+    """Which kernel serves a spec. By default: in training, for whole sequences of equal length without padding."""
+    visibility = visibility or Visibility(spec.mask, 4096, 4096)
+    dropout = spec.weight_dropout > 0 if dropout is None else dropout
+    wide, narrow = max(spec.key_width, spec.value_width), min(spec.key_width, spec.value_width)
+    if spec.operator is not None:
+        return "operator"
+    reducible = (
+        spec.normaliser.fused != "no"
+        and spec.score.projects_query  # else the scores are a table
+        and not isinstance(spec.position, Alibi)
+        and not dropout
+        and wide <= 2 * narrow  # else filling up the narrower costs more than it saves
+        and (visibility.hides_nothing or visibility.plainly_causal)
+    )
+    return "fused" if reducible else "blocked"
+
+
+def attend(
+    given: Matched, value: Tensor, spec: AttentionSpec, visibility: Visibility, dropout: WeightDropout | None = None
+) -> Tensor:
+    """The output (batch, heads, queries, value width) by the fastest kernel that is exact. Differentiable once."""
+    if spec.operator is not None:
+        if visibility.pattern is not None:
+            raise InputError(f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead")
+        return spec.operator.attend(*given.vectors, value, visibility)
+    logits = spec.score.logits(given)
+    if isinstance(logits, InnerProduct) and kernel_for(spec, visibility, dropout=dropout is not None) == "fused":
+        causal, zero_key = not visibility.hides_nothing, spec.normaliser.fused == "zero-key"
+        return fused_attention(logits, value, causal=causal, zero_key=zero_key)
+    return _blocked(logits, value, spec, visibility, dropout)
+
+
+def _blocked(
+    logits: InnerProduct | Table,
+    value: Tensor,
+    spec: AttentionSpec,
+    visibility: Visibility,
+    dropout: WeightDropout | None,
+) -> Tensor:
+    table = logits.entries if isinstance(logits, Table) else None
+    product = None if isinstance(logits, Table) else logits
+    tensors = Tensors(
+        query=None if product is None else product.query,
+        key=None if product is None else product.key,
+        table=table,
+        value=value,
+        padding=visibility.padding,
+        pattern=visibility.pattern,
+        seed=None if dropout is None else dropout.seed,
+    )
+    plan = Plan(
+        normaliser=spec.normaliser.model_dump_json(),
+        mask=spec.mask.model_dump_json(),
+        query_start=visibility.query_start,
+        num_queries=visibility.num_queries,
+        scale=1.0 if product is None else product.scale,
+        alibi=isinstance(spec.position, Alibi),
+        dropout=0.0 if dropout is None else dropout.rate,
+    )
+    return blocked_attention(tensors, plan)

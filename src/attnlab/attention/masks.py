@@ -1,0 +1,234 @@
+"""Which keys a query may see.
+
+Every structural mask shows each query one interval of keys, so it is described by the interval's two ends:
+
+    query i sees the keys j with  low(i) ≤ j < high(i)
+
+    causal          0 … i + 1
+    bidirectional   0 … number of keys
+    prefix P        0 … max(i + 1, P)              the first P tokens see each other, the rest is causal
+    window W        i − W + 1 … i + 1              W keys including the query's own; around it if bidirectional
+
+`Mask` is that description, part of a specification. `Visibility` is a mask at work: it knows the lengths, and what only
+the data can say (which keys are padding, or any pattern of the caller's), and multiplies them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from attnlab.attention.parts import Part
+from attnlab.errors import InputError, SpecError
+
+
+class Mask(Part):
+    """The structural part of a mask: causal or not, an optional window, an optional prefix."""
+
+    family: ClassVar[str] = "mask"
+    kind: ClassVar[str] = "interval"
+
+    causal: bool = True
+    window: int | None = Field(default=None, ge=1)
+    prefix: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _possible(self) -> Mask:
+        if self.prefix is not None and not self.causal:
+            raise SpecError(
+                f"a prefix of {self.prefix} means nothing without causality: a bidirectional query sees every key",
+                hint="leave out the prefix, or say causal=True",
+                nearest=Mask(causal=False, window=self.window),
+            )
+        if self.prefix is not None and self.window is not None:
+            raise SpecError(
+                f"a causal window of {self.window} hides what a prefix of {self.prefix} would show",
+                hint="leave out the window or the prefix",
+                nearest=Mask(prefix=self.prefix),
+            )
+        return self
+
+    def interval(self, position: int, num_keys: int) -> tuple[int, int]:
+        """The ends low and high of the keys that the query at this position sees; both grow with the position."""
+        low, high = 0, num_keys
+        if self.causal:
+            high = max(position + 1, self.prefix or 0)
+        if self.window is not None:
+            low = position - (self.window - 1 if self.causal else self.window // 2)
+            high = min(high, low + self.window)
+        low, high = max(low, 0), min(high, num_keys)
+        return low, max(low, high)
+
+    def __str__(self) -> str:
+        words = ["causal" if self.causal else "bidirectional"]
+        words += [f"window {self.window}"] if self.window else []
+        words += [f"prefix {self.prefix}"] if self.prefix else []
+        return " × ".join(words)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of queries with the keys that any of them sees, and what is hidden in that rectangle.
+
+    An edge is a range of the rectangle's columns with its pattern (heads or 1, queries, columns): 0 where a query sees
+    the key, −∞ where not. Outside the edges everything is visible.
+    """
+
+    queries: slice
+    keys: slice
+    edges: tuple[tuple[slice, Tensor], ...]
+    count: Tensor  # (heads or 1, queries, 1): how many keys each query sees
+    some_empty: bool  # whether some query sees no key at all
+
+    def hide_(self, scores: Tensor) -> Tensor:
+        """Put −∞ where a query does not see the key."""
+        for columns, pattern in self.edges:
+            scores[:, :, columns].add_(pattern)
+        return scores
+
+    def conceal_(self, values: Tensor) -> Tensor:
+        """Put 0 where a query does not see the key."""
+        for columns, pattern in self.edges:
+            values[:, :, columns].mul_(pattern == 0)
+        return values
+
+    def visible(self) -> Tensor:
+        """The whole pattern (heads or 1, queries, keys), True where visible."""
+        heads = max((pattern.shape[0] for _, pattern in self.edges), default=1)
+        shape = (heads, self.queries.stop - self.queries.start, self.keys.stop - self.keys.start)
+        whole = torch.ones(shape, dtype=torch.bool, device=self.count.device)
+        for columns, pattern in self.edges:
+            whole[:, :, columns] &= pattern == 0
+        return whole
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """A mask for sequences of known length: structure × padding × the caller's own pattern.
+
+    `query_start` is the position of the first query among the keys: 0 for whole sequences, the number of cached tokens
+    when decoding.
+    """
+
+    mask: Mask
+    num_queries: int
+    num_keys: int
+    query_start: int = 0
+    padding: Tensor | None = None  # (batch, keys), True for a real token
+    pattern: Tensor | None = None  # (batch or 1, heads or 1, queries, keys), True for visible
+
+    def check(self, batch: int, heads: int) -> None:
+        """Refuse a padding or a pattern that does not fit the scores."""
+        if self.padding is not None:
+            _require_bool("padding", self.padding)
+            if self.padding.shape != (batch, self.num_keys):
+                raise InputError(
+                    f"padding has shape {tuple(self.padding.shape)}, but there are {batch} sequences of "
+                    f"{self.num_keys} keys",
+                    hint=f"give a mask of shape ({batch}, {self.num_keys}), True for each real token",
+                )
+        if self.pattern is not None:
+            _require_bool("visible", self.pattern)
+            wanted = (batch, heads, self.num_queries, self.num_keys)
+            shape = self.pattern.shape
+            leading = zip(shape[:2], wanted[:2], strict=False)
+            if len(shape) != 4 or shape[2:] != wanted[2:] or any(a not in (1, b) for a, b in leading):
+                raise InputError(
+                    f"visible has shape {tuple(shape)}, but the scores are (batch, heads, queries, keys) = {wanted}",
+                    hint="give that shape; batch and heads may be 1",
+                )
+
+    @property
+    def structural(self) -> bool:
+        """Whether the mask depends on the positions alone."""
+        return self.padding is None and self.pattern is None
+
+    def interval(self, query: int) -> tuple[int, int]:
+        """The keys that the structure shows to a query, counted from the first query."""
+        return self.mask.interval(self.query_start + query, self.num_keys)
+
+    @property
+    def hides_nothing(self) -> bool:
+        everything = (0, self.num_keys)
+        return self.structural and self.interval(0) == everything == self.interval(self.num_queries - 1)
+
+    @property
+    def plainly_causal(self) -> bool:
+        """Causal between equally long sequences, and nothing else."""
+        only_causal = self.mask.causal and self.mask.window is None and self.mask.prefix is None
+        return only_causal and self.structural and self.query_start == 0 and self.num_queries == self.num_keys
+
+    def grid(self, device: torch.device | str = "cpu") -> Tensor:
+        """The whole pattern, (batch or 1, heads or 1, queries, keys), True where a query sees a key."""
+        visible = self._between(0, self.num_queries, 0, self.num_keys).to(device)[None, None]
+        if self.padding is not None:
+            visible = visible & self.padding[:, None, None, :]
+        if self.pattern is not None:
+            visible = visible & self.pattern
+        return visible
+
+    def num_visible(self) -> int:
+        """How many (query, key) pairs of one head and one sequence the structure lets through."""
+        intervals = (self.interval(query) for query in range(self.num_queries))
+        return sum(high - low for low, high in intervals)
+
+    def widest(self, rows: int) -> int:
+        """The most keys that any run of `rows` queries sees."""
+        runs = ((start, min(start + rows, self.num_queries) - 1) for start in range(0, self.num_queries, rows))
+        return max((self.interval(last)[1] - self.interval(first)[0] for first, last in runs), default=0)
+
+    def blocks(self, rows: int, like: Tensor) -> list[Block]:
+        """Runs of `rows` queries of a structural mask, the same for all heads."""
+        starts = range(0, self.num_queries, rows)
+        return [self._block(start, min(start + rows, self.num_queries), like) for start in starts]
+
+    def blocks_of(self, heads: slice, num_heads: int, rows: int, like: Tensor) -> list[Block]:
+        """Runs of `rows` queries for some of the heads of a batch, counted over batch × heads."""
+        which = torch.arange(heads.start, heads.stop, device=like.device)
+        sequence, head = which // num_heads, which % num_heads
+        return [self._narrowed(block, sequence, head, like) for block in self.blocks(rows, like)]
+
+    def _between(self, start: int, stop: int, low: int, high: int) -> Tensor:
+        """The structure's pattern for the queries start … stop and the keys low … high."""
+        ends = torch.tensor([self.interval(query) for query in range(start, stop)]).view(-1, 2)
+        keys = torch.arange(low, high)
+        return (keys >= ends[:, :1]) & (keys < ends[:, 1:])
+
+    def _block(self, start: int, stop: int, like: Tensor) -> Block:
+        (low, sure_to), (sure_from, high) = self.interval(start), self.interval(stop - 1)
+        ranges = [(low, sure_from), (sure_to, high)] if sure_from < sure_to else [(low, high)]
+        edges = tuple(
+            (slice(a - low, b - low), _minus_infinity(self._between(start, stop, a, b)[None].to(like.device), like))
+            for a, b in ranges
+            if b > a
+        )
+        sizes = [end - begin for begin, end in map(self.interval, range(start, stop))]
+        count = torch.tensor(sizes, dtype=like.dtype, device=like.device)[None, :, None]
+        return Block(slice(start, stop), slice(low, high), edges, count, min(sizes) == 0)
+
+    def _narrowed(self, block: Block, sequence: Tensor, head: Tensor, like: Tensor) -> Block:
+        """A structural block times padding and pattern, for the given (sequence, head) pairs."""
+        visible = block.visible()
+        if self.padding is not None:
+            visible = visible & self.padding[sequence, None, block.keys]
+        if self.pattern is not None:
+            own = self.pattern[:, :, block.queries, block.keys]
+            first = sequence if own.shape[0] > 1 else torch.zeros_like(sequence)
+            second = head if own.shape[1] > 1 else torch.zeros_like(head)
+            visible = visible & own[first, second]
+        count = visible.sum(-1, keepdim=True).to(like.dtype)
+        edge = (slice(0, block.keys.stop - block.keys.start), _minus_infinity(visible, like))
+        return Block(block.queries, block.keys, (edge,), count, bool((count == 0).any()))
+
+
+def _minus_infinity(visible: Tensor, like: Tensor) -> Tensor:
+    return torch.zeros(visible.shape, dtype=like.dtype, device=like.device).masked_fill_(~visible, float("-inf"))
+
+
+def _require_bool(name: str, tensor: Tensor) -> None:
+    if tensor.dtype != torch.bool:
+        raise InputError(f"{name} is of type {tensor.dtype}, not bool", hint=f"{name} = {name}.bool(), True for visible")

@@ -1,0 +1,152 @@
+"""α-entmax: between softmax (α = 1) and sparsemax (α = 2), with exact zeros for α > 1.
+
+    p_j = ReLU((α − 1) s_j − τ)^(1/(α − 1)),   τ such that Σ p_j = 1              (arXiv 1602.02068, 1905.05702)
+
+With z = (α − 1)(s − max s) and ρ = 1/(α − 1), the row's threshold τ is the root of ‖ReLU(z − τ)‖_ρ = 1 in [−1, 0]. That
+norm is convex and falls with τ, so Newton's steps from τ = −1 climb to the root and never pass it, in five or so. The
+gradient needs the weights alone: with t = p^(2 − α), ∂s = t (g − Σ t g / Σ t), which is 0 off the support.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from attnlab.attention.masks import Block
+from attnlab.attention.normalisers.base import Normaliser, hidden, row_maximum
+from attnlab.attention.normalisers.exponential import Softmax
+
+_MOST_STEPS = 64
+
+
+class _Entmax(Normaliser):
+    """What the family shares; `order` is α."""
+
+    sums_to_one: ClassVar[bool] = True
+    statistics: ClassVar[int] = 2
+
+    @property
+    def order(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def rho(self) -> float:
+        return 1 / (self.order - 1)
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        scores = hidden(scores, visible)
+        z = (self.order - 1) * (scores - row_maximum(scores.detach()))
+        low = torch.full_like(z[..., :1], -1.0)
+        high = torch.zeros_like(low)
+        for _ in range(_MOST_STEPS):  # halve the interval that holds τ
+            middle = (low + high) / 2
+            too_low = (z.detach() - middle).relu().pow(self.rho).sum(-1, keepdim=True) > 1
+            low, high = torch.where(too_low, middle, low), torch.where(too_low, high, middle)
+        # One Newton step that can be differentiated: by the implicit function theorem it carries τ's gradient.
+        above = (z - low).relu()
+        slope = torch.where(above > 0, self.rho * above.pow(self.rho - 1), 0.0).sum(-1, keepdim=True).detach()
+        some = visible.any(-1, keepdim=True)
+        miss = above.pow(self.rho).sum(-1, keepdim=True) - 1
+        threshold = low + torch.where(some, miss / slope.clamp(min=1e-30), 0.0)
+        return (z - threshold).relu().pow(self.rho).masked_fill(~visible, 0.0)
+
+    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
+        del block
+        largest = row_maximum(scores)
+        z = scores.sub_(largest).mul_(self.order - 1)
+        threshold = self._threshold(z)
+        return self._power(z.sub_(threshold).clamp_(min=0))[0], torch.cat([largest, threshold], dim=-1)
+
+    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
+        """Besides the weights, t = p^(2 − α)."""
+        del block
+        assert kept is not None
+        largest, threshold = kept[..., :1], kept[..., 1:]
+        return self._power(scores.sub_(largest).mul_(self.order - 1).sub_(threshold).clamp_(min=0))
+
+    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
+        del weights, block
+        assert context is not None
+        mean = torch.linalg.vecdot(context, gradient).div_(context.sum(-1).clamp_(min=1e-30))
+        return gradient.sub_(mean.unsqueeze(-1)).mul_(context)
+
+    def _power(self, above: Tensor) -> tuple[Tensor, Tensor]:
+        """r^ρ and r^(ρ − 1) of the part above the threshold; by products where ρ is a small whole number."""
+        support = above.sign
+        whole = round(self.rho)
+        if abs(self.rho - whole) < 1e-9 and whole <= 8:
+            lower = above if whole > 1 else support()
+            for _ in range(whole - 2):
+                lower = lower * above
+            return (lower * above if whole > 1 else above), lower
+        lower = above.clamp(min=torch.finfo(above.dtype).tiny).log2_().mul_(self.rho - 1).exp2_().mul_(support())
+        return lower * above, lower
+
+    def _threshold(self, z: Tensor) -> Tensor:
+        """τ of each row of z, whose maximum is 0; −1 for a row with nothing visible."""
+        threshold = torch.full_like(z[..., :1], -1.0)
+        above = torch.empty_like(z)
+        close, last = 4 * torch.finfo(z.dtype).eps, float("inf")
+        for _ in range(_MOST_STEPS):
+            torch.sub(z, threshold, out=above).clamp_(min=0)
+            power, lower = self._power(above)
+            norm = power.sum(-1, keepdim=True).pow_(1 / self.rho)
+            step = (norm - 1).mul_(norm.pow(self.rho - 1)).div_(lower.sum(-1, keepdim=True).clamp_(min=1e-30))
+            threshold += step
+            largest = float(step.max())
+            if largest <= close or not largest < last:  # there, or down to rounding
+                break
+            last = largest
+        return threshold
+
+
+class Sparsemax(_Entmax):
+    """The Euclidean projection of the scores onto the simplex: α = 2."""
+
+    kind: ClassVar[str] = "sparsemax"
+    equation: ClassVar[str] = "ReLU(s_j − τ), Σ = 1"
+
+    @property
+    def order(self) -> float:
+        return 2.0
+
+
+class Entmax15(_Entmax):
+    """α = 1.5."""
+
+    kind: ClassVar[str] = "entmax15"
+    equation: ClassVar[str] = "ReLU(s_j / 2 − τ)², Σ = 1"
+
+    @property
+    def order(self) -> float:
+        return 1.5
+
+
+class Entmax(_Entmax):
+    """Any α in [1, 2]; α = 1 is computed as softmax, which it is."""
+
+    kind: ClassVar[str] = "entmax"
+    equation: ClassVar[str] = "ReLU((α − 1) s_j − τ)^(1/(α − 1)), Σ = 1"
+    alpha: float = Field(default=1.25, ge=1, le=2)
+
+    @property
+    def order(self) -> float:
+        return self.alpha
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return Softmax().weights(scores, visible) if self.alpha == 1 else super().weights(scores, visible)
+
+    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
+        if self.alpha > 1:
+            return super().forward(scores, block)
+        return Softmax().forward(scores, block)[0], scores.new_zeros(*scores.shape[:-1], self.statistics)
+
+    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
+        return Softmax().forward(scores, block) if self.alpha == 1 else super().recompute(scores, kept, block)
+
+    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
+        softmax = self.alpha == 1
+        return (Softmax().backward if softmax else super().backward)(weights, gradient, context, block)

@@ -1,0 +1,99 @@
+"""What does not factor into a score and a normaliser, and so brings a kernel of its own.
+
+    linear    o_i = Σ_j φ(q_i)·φ(k_j) v_j / Σ_j φ(q_i)·φ(k_j),   φ(x) = elu(x) + 1          (arXiv 2006.16236)
+
+The sums over j of φ(k_j) v_jᵀ and φ(k_j) are a state of fixed size: time grows with N, and decoding needs no cache of
+keys. There is no attention map to show.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnlab.attention.masks import Visibility
+from attnlab.attention.parts import Part
+
+_CHUNK = 64
+
+
+class Operator(Part):
+    """The base: an operator maps queries, keys and values to outputs, all (batch, heads, tokens, width)."""
+
+    family: ClassVar[str] = "operator"
+    equation: ClassVar[str]
+
+    def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+        """The output by its equation, materialised."""
+        raise NotImplementedError
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+        """The same, fast."""
+        raise NotImplementedError
+
+    def decode(self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The output for tokens that follow those which made the state, and the new state."""
+        raise NotImplementedError
+
+    def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
+        """The state of one head of one sequence."""
+        raise NotImplementedError
+
+
+class LinearAttention(Operator):
+    """Attention without softmax, as a running sum."""
+
+    kind: ClassVar[str] = "linear"
+    equation: ClassVar[str] = "Σ φ(q)·φ(k_j) v_j / Σ φ(q)·φ(k_j), φ = elu + 1"
+
+    def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+        likeness = _feature(query) @ _feature(key).transpose(-2, -1)
+        likeness = likeness * visibility.grid(query.device)
+        return _ratio(likeness @ _with_one(value))
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+        query, key, value = _feature(query), _feature(key), _with_one(value)
+        if visibility.padding is not None:
+            key = key * visibility.padding[:, None, :, None]
+        if not visibility.mask.causal:
+            return _ratio(query @ (key.transpose(-2, -1) @ value))
+        before = visibility.query_start
+        state = key[..., :before, :].transpose(-2, -1) @ value[..., :before, :]
+        return _causal(query, key[..., before:, :], value[..., before:, :], state)
+
+    def decode(self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        query, key, value = _feature(query), _feature(key), _with_one(value)
+        if state is None:
+            state = key.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
+        return _causal(query, key, value, state), state + key.transpose(-2, -1) @ value
+
+    def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
+        return key_width, value_width + 1
+
+
+def _feature(vectors: Tensor) -> Tensor:
+    return F.elu(vectors) + 1
+
+
+def _with_one(value: Tensor) -> Tensor:
+    """The value with a 1 behind it, so that one product gives the numerator and the denominator."""
+    return torch.cat([value, torch.ones_like(value[..., :1])], dim=-1)
+
+
+def _ratio(sums: Tensor) -> Tensor:
+    return sums[..., :-1] / sums[..., -1:].clamp(min=torch.finfo(sums.dtype).tiny)
+
+
+def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
+    """The causal sums chunk by chunk: inside a chunk by a small square, before it by the state."""
+    tokens = query.shape[-2]
+    chunk = min(_CHUNK, tokens)
+    missing = -tokens % chunk
+    query, key, value = (F.pad(x, (0, 0, 0, missing)).unflatten(-2, (-1, chunk)) for x in (query, key, value))
+    added = key.transpose(-2, -1) @ value  # (batch, heads, chunks, key width, value width + 1)
+    before = added.cumsum(dim=2) - added + state.unsqueeze(2)
+    inside = (query @ key.transpose(-2, -1)).tril() @ value
+    return _ratio(query @ before + inside).flatten(2, 3)[..., :tokens, :]

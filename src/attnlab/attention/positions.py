@@ -1,0 +1,68 @@
+"""How attention learns where a token stands.
+
+    learned   a vector per position, added to the embedding by the model; attention itself does nothing
+    rope      q and k are turned by an angle that grows with the position, so that q·k depends on the distance alone
+              (arXiv 2104.09864)
+    alibi     −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
+    none      nothing anywhere: only the causal mask breaks the symmetry (arXiv 2203.16634)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from attnlab.attention.parts import Part
+
+
+class Position(Part):
+    """Where position enters; the base of the four."""
+
+    family: ClassVar[str] = "position"
+    relative: ClassVar[bool] = False  # acts inside attention, by the distance between query and key
+
+
+class Learned(Position):
+    kind: ClassVar[str] = "learned"
+
+
+class NoPosition(Position):
+    kind: ClassVar[str] = "none"
+
+
+class Rope(Position):
+    """Rotary embedding: the pair (x[i], x[i + d/2]) turns by position · base^(−2i/d)."""
+
+    kind: ClassVar[str] = "rope"
+    relative: ClassVar[bool] = True
+    base: float = Field(default=10_000.0, gt=1)
+
+    def rotate(self, vectors: Tensor, start: int) -> Tensor:
+        """Turn (batch, heads, tokens, width), whose first token stands at position `start`."""
+        tokens, width = vectors.shape[-2:]
+        exact = torch.float64 if vectors.dtype == torch.float64 else torch.float32
+        frequency = self.base ** (-torch.arange(0, width, 2, device=vectors.device, dtype=exact) / width)
+        angle = torch.outer(torch.arange(start, start + tokens, device=vectors.device, dtype=exact), frequency)
+        cos, sin = angle.cos().to(vectors.dtype), angle.sin().to(vectors.dtype)  # (tokens, width / 2)
+        first, second = vectors.chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+
+
+class Alibi(Position):
+    """Linear biases: head h of H has the slope 2^(−8h/H), h = 1 … H."""
+
+    kind: ClassVar[str] = "alibi"
+    relative: ClassVar[bool] = True
+
+    @staticmethod
+    def slopes(num_heads: int, like: Tensor) -> Tensor:
+        heads = torch.arange(1, num_heads + 1, device=like.device, dtype=torch.float64)
+        return torch.exp2(-8.0 * heads / num_heads).to(like.dtype)
+
+    @staticmethod
+    def distance(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
+        """−|i − j| for all pairs of positions, (queries, keys)."""
+        return -(queries[:, None] - keys).abs().to(dtype)

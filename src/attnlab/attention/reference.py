@@ -1,0 +1,50 @@
+"""Attention by its definition: every weight in one matrix, nothing clever.
+
+    s = score(q, k) + position bias          (batch, heads, queries, keys)
+    p = normalise(s), 0 where masked
+    o = dropout(p) v                         (batch, heads, queries, value width)
+
+This is what attnlab means by each variant; it works in any floating type, and whatever is faster is tested against it. The
+equations of the scores and normalisers stand in `scores.py` (`define`) and `normalisers/` (`weights`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnlab.attention.dropout import WeightDropout
+from attnlab.attention.masks import Visibility
+from attnlab.attention.positions import Alibi
+from attnlab.attention.scores import Matched
+from attnlab.attention.spec import AttentionSpec
+
+
+def scores(given: Matched, spec: AttentionSpec, like: Tensor) -> Tensor:
+    """The scores before the mask, (batch or 1, heads, queries, keys)."""
+    result = spec.score.define(given)
+    if isinstance(spec.position, Alibi):
+        queries = torch.arange(given.num_queries, device=like.device) + given.query_start
+        keys = torch.arange(given.num_keys, device=like.device)
+        slopes = spec.position.slopes(result.shape[1], like)
+        result = result + slopes[:, None, None] * spec.position.distance(queries, keys, like.dtype)
+    return result
+
+
+def weights(given: Matched, spec: AttentionSpec, visibility: Visibility, like: Tensor) -> Tensor:
+    """The attention weights, (batch or 1, heads, queries, keys), exactly 0 where masked."""
+    visible = visibility.grid(like.device)
+    return spec.normaliser.weights(scores(given, spec, like), visible)
+
+
+def attend(
+    given: Matched, value: Tensor, spec: AttentionSpec, visibility: Visibility, dropout: WeightDropout | None = None
+) -> tuple[Tensor, Tensor]:
+    """The output (batch, heads, queries, value width) and the weights, before dropout."""
+    batch, heads = value.shape[:2]
+    attention = weights(given, spec, visibility, value).expand(batch, heads, -1, -1)
+    used = attention
+    if dropout is not None:
+        whole = slice(0, batch * heads), slice(0, given.num_queries), slice(0, given.num_keys)
+        used = used * dropout.kept(*whole).view_as(used) * dropout.scale
+    return used @ value, attention

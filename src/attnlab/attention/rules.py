@@ -1,0 +1,165 @@
+"""What cannot be combined, why, and what comes nearest.
+
+Each rule is a condition on a spec, the reason why it is impossible, and the changes that lead to the nearest possible
+spec. The first rule that a spec breaks is the error that the user sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from attnlab.attention.masks import Mask
+from attnlab.attention.normalisers import Softmax
+from attnlab.attention.positions import Alibi, Learned, NoPosition, Rope
+from attnlab.attention.scores import ScaledDot
+from attnlab.errors import SpecError
+
+if TYPE_CHECKING:
+    from attnlab.attention.spec import AttentionSpec
+
+
+@dataclass(frozen=True)
+class Rule:
+    breaks: Callable[[AttentionSpec], bool]
+    reason: Callable[[AttentionSpec], str]
+    mend: Callable[[AttentionSpec], dict[str, Any]]
+
+
+def _largest_divisor(number: int, at_most: int) -> int:
+    return next(d for d in range(min(number, at_most), 0, -1) if number % d == 0)
+
+
+_ONE_VECTOR = {"key-value", "query-key-value", "identity"}
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        lambda s: s.num_heads % s.num_key_value_heads != 0,
+        lambda s: f"{s.num_heads} query heads cannot share {s.num_key_value_heads} key and value heads evenly",
+        lambda s: {"num_key_value_heads": _largest_divisor(s.num_heads, s.num_key_value_heads)},
+    ),
+    Rule(
+        lambda s: s.sharing in {"query-key", "query-key-value", "identity"} and s.group_size > 1,
+        lambda s: (
+            f"sharing={s.sharing!r} makes one vector both query and key, so there must be as many key heads as "
+            f"query heads, not {s.num_key_value_heads} for {s.num_heads}"
+        ),
+        lambda s: {"num_key_value_heads": s.num_heads},
+    ),
+    Rule(
+        lambda s: s.sharing != "none" and not (s.score.projects_query and s.score.projects_key),
+        lambda s: f"{s.score.kind} has no key to share: its scores do not come from query and key vectors",
+        lambda _: {"sharing": "none"},
+    ),
+    Rule(
+        lambda s: s.sharing in _ONE_VECTOR and s.value_map == "full",
+        lambda s: f"sharing={s.sharing!r} makes the key also the value, and a full value map makes it another vector",
+        lambda s: {"value_map": "factored", "value_width": s.key_width},
+    ),
+    Rule(
+        lambda s: s.sharing == "identity" and s.num_heads * s.key_width != s.model_width,
+        lambda s: (
+            f"without projections the heads are slices of the token, so {s.num_heads} heads of width {s.key_width} "
+            f"must make up the model width {s.model_width}"
+        ),
+        lambda s: (
+            {"key_width": s.model_width // s.num_heads, "value_width": s.model_width // s.num_heads}
+            if s.model_width % s.num_heads == 0
+            else {"num_heads": 1, "num_key_value_heads": 1, "key_width": s.model_width, "value_width": s.model_width}
+        ),
+    ),
+    Rule(
+        lambda s: s.sharing in _ONE_VECTOR and s.key_width != s.value_width,
+        lambda s: (
+            f"sharing={s.sharing!r} makes one vector both key and value, so their widths {s.key_width} and "
+            f"{s.value_width} must be equal"
+        ),
+        lambda s: {"value_width": s.key_width},
+    ),
+    Rule(
+        lambda s: s.value_map == "full" and s.value_width != s.model_width,
+        lambda s: f"a full value map goes from the model width to itself: {s.model_width}, not {s.value_width}",
+        lambda s: {"value_width": s.model_width},
+    ),
+    Rule(
+        lambda s: s.score.needs_context and s.context_length is None,
+        lambda s: f"the parameters of {s.score.kind} have the size of the longest sequence: context_length is missing",
+        lambda _: {"context_length": 1024},
+    ),
+    Rule(
+        lambda s: s.score.needs_context and s.source == "cross",
+        lambda s: f"{s.score.kind} scores places of its own sequence, and cross-attention looks at another",
+        lambda _: {"source": "self"},
+    ),
+    Rule(
+        lambda s: not s.score.needs_context and s.context_length is not None,
+        lambda s: f"{s.score.kind} has no parameter that depends on context_length={s.context_length}",
+        lambda _: {"context_length": None},
+    ),
+    Rule(
+        lambda s: isinstance(s.position, Rope) and not (s.score.projects_query and s.score.projects_key),
+        lambda s: f"rope turns queries and keys, and {s.score.kind} does not match them",
+        lambda _: {"position": Alibi()},
+    ),
+    Rule(
+        lambda s: isinstance(s.position, Rope) and s.key_width % 2 == 1,
+        lambda s: f"rope turns pairs of numbers, so the key width must be even, not {s.key_width}",
+        lambda s: {"key_width": s.key_width + 1}
+        | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {}),
+    ),
+    Rule(
+        lambda s: s.source == "cross" and s.mask != Mask(causal=False),
+        lambda s: f"cross-attention looks at another sequence, where a {s.mask} mask has no meaning",
+        lambda _: {"mask": Mask(causal=False)},
+    ),
+    Rule(
+        lambda s: s.source == "cross" and s.position is not None and s.position.relative,
+        lambda s: f"{s.position} works by the distance between query and key, and two sequences have none in common",
+        lambda _: {"position": NoPosition()},
+    ),
+    Rule(
+        lambda s: s.operator is not None and s.score != ScaledDot(),
+        lambda s: f"the operator {s.operator} replaces score and normaliser: {s.score} would do nothing",
+        lambda _: {"score": ScaledDot()},
+    ),
+    Rule(
+        lambda s: s.operator is not None and s.normaliser != Softmax(),
+        lambda s: f"the operator {s.operator} replaces score and normaliser: {s.normaliser} would do nothing",
+        lambda _: {"normaliser": Softmax()},
+    ),
+    Rule(
+        lambda s: s.operator is not None and (s.mask.window is not None or s.mask.prefix is not None),
+        lambda s: f"the operator {s.operator} sums over all that came before: it has no {s.mask} form",
+        lambda s: {"mask": Mask(causal=s.mask.causal)},
+    ),
+    Rule(
+        lambda s: s.operator is not None and s.weight_dropout > 0,
+        lambda s: f"the operator {s.operator} has no attention weights to drop",
+        lambda _: {"weight_dropout": 0.0},
+    ),
+    Rule(
+        lambda s: s.operator is not None and isinstance(s.position, Alibi | Rope),
+        lambda s: f"{s.position} acts on scores, and the operator {s.operator} has none",
+        lambda _: {"position": Learned()},
+    ),
+)
+
+
+def check(spec: AttentionSpec) -> None:
+    """Refuse a spec that breaks a rule, naming the nearest that breaks none."""
+    broken = next((rule for rule in RULES if rule.breaks(spec)), None)
+    if broken is None:
+        return
+    changes: dict[str, Any] = {}
+    draft = spec
+    while (rule := next((rule for rule in RULES if rule.breaks(draft)), None)) is not None:
+        changes |= rule.mend(draft)
+        draft = spec.model_copy(update=changes)
+    nearest = type(spec)(**{name: getattr(draft, name) for name in type(spec).model_fields})
+    told = ", ".join(f"{name}={_shown(value)}" for name, value in changes.items())
+    raise SpecError(broken.reason(spec), hint=f"the nearest that is possible has {told}", nearest=nearest)
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, str) else str(value)

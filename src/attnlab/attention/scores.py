@@ -1,0 +1,257 @@
+"""How well a query and a key match.
+
+    scaled-dot           q·k / √D_k
+    dot                  q·k
+    cosine               q·k / (|q| |k|) / T          T fixed, or learned by each head
+    l2                   −|q − k|² / √D_k
+    synthesizer-dense    (ReLU(x A + b₁) B + b₂)_j    from the query's own token alone (arXiv 2005.00743)
+    synthesizer-random   R_ij                         from no token at all
+
+A score states its definition, materialised (`define`), and how to feed a kernel that multiplies matrices (`logits`): all
+but the last are inner products once the vectors are prepared, some with a dimension or two more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import PositiveFloat
+from torch import Tensor
+
+from attnlab.attention.parts import Part
+from attnlab.errors import InputError
+
+if TYPE_CHECKING:
+    from attnlab.attention.spec import AttentionSpec
+
+
+@dataclass(frozen=True)
+class Matched:
+    """What a score is made of. Queries and keys are (batch, heads, tokens, width) or absent, as the score wants."""
+
+    query: Tensor | None
+    key: Tensor | None
+    num_queries: int
+    num_keys: int
+    query_start: int = 0
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        if self.query is None or self.key is None:
+            raise InputError("this score matches queries with keys, and one of them is missing", hint="give both")
+        return self.query, self.key
+
+    def extra(self, name: str, *lengths: int) -> Tensor:
+        """A parameter of the score, refused if its context is shorter than the sequence."""
+        if name not in self.extras:
+            raise InputError(f"this score needs its parameter {name!r}", hint=f"pass extras={{{name!r}: …}}")
+        tensor = self.extras[name]
+        if any(length > size for length, size in zip(lengths, tensor.shape[1:], strict=False)):
+            raise InputError(
+                f"a sequence of {max(lengths)} tokens is longer than the context of {tensor.shape[1]}",
+                hint="build the specification with a larger context_length, or cut the sequence",
+            )
+        return tensor
+
+
+@dataclass(frozen=True)
+class InnerProduct:
+    """Scores that a matrix product makes: scale · query · keyᵀ."""
+
+    query: Tensor  # (batch, heads, queries, width)
+    key: Tensor  # (batch or 1, heads, keys, width)
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Scores that are given, the same for every sequence of the batch."""
+
+    entries: Tensor  # (heads, queries, keys)
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A parameter that a score brings: its shape, and the normal distribution that it starts from."""
+
+    shape: tuple[int, ...]
+    std: float = 0.0
+    mean: float = 0.0
+
+
+class Score(Part):
+    """The base: what is projected for it, the parameters it brings, its definition, and its form for the kernels."""
+
+    family: ClassVar[str] = "score"
+    equation: ClassVar[str]
+    projects_query: ClassVar[bool] = True
+    projects_key: ClassVar[bool] = True
+    needs_context: ClassVar[bool] = False  # its parameters are sized by the longest sequence
+
+    def extras(self, spec: AttentionSpec) -> dict[str, Extra]:  # noqa: ARG002
+        """The parameters that the layer makes for this score."""
+        return {}
+
+    def define(self, given: Matched) -> Tensor:
+        """The scores (batch, heads, queries, keys), by their equation."""
+        raise NotImplementedError
+
+    def logits(self, given: Matched) -> InnerProduct | Table:
+        """The same scores as a kernel takes them; a score of the user's own need not say."""
+        scores = self.define(given)
+        if scores.dim() == 4 and scores.shape[0] > 1:
+            raise InputError(
+                f"the score {self.kind!r} has no form for the kernels", hint="define `logits`, or use the reference"
+            )
+        return Table(scores.flatten(0, 1))
+
+
+class ScaledDot(Score):
+    """Dividing by √D_k keeps the variance of the scores at 1 for queries and keys of unit variance."""
+
+    kind: ClassVar[str] = "scaled-dot"
+    equation: ClassVar[str] = "q·k / √D_k"
+
+    def define(self, given: Matched) -> Tensor:
+        query, key = given.vectors
+        return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+
+    def logits(self, given: Matched) -> InnerProduct:
+        query, key = given.vectors
+        return InnerProduct(query, key, 1 / math.sqrt(query.shape[-1]))
+
+
+class Dot(Score):
+    """The raw product: its variance grows with D_k, and the softmax saturates."""
+
+    kind: ClassVar[str] = "dot"
+    equation: ClassVar[str] = "q·k"
+
+    def define(self, given: Matched) -> Tensor:
+        query, key = given.vectors
+        return query @ key.transpose(-2, -1)
+
+    def logits(self, given: Matched) -> InnerProduct:
+        return InnerProduct(*given.vectors)
+
+
+class Cosine(Score):
+    """Direction alone, divided by a temperature.
+
+    A learned temperature starts at 1/√D_k, where vectors of independent unit-variance entries get the same scores as
+    from the scaled dot product. It is kept as its logarithm, so that it stays positive.
+    """
+
+    kind: ClassVar[str] = "cosine"
+    equation: ClassVar[str] = "q·k / (|q| |k| T)"
+    temperature: PositiveFloat | Literal["learned"] = 1.0
+
+    def extras(self, spec: AttentionSpec) -> dict[str, Extra]:
+        if self.temperature != "learned":
+            return {}
+        return {"log_temperature": Extra((spec.num_heads,), mean=-0.5 * math.log(spec.key_width))}
+
+    def define(self, given: Matched) -> Tensor:
+        query, key = given.vectors
+        lengths = _length(query) * _length(key).transpose(-2, -1)
+        return query @ key.transpose(-2, -1) / lengths / self._temperature(given)
+
+    def logits(self, given: Matched) -> InnerProduct:
+        query, key = given.vectors
+        query, key = query / _length(query), key / _length(key)
+        if self.temperature == "learned":
+            return InnerProduct(query / self._temperature(given), key)
+        return InnerProduct(query, key, 1 / self.temperature)
+
+    def _temperature(self, given: Matched) -> Tensor | float:
+        if self.temperature == "learned":
+            return given.extra("log_temperature").exp()[:, None, None]
+        return self.temperature
+
+
+class SquaredDistance(Score):
+    """Near is alike. A product in two more dimensions: −|q − k|² = (2q, −|q|², −1)·(k, 1, |k|²)."""
+
+    kind: ClassVar[str] = "l2"
+    equation: ClassVar[str] = "−|q − k|² / √D_k"
+
+    def define(self, given: Matched) -> Tensor:
+        query, key = given.vectors
+        lengths = _squared(query) + _squared(key).transpose(-2, -1)
+        return (2 * query @ key.transpose(-2, -1) - lengths) / math.sqrt(query.shape[-1])
+
+    def logits(self, given: Matched) -> InnerProduct:
+        query, key = given.vectors
+        query_one, key_one = torch.ones_like(query[..., :1]), torch.ones_like(key[..., :1])
+        return InnerProduct(
+            torch.cat([2 * query, -_squared(query), -query_one], dim=-1),
+            torch.cat([key, key_one, _squared(key)], dim=-1),
+            1 / math.sqrt(query.shape[-1]),
+        )
+
+
+class DenseSynthesizer(Score):
+    """Each token says by itself how much of which place it wants; A is the query's projection, B and b₂ are extras.
+
+    A product in one more dimension: (ReLU(x A + b₁), 1)·(B_j, b₂_j).
+    """
+
+    kind: ClassVar[str] = "synthesizer-dense"
+    equation: ClassVar[str] = "(ReLU(x A + b₁) B + b₂)_j"
+    projects_key: ClassVar[bool] = False
+    needs_context: ClassVar[bool] = True
+
+    def extras(self, spec: AttentionSpec) -> dict[str, Extra]:
+        places = spec.num_heads, spec.context_length or 0
+        return {"places": Extra((*places, spec.key_width), std=0.02), "place_bias": Extra(places)}
+
+    def define(self, given: Matched) -> Tensor:
+        hidden, places, bias = self._pieces(given)
+        return hidden @ places.transpose(-2, -1) + bias[:, None, :]
+
+    def logits(self, given: Matched) -> InnerProduct:
+        hidden, places, bias = self._pieces(given)
+        query = torch.cat([hidden, torch.ones_like(hidden[..., :1])], dim=-1)
+        return InnerProduct(query, torch.cat([places, bias[..., None]], dim=-1)[None])
+
+    def _pieces(self, given: Matched) -> tuple[Tensor, Tensor, Tensor]:
+        if given.query is None:
+            raise InputError("a dense synthesizer is made from the queries, and they are missing", hint="give query")
+        places = given.extra("places", given.num_keys)[:, : given.num_keys]
+        return F.relu(given.query), places, given.extra("place_bias")[:, : given.num_keys]
+
+
+class RandomSynthesizer(Score):
+    """One learned table for all sentences."""
+
+    kind: ClassVar[str] = "synthesizer-random"
+    equation: ClassVar[str] = "R_ij"
+    projects_query: ClassVar[bool] = False
+    projects_key: ClassVar[bool] = False
+    needs_context: ClassVar[bool] = True
+
+    def extras(self, spec: AttentionSpec) -> dict[str, Extra]:
+        context = spec.context_length or 0
+        return {"table": Extra((spec.num_heads, context, context), std=0.02)}
+
+    def define(self, given: Matched) -> Tensor:
+        stop = given.query_start + given.num_queries
+        return given.extra("table", stop, given.num_keys)[None, :, given.query_start : stop, : given.num_keys]
+
+    def logits(self, given: Matched) -> Table:
+        return Table(self.define(given)[0])
+
+
+def _squared(vectors: Tensor) -> Tensor:
+    return vectors.square().sum(-1, keepdim=True)
+
+
+def _length(vectors: Tensor) -> Tensor:
+    """|x|, kept off zero so that a zero vector has direction zero and not NaN."""
+    return torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=1e-12)

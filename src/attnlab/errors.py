@@ -1,0 +1,52 @@
+"""Every error that attnlab raises on purpose.
+
+An error holds one sentence (the bad value, and what is allowed) and, where there is something to do about it, a hint.
+The command line and the studio print `str(error)`; a traceback is shown only on request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class AttnlabError(Exception):
+    """The root: whatever is raised because of what a user asked for."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n\nhint: {self.hint}"
+
+
+class SpecError(AttnlabError, ValueError):
+    """A specification that cannot be built. `nearest` is the closest one that can, where there is one."""
+
+    def __init__(self, message: str, *, hint: str | None = None, nearest: object | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.nearest = nearest
+
+
+class InputError(AttnlabError, ValueError):
+    """Tensors that do not fit: a wrong shape, type, device or mask size."""
+
+
+class UnknownNameError(AttnlabError, LookupError):
+    """A name that is in no catalogue."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        close = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+        super().__init__(f"there is no {kind} called {name!r}", hint=hint)
+
+
+class UnsupportedError(AttnlabError, NotImplementedError):
+    """Something that is well defined but that this code does not do, such as a second derivative of a fast kernel."""
+
+
+class FileError(AttnlabError, OSError):
+    """A file that cannot be read or written, or that does not hold what it should."""

@@ -1,0 +1,17 @@
+"""What every test gets: one thread per worker, the same examples each time, and a fixed seed."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+hypothesis.settings.register_profile("attnlab", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("attnlab")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
