@@ -1,0 +1,80 @@
+"""What attention is: specifications, their definition, fast kernels, a layer, and a catalogue of variants."""
+
+from attnlab.attention.cache import Cache
+from attnlab.attention.catalogue import add_variant, load_variants, variant, variants
+from attnlab.attention.functional import attend
+from attnlab.attention.kernels import kernel_for
+from attnlab.attention.layer import MultiHeadAttention
+from attnlab.attention.masks import Block, Mask, Visibility
+from attnlab.attention.named import Variant, equations
+from attnlab.attention.normalisers import (
+    Entmax,
+    Entmax15,
+    Normaliser,
+    Relu,
+    Sigmoid,
+    Softmax,
+    SoftmaxPlusOne,
+    Softpick,
+    Sparsemax,
+    SquaredRelu,
+)
+from attnlab.attention.operators import LinearAttention, Operator
+from attnlab.attention.positions import Alibi, Learned, NoPosition, Position, Rope
+from attnlab.attention.scores import (
+    Cosine,
+    DenseSynthesizer,
+    Dot,
+    InnerProduct,
+    Matched,
+    RandomSynthesizer,
+    ScaledDot,
+    Score,
+    SquaredDistance,
+    Table,
+)
+from attnlab.attention.spec import AttentionSpec
+
+__all__ = [
+    "Alibi",
+    "AttentionSpec",
+    "Block",
+    "Cache",
+    "Cosine",
+    "DenseSynthesizer",
+    "Dot",
+    "Entmax",
+    "Entmax15",
+    "InnerProduct",
+    "Learned",
+    "LinearAttention",
+    "Mask",
+    "Matched",
+    "MultiHeadAttention",
+    "NoPosition",
+    "Normaliser",
+    "Operator",
+    "Position",
+    "RandomSynthesizer",
+    "Relu",
+    "Rope",
+    "ScaledDot",
+    "Score",
+    "Sigmoid",
+    "Softmax",
+    "SoftmaxPlusOne",
+    "Softpick",
+    "Sparsemax",
+    "SquaredDistance",
+    "SquaredRelu",
+    "Table",
+    "Variant",
+    "Visibility",
+    "add_variant",
+    "attend",
+    "equations",
+    "kernel_for",
+    "load_variants",
+    "variant",
+    "variants",
+]

@@ -4,8 +4,8 @@ Whether the weight of query i on key j of head h is dropped is a pure function o
 which makes the weights again block by block, drops the same ones without having stored which; so does the reference,
 whatever the block size.
 
-A row and a column each get a random odd 32-bit number by mixing their index with the seed; the product of the two, mixed
-once more, is compared with the rate. (Mixing: the finaliser of MurmurHash3, in wrapping arithmetic.)
+A row (h, i) and a column j each get a random odd 32-bit number by mixing their index with the seed (the finaliser of
+MurmurHash3, in wrapping arithmetic); the product of the two, mixed once more, is compared with the rate.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor
 
 _FIRST, _SECOND = -2048144789, -1028477387  # 0x85EBCA6B and 0xC2B2AE35 as signed 32-bit numbers
 _GOLDEN = -1640531527  # 0x9E3779B9
+_AS_BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,38 @@ class WeightDropout:
     def scale(self) -> float:
         return 1 / (1 - self.rate)
 
-    def kept(self, heads: slice, queries: slice, keys: slice) -> Tensor:
-        """True for the weights that stay, (heads, queries, keys); heads count over batch × heads."""
-        rows = self._numbers(torch.arange(heads.start, heads.stop, device=self.seed.device)[:, None], 1)
-        rows = _mix(rows ^ self._numbers(torch.arange(queries.start, queries.stop, device=self.seed.device), 2)) | 1
-        columns = self._numbers(torch.arange(keys.start, keys.stop, device=self.seed.device), 3) | 1
-        grid = rows[:, :, None] * columns
-        grid.bitwise_xor_(grid >> 15).mul_(_SECOND)
-        return grid >= int(self.rate * 2**32) - 2**31
+    def grid(self, heads: int, queries: int, keys: int) -> DropoutGrid:
+        """The draws for weights (heads, queries, keys), where heads count over batch × heads."""
+        of_heads = self._numbers(heads, 1)[:, None] ^ self._numbers(queries, 2)
+        return DropoutGrid(_mix(of_heads) | 1, self._numbers(keys, 3) | 1, int(self.rate * 2**31) - 2**30)
 
-    def _numbers(self, index: Tensor, stream: int) -> Tensor:
-        """A random 32-bit number for each index, another set for each stream and seed."""
+    def _numbers(self, count: int, stream: int) -> Tensor:
+        """A random 32-bit number for each index below `count`; another set for each stream and seed."""
+        index = torch.arange(count, dtype=torch.int32, device=self.seed.device)
         low, high = (self.seed & 0x7FFFFFFF).to(torch.int32), (self.seed >> 31 & 0x7FFFFFFF).to(torch.int32)
-        mixed = _mix(index.to(torch.int32) * _GOLDEN + low)
-        return _mix(mixed ^ _mix(high + stream * _GOLDEN))
+        return _mix(_mix(index * _GOLDEN + low) ^ _mix(high + stream * _GOLDEN))
+
+
+@dataclass(frozen=True)
+class DropoutGrid:
+    """The draws of one call, made when a block of them is wanted."""
+
+    rows: Tensor  # (heads, queries)
+    columns: Tensor  # (keys,)
+    limit: int  # 31-bit numbers below this are dropped
+
+    def bits(self, heads: slice, queries: slice, keys: slice) -> Tensor:
+        """All ones for a weight that stays and all zeros for one that goes, as 32-bit integers."""
+        draw = self.rows[heads, queries, None] * self.columns[keys]
+        draw.bitwise_xor_(draw >> 15).mul_(_SECOND).bitwise_right_shift_(1)
+        return torch.rsub(draw, self.limit - 1).bitwise_right_shift_(31)
+
+    @staticmethod
+    def apply_(weights: Tensor, bits: Tensor) -> Tensor:
+        """Zero what goes; the scale is the caller's to apply."""
+        kind = _AS_BITS[weights.dtype]
+        weights.view(kind).bitwise_and_(bits.to(kind))
+        return weights
 
 
 def _mix(x: Tensor) -> Tensor:

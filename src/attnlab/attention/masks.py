@@ -15,8 +15,9 @@ the data can say (which keys are padding, or any pattern of the caller's), and m
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from pydantic import Field, model_validator
@@ -24,6 +25,8 @@ from torch import Tensor
 
 from attnlab.attention.parts import Part
 from attnlab.errors import InputError, SpecError
+
+Position = TypeVar("Position", int, Tensor)
 
 
 class Mask(Part):
@@ -52,16 +55,14 @@ class Mask(Part):
             )
         return self
 
-    def interval(self, position: int, num_keys: int) -> tuple[int, int]:
+    def interval(self, position: Position, num_keys: int) -> tuple[Position | int, Position | int]:
         """The ends low and high of the keys that the query at this position sees; both grow with the position."""
-        low, high = 0, num_keys
-        if self.causal:
-            high = max(position + 1, self.prefix or 0)
         if self.window is not None:
             low = position - (self.window - 1 if self.causal else self.window // 2)
-            high = min(high, low + self.window)
-        low, high = max(low, 0), min(high, num_keys)
-        return low, max(low, high)
+            return _clip(low, 0, num_keys), _clip(low + self.window, 0, num_keys)
+        if self.causal:
+            return 0, _clip(position + 1, min(self.prefix or 0, num_keys), num_keys)
+        return 0, num_keys
 
     def __str__(self) -> str:
         words = ["causal" if self.causal else "bidirectional"]
@@ -147,14 +148,10 @@ class Visibility:
         """Whether the mask depends on the positions alone."""
         return self.padding is None and self.pattern is None
 
-    def interval(self, query: int) -> tuple[int, int]:
-        """The keys that the structure shows to a query, counted from the first query."""
-        return self.mask.interval(self.query_start + query, self.num_keys)
-
     @property
     def hides_nothing(self) -> bool:
-        everything = (0, self.num_keys)
-        return self.structural and self.interval(0) == everything == self.interval(self.num_queries - 1)
+        ends = self.query_start, self.query_start + self.num_queries - 1
+        return self.structural and all(self.mask.interval(end, self.num_keys) == (0, self.num_keys) for end in ends)
 
     @property
     def plainly_causal(self) -> bool:
@@ -162,55 +159,30 @@ class Visibility:
         only_causal = self.mask.causal and self.mask.window is None and self.mask.prefix is None
         return only_causal and self.structural and self.query_start == 0 and self.num_queries == self.num_keys
 
+    @property
+    def structure(self) -> Structure:
+        return Structure(self.mask, self.num_queries, self.num_keys, self.query_start)
+
     def grid(self, device: torch.device | str = "cpu") -> Tensor:
         """The whole pattern, (batch or 1, heads or 1, queries, keys), True where a query sees a key."""
-        visible = self._between(0, self.num_queries, 0, self.num_keys).to(device)[None, None]
+        visible = self.structure.between(0, self.num_queries, 0, self.num_keys).to(device)[None, None]
         if self.padding is not None:
             visible = visible & self.padding[:, None, None, :]
         if self.pattern is not None:
             visible = visible & self.pattern
         return visible
 
-    def num_visible(self) -> int:
-        """How many (query, key) pairs of one head and one sequence the structure lets through."""
-        intervals = (self.interval(query) for query in range(self.num_queries))
-        return sum(high - low for low, high in intervals)
-
-    def widest(self, rows: int) -> int:
-        """The most keys that any run of `rows` queries sees."""
-        runs = ((start, min(start + rows, self.num_queries) - 1) for start in range(0, self.num_queries, rows))
-        return max((self.interval(last)[1] - self.interval(first)[0] for first, last in runs), default=0)
-
-    def blocks(self, rows: int, like: Tensor) -> list[Block]:
-        """Runs of `rows` queries of a structural mask, the same for all heads."""
-        starts = range(0, self.num_queries, rows)
-        return [self._block(start, min(start + rows, self.num_queries), like) for start in starts]
+    def blocks(self, rows: int, like: Tensor) -> tuple[Block, ...]:
+        """Runs of `rows` queries by the structure alone, the same for all heads."""
+        return _structural_blocks(self.structure, rows, like.dtype, like.device)
 
     def blocks_of(self, heads: slice, num_heads: int, rows: int, like: Tensor) -> list[Block]:
         """Runs of `rows` queries for some of the heads of a batch, counted over batch × heads."""
         which = torch.arange(heads.start, heads.stop, device=like.device)
         sequence, head = which // num_heads, which % num_heads
-        return [self._narrowed(block, sequence, head, like) for block in self.blocks(rows, like)]
+        return [self._narrowed(block, sequence, head) for block in self.blocks(rows, like)]
 
-    def _between(self, start: int, stop: int, low: int, high: int) -> Tensor:
-        """The structure's pattern for the queries start … stop and the keys low … high."""
-        ends = torch.tensor([self.interval(query) for query in range(start, stop)]).view(-1, 2)
-        keys = torch.arange(low, high)
-        return (keys >= ends[:, :1]) & (keys < ends[:, 1:])
-
-    def _block(self, start: int, stop: int, like: Tensor) -> Block:
-        (low, sure_to), (sure_from, high) = self.interval(start), self.interval(stop - 1)
-        ranges = [(low, sure_from), (sure_to, high)] if sure_from < sure_to else [(low, high)]
-        edges = tuple(
-            (slice(a - low, b - low), _minus_infinity(self._between(start, stop, a, b)[None].to(like.device), like))
-            for a, b in ranges
-            if b > a
-        )
-        sizes = [end - begin for begin, end in map(self.interval, range(start, stop))]
-        count = torch.tensor(sizes, dtype=like.dtype, device=like.device)[None, :, None]
-        return Block(slice(start, stop), slice(low, high), edges, count, min(sizes) == 0)
-
-    def _narrowed(self, block: Block, sequence: Tensor, head: Tensor, like: Tensor) -> Block:
+    def _narrowed(self, block: Block, sequence: Tensor, head: Tensor) -> Block:
         """A structural block times padding and pattern, for the given (sequence, head) pairs."""
         visible = block.visible()
         if self.padding is not None:
@@ -220,15 +192,79 @@ class Visibility:
             first = sequence if own.shape[0] > 1 else torch.zeros_like(sequence)
             second = head if own.shape[1] > 1 else torch.zeros_like(head)
             visible = visible & own[first, second]
-        count = visible.sum(-1, keepdim=True).to(like.dtype)
-        edge = (slice(0, block.keys.stop - block.keys.start), _minus_infinity(visible, like))
+        count = visible.sum(-1, keepdim=True).to(block.count.dtype)
+        edge = (slice(0, block.keys.stop - block.keys.start), _minus_infinity(visible, count.dtype))
         return Block(block.queries, block.keys, (edge,), count, bool((count == 0).any()))
 
 
-def _minus_infinity(visible: Tensor, like: Tensor) -> Tensor:
-    return torch.zeros(visible.shape, dtype=like.dtype, device=like.device).masked_fill_(~visible, float("-inf"))
+@dataclass(frozen=True)
+class Structure:
+    """A mask with its lengths: all that depends on positions alone."""
+
+    mask: Mask
+    num_queries: int
+    num_keys: int
+    query_start: int = 0
+
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """For each query the first key that it sees, and the one after the last."""
+        positions = torch.arange(self.query_start, self.query_start + self.num_queries)
+        low, high = self.mask.interval(positions, self.num_keys)
+        return torch.zeros_like(positions) + low, torch.zeros_like(positions) + high
+
+    def between(self, start: int, stop: int, low: int, high: int) -> Tensor:
+        """The pattern for the queries start … stop and the keys low … high, True where visible."""
+        first, last = (end[start:stop, None] for end in self.ends())
+        keys = torch.arange(low, high)
+        return (keys >= first) & (keys < last)
+
+    def num_visible(self) -> int:
+        """How many (query, key) pairs are visible."""
+        low, high = self.ends()
+        return int((high - low).sum())
+
+    def widest(self, rows: int) -> int:
+        """The most keys that any run of `rows` queries sees."""
+        low, high = self.ends()
+        lasts = torch.arange(rows - 1, self.num_queries + rows - 1, rows).clamp(max=self.num_queries - 1)
+        return int((high[lasts] - low[::rows]).max()) if self.num_queries else 0
+
+
+@functools.lru_cache(maxsize=16)
+def _structural_blocks(structure: Structure, rows: int, dtype: torch.dtype, device: torch.device) -> tuple[Block, ...]:
+    """Runs of `rows` queries. Kept, because a training run asks for the same ones at every step."""
+    low, high = structure.ends()
+    keys = torch.arange(structure.num_keys)
+    blocks = []
+    for start in range(0, structure.num_queries, rows):
+        stop = min(start + rows, structure.num_queries)
+        begin, end = int(low[start]), int(high[stop - 1])
+        sure_from, sure_to = int(low[stop - 1]), int(high[start])  # what every query of the run sees
+        ranges = [(begin, sure_from), (sure_to, end)] if sure_from < sure_to else [(begin, end)]
+        edges = []
+        for a, b in ranges:
+            if b > a:
+                visible = (keys[a:b] >= low[start:stop, None]) & (keys[a:b] < high[start:stop, None])
+                edges.append((slice(a - begin, b - begin), _minus_infinity(visible, dtype).to(device)[None]))
+        count = (high - low)[start:stop]
+        some_empty = bool((count == 0).any())
+        count = count.to(device, dtype)[None, :, None]
+        blocks.append(Block(slice(start, stop), slice(begin, end), tuple(edges), count, some_empty))
+    return tuple(blocks)
+
+
+def _minus_infinity(visible: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, float("-inf"))
+
+
+def _clip(number: Position, low: int, high: int) -> Position:
+    if isinstance(number, Tensor):
+        return number.clamp(low, high)
+    return min(max(number, low), high)
 
 
 def _require_bool(name: str, tensor: Tensor) -> None:
     if tensor.dtype != torch.bool:
-        raise InputError(f"{name} is of type {tensor.dtype}, not bool", hint=f"{name} = {name}.bool(), True for visible")
+        raise InputError(
+            f"{name} is of type {tensor.dtype}, not bool", hint=f"{name} = {name}.bool(), True for visible"
+        )

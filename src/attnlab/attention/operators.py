@@ -8,6 +8,8 @@ keys. There is no attention map to show.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 import torch
@@ -41,6 +43,14 @@ class Operator(Part):
     def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
         """The state of one head of one sequence."""
         raise NotImplementedError
+
+
+@contextmanager
+def full_precision(like: Tensor) -> Iterator[Callable[[Tensor], Tensor]]:
+    """No autocast inside; gives the cast from half precision to float32. Long sums need it."""
+    exact = torch.float64 if like.dtype == torch.float64 else torch.float32
+    with torch.autocast(like.device.type, enabled=False):
+        yield lambda tensor: tensor.to(exact)
 
 
 class LinearAttention(Operator):
@@ -92,8 +102,14 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
     tokens = query.shape[-2]
     chunk = min(_CHUNK, tokens)
     missing = -tokens % chunk
-    query, key, value = (F.pad(x, (0, 0, 0, missing)).unflatten(-2, (-1, chunk)) for x in (query, key, value))
+    query, key, value = (_chunked(F.pad(x, (0, 0, 0, missing)), chunk) for x in (query, key, value))
     added = key.transpose(-2, -1) @ value  # (batch, heads, chunks, key width, value width + 1)
     before = added.cumsum(dim=2) - added + state.unsqueeze(2)
     inside = (query @ key.transpose(-2, -1)).tril() @ value
     return _ratio(query @ before + inside).flatten(2, 3)[..., :tokens, :]
+
+
+def _chunked(vectors: Tensor, size: int) -> Tensor:
+    """(batch, heads, tokens, width) → (batch, heads, chunks, size, width)."""
+    batch, heads, tokens, width = vectors.shape
+    return vectors.reshape(batch, heads, tokens // size, size, width)

@@ -75,7 +75,7 @@ class Part(BaseModel):
 
 
 def as_spec_error(error: ValidationError, what: str) -> Exception:
-    """The first complaint of a validation as one sentence of ours; an error of ours that pydantic wrapped comes back."""
+    """The first complaint of a validation as one sentence; an error of ours that pydantic wrapped comes back."""
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, SpecError | UnknownNameError):

@@ -1,10 +1,10 @@
 """How attention learns where a token stands.
 
-    learned   a vector per position, added to the embedding by the model; attention itself does nothing
-    rope      q and k are turned by an angle that grows with the position, so that q·k depends on the distance alone
-              (arXiv 2104.09864)
-    alibi     −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
-    none      nothing anywhere: only the causal mask breaks the symmetry (arXiv 2203.16634)
+learned   a vector per position, added to the embedding by the model; attention itself does nothing
+rope      q and k are turned by an angle that grows with the position, so that q·k depends on the distance alone
+          (arXiv 2104.09864)
+alibi     −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
+none      nothing anywhere: only the causal mask breaks the symmetry (arXiv 2203.16634)
 """
 
 from __future__ import annotations

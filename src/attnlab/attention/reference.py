@@ -4,8 +4,8 @@
     p = normalise(s), 0 where masked
     o = dropout(p) v                         (batch, heads, queries, value width)
 
-This is what attnlab means by each variant; it works in any floating type, and whatever is faster is tested against it. The
-equations of the scores and normalisers stand in `scores.py` (`define`) and `normalisers/` (`weights`).
+This is what attnlab means by each variant; it works in any floating type, and whatever is faster is tested against it.
+The equations of the scores and normalisers stand in `scores.py` (`define`) and `normalisers/` (`weights`).
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def attend(
     attention = weights(given, spec, visibility, value).expand(batch, heads, -1, -1)
     used = attention
     if dropout is not None:
-        whole = slice(0, batch * heads), slice(0, given.num_queries), slice(0, given.num_keys)
-        used = used * dropout.kept(*whole).view_as(used) * dropout.scale
+        grid = dropout.grid(batch * heads, given.num_queries, given.num_keys)
+        stays = grid.bits(slice(None), slice(None), slice(None)).view_as(used) != 0
+        used = used * stays * dropout.scale
     return used @ value, attention

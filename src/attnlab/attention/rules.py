@@ -27,7 +27,7 @@ class Rule:
     mend: Callable[[AttentionSpec], dict[str, Any]]
 
 
-def _largest_divisor(number: int, at_most: int) -> int:
+def largest_divisor(number: int, at_most: int) -> int:
     return next(d for d in range(min(number, at_most), 0, -1) if number % d == 0)
 
 
@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         lambda s: s.num_heads % s.num_key_value_heads != 0,
         lambda s: f"{s.num_heads} query heads cannot share {s.num_key_value_heads} key and value heads evenly",
-        lambda s: {"num_key_value_heads": _largest_divisor(s.num_heads, s.num_key_value_heads)},
+        lambda s: {"num_key_value_heads": largest_divisor(s.num_heads, s.num_key_value_heads)},
     ),
     Rule(
         lambda s: s.sharing in {"query-key", "query-key-value", "identity"} and s.group_size > 1,
@@ -105,8 +105,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         lambda s: isinstance(s.position, Rope) and s.key_width % 2 == 1,
         lambda s: f"rope turns pairs of numbers, so the key width must be even, not {s.key_width}",
-        lambda s: {"key_width": s.key_width + 1}
-        | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {}),
+        lambda s: (
+            {"key_width": s.key_width + 1} | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
+        ),
     ),
     Rule(
         lambda s: s.source == "cross" and s.mask != Mask(causal=False),
@@ -117,6 +118,11 @@ RULES: tuple[Rule, ...] = (
         lambda s: s.source == "cross" and s.position is not None and s.position.relative,
         lambda s: f"{s.position} works by the distance between query and key, and two sequences have none in common",
         lambda _: {"position": NoPosition()},
+    ),
+    Rule(
+        lambda s: s.score.sign == "never positive" and s.normaliser.only_positive,
+        lambda s: f"{s.score.kind} scores are never positive, and {s.normaliser.kind} gives weight to nothing else",
+        lambda _: {"normaliser": Softmax()},
     ),
     Rule(
         lambda s: s.operator is not None and s.score != ScaledDot(),

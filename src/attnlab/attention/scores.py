@@ -7,8 +7,8 @@
     synthesizer-dense    (ReLU(x A + b₁) B + b₂)_j    from the query's own token alone (arXiv 2005.00743)
     synthesizer-random   R_ij                         from no token at all
 
-A score states its definition, materialised (`define`), and how to feed a kernel that multiplies matrices (`logits`): all
-but the last are inner products once the vectors are prepared, some with a dimension or two more.
+A score states its definition, materialised (`define`), and how to feed a kernel that multiplies matrices (`logits`):
+all but the last are inner products once the vectors are prepared, some with a term for each query and each key.
 """
 
 from __future__ import annotations
@@ -62,11 +62,13 @@ class Matched:
 
 @dataclass(frozen=True)
 class InnerProduct:
-    """Scores that a matrix product makes: scale · query · keyᵀ."""
+    """Scores that a matrix product makes: scale · query · keyᵀ, plus a term of the query's and one of the key's."""
 
     query: Tensor  # (batch, heads, queries, width)
     key: Tensor  # (batch or 1, heads, keys, width)
     scale: float = 1.0
+    query_bias: Tensor | None = None  # (batch, heads, queries)
+    key_bias: Tensor | None = None  # (batch or 1, heads, keys)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class Score(Part):
     equation: ClassVar[str]
     projects_query: ClassVar[bool] = True
     projects_key: ClassVar[bool] = True
+    pure_product: ClassVar[bool] = False  # its logits are a product of query and key and nothing else
     needs_context: ClassVar[bool] = False  # its parameters are sized by the longest sequence
+    sign: ClassVar[Literal["any", "never positive"]] = "any"
 
     def extras(self, spec: AttentionSpec) -> dict[str, Extra]:  # noqa: ARG002
         """The parameters that the layer makes for this score."""
@@ -116,6 +120,7 @@ class ScaledDot(Score):
     """Dividing by √D_k keeps the variance of the scores at 1 for queries and keys of unit variance."""
 
     kind: ClassVar[str] = "scaled-dot"
+    pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k / √D_k"
 
     def define(self, given: Matched) -> Tensor:
@@ -131,6 +136,7 @@ class Dot(Score):
     """The raw product: its variance grows with D_k, and the softmax saturates."""
 
     kind: ClassVar[str] = "dot"
+    pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k"
 
     def define(self, given: Matched) -> Tensor:
@@ -149,6 +155,7 @@ class Cosine(Score):
     """
 
     kind: ClassVar[str] = "cosine"
+    pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k / (|q| |k| T)"
     temperature: PositiveFloat | Literal["learned"] = 1.0
 
@@ -176,9 +183,10 @@ class Cosine(Score):
 
 
 class SquaredDistance(Score):
-    """Near is alike. A product in two more dimensions: −|q − k|² = (2q, −|q|², −1)·(k, 1, |k|²)."""
+    """Near is alike. −|q − k|² = 2 q·k − |q|² − |k|²."""
 
     kind: ClassVar[str] = "l2"
+    sign: ClassVar[Literal["any", "never positive"]] = "never positive"
     equation: ClassVar[str] = "−|q − k|² / √D_k"
 
     def define(self, given: Matched) -> Tensor:
@@ -188,19 +196,12 @@ class SquaredDistance(Score):
 
     def logits(self, given: Matched) -> InnerProduct:
         query, key = given.vectors
-        query_one, key_one = torch.ones_like(query[..., :1]), torch.ones_like(key[..., :1])
-        return InnerProduct(
-            torch.cat([2 * query, -_squared(query), -query_one], dim=-1),
-            torch.cat([key, key_one, _squared(key)], dim=-1),
-            1 / math.sqrt(query.shape[-1]),
-        )
+        root = math.sqrt(query.shape[-1])
+        return InnerProduct(query, key, 2 / root, -_squared(query)[..., 0] / root, -_squared(key)[..., 0] / root)
 
 
 class DenseSynthesizer(Score):
-    """Each token says by itself how much of which place it wants; A is the query's projection, B and b₂ are extras.
-
-    A product in one more dimension: (ReLU(x A + b₁), 1)·(B_j, b₂_j).
-    """
+    """Each token says by itself how much of which place it wants; A is the query's projection, B and b₂ are extras."""
 
     kind: ClassVar[str] = "synthesizer-dense"
     equation: ClassVar[str] = "(ReLU(x A + b₁) B + b₂)_j"
@@ -217,8 +218,7 @@ class DenseSynthesizer(Score):
 
     def logits(self, given: Matched) -> InnerProduct:
         hidden, places, bias = self._pieces(given)
-        query = torch.cat([hidden, torch.ones_like(hidden[..., :1])], dim=-1)
-        return InnerProduct(query, torch.cat([places, bias[..., None]], dim=-1)[None])
+        return InnerProduct(hidden, places[None], key_bias=bias[None])
 
     def _pieces(self, given: Matched) -> tuple[Tensor, Tensor, Tensor]:
         if given.query is None:
@@ -254,4 +254,5 @@ def _squared(vectors: Tensor) -> Tensor:
 
 def _length(vectors: Tensor) -> Tensor:
     """|x|, kept off zero so that a zero vector has direction zero and not NaN."""
-    return torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=1e-12)
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return length.clamp(min=1e-12)

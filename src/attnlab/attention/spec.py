@@ -1,7 +1,7 @@
 """A variant of attention as a value: a point in independent dimensions.
 
-    AttentionSpec(model_width=768, num_heads=12)                                        GPT-2's attention
-    AttentionSpec(model_width=768, num_heads=12, sharing="key-value")                   one projection for keys and values
+    AttentionSpec(model_width=768, num_heads=12)                                   GPT-2's attention
+    AttentionSpec(model_width=768, num_heads=12, sharing="key-value")              one projection for keys and values
     AttentionSpec(model_width=768, num_heads=12, normaliser=Entmax(alpha=1.3))
 
 A spec is checked when it is built: what is impossible is refused with the reason and the nearest that is possible
@@ -139,10 +139,11 @@ class AttentionSpec(BaseModel):
     def from_json(cls, text: str | bytes | Path) -> AttentionSpec:
         """A spec from its JSON, or from a file that holds it."""
         if isinstance(text, Path):
+            path = text
             try:
-                text = text.read_bytes()
+                text = path.read_bytes()
             except OSError as error:
-                raise FileError(f"cannot read the spec {text}: {error.strerror}", hint="check the path") from None
+                raise FileError(f"cannot read the spec {path}: {error.strerror}", hint="check the path") from None
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:

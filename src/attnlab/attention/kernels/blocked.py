@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnlab.attention.dropout import WeightDropout
+from attnlab.attention.dropout import DropoutGrid, WeightDropout
 from attnlab.attention.masks import Block, Visibility
 from attnlab.attention.normalisers import Normaliser
 from attnlab.attention.positions import Alibi
@@ -33,6 +33,8 @@ class Gradients:
 
     query: Tensor | None
     key: Tensor | None
+    query_bias: Tensor | None
+    key_bias: Tensor | None
     table: Tensor | None
     value: Tensor
 
@@ -46,6 +48,8 @@ class BlockedAttention:
     value: Tensor  # (heads, keys, value width)
     query: Tensor | None  # (heads, queries, width)
     key: Tensor | None  # (heads, keys, width)
+    query_bias: Tensor | None  # (heads, queries)
+    key_bias: Tensor | None  # (heads, keys)
     table: Tensor | None  # (heads of one sequence, queries, keys)
     num_heads: int  # of one sequence
     scale: float = 1.0
@@ -59,13 +63,14 @@ class BlockedAttention:
         output = self.value.new_empty(total, queries, width)
         kept = self.value.new_empty(total, queries, self.normaliser.statistics)
         (space,) = self._scratch(1)
+        draws = self._draws()
         for heads, block in self._tiles():
             weights, numbers = self.normaliser.forward(self._scores(space, heads, block), block)
             if numbers is not None:
                 kept[heads, block.queries] = numbers
-            if self.dropout is not None:
-                weights = weights.mul_(self.dropout.kept(heads, block.queries, block.keys))
-            torch.bmm(weights, self.value[heads, block.keys], out=output[heads, block.queries])
+            if draws is not None:
+                weights = draws.apply_(weights, draws.bits(heads, block.queries, block.keys))
+            output[heads, block.queries] = torch.bmm(weights, self.value[heads, block.keys])
         return (output if self.dropout is None else output.mul_(self.dropout.scale)), kept
 
     def backward(self, gradient: Tensor, kept: Tensor) -> Gradients:
@@ -73,21 +78,24 @@ class BlockedAttention:
         if self.dropout is not None:
             gradient = gradient * self.dropout.scale
         result = Gradients(
-            None if self.query is None else torch.empty_like(self.query),
-            None if self.key is None else torch.zeros_like(self.key),
-            None if self.table is None else torch.zeros_like(self.table),
-            torch.zeros_like(self.value),
+            query=_zeros(self.query),
+            key=_zeros(self.key),
+            query_bias=_zeros(self.query_bias),
+            key_bias=_zeros(self.key_bias),
+            table=_zeros(self.table),
+            value=torch.zeros_like(self.value),
         )
         space, second = self._scratch(2)
+        draws = self._draws()
         for heads, block in self._tiles():
             rows = gradient[heads, block.queries]
             scores = self._scores(space, heads, block)
             weights, context = self.normaliser.recompute(scores, kept[heads, block.queries], block)
             slope = torch.bmm(rows, self.value[heads, block.keys].mT, out=_shaped(second, scores.shape))
             used = weights
-            if self.dropout is not None:
-                stay = self.dropout.kept(heads, block.queries, block.keys)
-                used, slope = weights * stay, slope.mul_(stay)
+            if draws is not None:
+                stays = draws.bits(heads, block.queries, block.keys)
+                used, slope = draws.apply_(weights.clone(), stays), draws.apply_(slope, stays)
             result.value[heads, block.keys].baddbmm_(used.mT, rows)
             self._push(self.normaliser.backward(weights, slope, context, block), heads, block, result)
         return result
@@ -97,17 +105,23 @@ class BlockedAttention:
         rows, columns = block.queries.stop - block.queries.start, block.keys.stop - block.keys.start
         scores = _shaped(space, (heads.stop - heads.start, rows, columns))
         if self.table is not None:
-            scores.copy_(self.table[self._own_heads(heads)][:, block.queries, block.keys])
+            scores.copy_(self.table[:, block.queries, block.keys][self._own_heads(heads)])
         else:
             assert self.query is not None
             assert self.key is not None
             left, right = self.query[heads, block.queries], self.key[heads, block.keys].mT
             torch.baddbmm(scores, left, right, beta=0, alpha=self.scale, out=scores)
+        if self.query_bias is not None:
+            scores.add_(self.query_bias[heads, block.queries, None])
+        if self.key_bias is not None:
+            scores.add_(self.key_bias[heads, None, block.keys])
         if self.alibi:
             first = self.visibility.query_start
             device = scores.device
             queries = torch.arange(block.queries.start + first, block.queries.stop + first, device=device)
-            distance = Alibi.distance(queries, torch.arange(block.keys.start, block.keys.stop, device=device), scores.dtype)
+            distance = Alibi.distance(
+                queries, torch.arange(block.keys.start, block.keys.stop, device=device), scores.dtype
+            )
             slopes = Alibi.slopes(self.num_heads, scores)[self._own_heads(heads)]
             scores.addcmul_(slopes[:, None, None], distance)
         return block.hide_(scores)
@@ -122,9 +136,16 @@ class BlockedAttention:
         assert result.query is not None
         assert result.key is not None
         result.key[heads, block.keys].baddbmm_(slope.mT, self.query[heads, block.queries], alpha=self.scale)
-        product = torch.bmm(slope, self.key[heads, block.keys], out=result.query[heads, block.queries])
-        if self.scale != 1:
-            product.mul_(self.scale)
+        product = torch.bmm(slope, self.key[heads, block.keys])
+        torch.mul(product, self.scale, out=result.query[heads, block.queries])
+        if result.query_bias is not None:
+            result.query_bias[heads, block.queries] = slope.sum(2)
+        if result.key_bias is not None:
+            result.key_bias[heads, block.keys] += slope.sum(1)
+
+    def _draws(self) -> DropoutGrid | None:
+        total, keys, _ = self.value.shape
+        return None if self.dropout is None else self.dropout.grid(total, self.visibility.num_queries, keys)
 
     def _own_heads(self, heads: slice) -> Tensor:
         """For a run over batch × heads, the head of each within its sequence."""
@@ -132,13 +153,13 @@ class BlockedAttention:
 
     def _heads_at_once(self) -> int:
         total = self.value.shape[0]
-        fit = max(1, _CACHED // max(1, _ROWS * self.visibility.widest(_ROWS)))
+        fit = max(1, _CACHED // max(1, _ROWS * self.visibility.structure.widest(_ROWS)))
         parts = -(-total // fit)
         return -(-total // parts)
 
     def _scratch(self, count: int) -> list[Tensor]:
         rows = min(_ROWS, self.visibility.num_queries)
-        size = self._heads_at_once() * rows * self.visibility.widest(_ROWS)
+        size = self._heads_at_once() * rows * self.visibility.structure.widest(_ROWS)
         return [self.value.new_empty(size) for _ in range(count)]
 
     def _tiles(self) -> Iterator[tuple[slice, Block]]:
@@ -151,6 +172,10 @@ class BlockedAttention:
             for heads in runs:
                 for block in self.visibility.blocks_of(heads, self.num_heads, _ROWS, self.value):
                     yield heads, block
+
+
+def _zeros(like: Tensor | None) -> Tensor | None:
+    return None if like is None else torch.zeros_like(like)
 
 
 def _shaped(space: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:

@@ -1,14 +1,15 @@
 """The blocked kernel as one differentiable operation.
 
 Eagerly it is an autograd function. Under `torch.compile` the same two passes are custom operators, which the compiler
-calls without looking inside. Half-precision inputs are computed in float32, whatever autocast says, and the output has the
-type of the values. A second derivative is refused.
+calls without looking inside. Half-precision inputs are computed in float32, whatever autocast says, and the output has
+the type of the values. A second derivative is refused.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -28,6 +29,8 @@ class Tensors:
 
     query: Tensor | None
     key: Tensor | None
+    query_bias: Tensor | None
+    key_bias: Tensor | None
     table: Tensor | None
     value: Tensor
     padding: Tensor | None
@@ -35,7 +38,7 @@ class Tensors:
     seed: Tensor | None
 
     def as_tuple(self) -> tuple[Tensor | None, ...]:
-        return self.query, self.key, self.table, self.value, self.padding, self.pattern, self.seed
+        return tuple(getattr(self, field.name) for field in fields(self))
 
 
 class Plan(BaseModel):
@@ -55,15 +58,13 @@ class Plan(BaseModel):
 def blocked_attention(tensors: Tensors, plan: Plan) -> Tensor:
     """(batch, heads, queries, value width)."""
     if torch.compiler.is_compiling():
-        output, _ = _forward_op(*tensors.as_tuple(), plan.model_dump_json())
+        output: Tensor = _forward_op(*tensors.as_tuple(), plan.model_dump_json())[0]
         return output
     return _Blocked.apply(plan, *tensors.as_tuple())  # type: ignore[no-any-return, no-untyped-call]
 
 
 @functools.lru_cache(maxsize=256)
 def _parts(normaliser: str, mask: str) -> tuple[Normaliser, Mask]:
-    import json
-
     return Normaliser.parse(json.loads(normaliser)), Mask.parse(json.loads(mask))
 
 
@@ -75,7 +76,7 @@ def _kernel(tensors: Tensors, plan: Plan) -> BlockedAttention:
     def flat(vectors: Tensor | None) -> Tensor | None:
         if vectors is None:
             return None
-        return vectors.to(exact).expand(batch, -1, -1, -1).reshape(batch * heads, *vectors.shape[2:])
+        return vectors.to(exact).expand(batch, *vectors.shape[1:]).reshape(batch * heads, *vectors.shape[2:])
 
     normaliser, mask = _parts(plan.normaliser, plan.mask)
     visibility = Visibility(mask, plan.num_queries, keys, plan.query_start, tensors.padding, tensors.pattern)
@@ -87,6 +88,8 @@ def _kernel(tensors: Tensors, plan: Plan) -> BlockedAttention:
         flat_value,
         flat(tensors.query),
         flat(tensors.key),
+        flat(tensors.query_bias),
+        flat(tensors.key_bias),
         None if tensors.table is None else tensors.table.to(exact),
         heads,
         plan.scale,
@@ -110,18 +113,13 @@ def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, plan: Plan) -> t
     def shaped(result: Tensor | None, original: Tensor | None) -> Tensor | None:
         if result is None or original is None:
             return None
-        if original.dim() == 4:
+        if original is not tensors.table:
             result = result.view(-1, *original.shape[1:])
             if original.shape[0] == 1:
                 result = result.sum(0, keepdim=True)
         return result.to(original.dtype)
 
-    return (
-        shaped(found.query, tensors.query),
-        shaped(found.key, tensors.key),
-        shaped(found.table, tensors.table),
-        shaped(found.value, tensors.value),
-    )
+    return tuple(shaped(getattr(found, field.name), getattr(tensors, field.name)) for field in fields(found))
 
 
 def _refuse() -> UnsupportedError:
@@ -133,14 +131,14 @@ def _refuse() -> UnsupportedError:
 
 class _Blocked(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, plan: Plan, *tensors: Tensor | None) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, plan: Plan, *tensors: Tensor | None) -> Tensor:
         output, kept = _forward(Tensors(*tensors), plan)  # type: ignore[arg-type]
         ctx.plan = plan
         ctx.save_for_backward(kept, *tensors)
         return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         kept, *tensors = ctx.saved_tensors
         gradients = _Slope.apply(ctx.plan, gradient, kept, *tensors)  # type: ignore[no-untyped-call]
         return None, *gradients, None, None, None
@@ -150,7 +148,7 @@ class _Slope(torch.autograd.Function):
     """The backward pass as an operation of its own, so that differentiating it once more says why that fails."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,  # noqa: ARG004
         plan: Plan,
         gradient: Tensor,
@@ -168,6 +166,8 @@ class _Slope(torch.autograd.Function):
 def _forward_op(
     query: Tensor | None,
     key: Tensor | None,
+    query_bias: Tensor | None,
+    key_bias: Tensor | None,
     table: Tensor | None,
     value: Tensor,
     padding: Tensor | None,
@@ -175,13 +175,17 @@ def _forward_op(
     seed: Tensor | None,
     plan: str,
 ) -> tuple[Tensor, Tensor]:
-    return _forward(Tensors(query, key, table, value, padding, pattern, seed), Plan.model_validate_json(plan))
+    return _forward(
+        Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed), Plan.model_validate_json(plan)
+    )
 
 
 @_forward_op.register_fake
 def _(
     query: Tensor | None,  # noqa: ARG001
     key: Tensor | None,  # noqa: ARG001
+    query_bias: Tensor | None,  # noqa: ARG001
+    key_bias: Tensor | None,  # noqa: ARG001
     table: Tensor | None,  # noqa: ARG001
     value: Tensor,
     padding: Tensor | None,  # noqa: ARG001
@@ -205,6 +209,8 @@ def _backward_op(
     kept: Tensor,
     query: Tensor | None,
     key: Tensor | None,
+    query_bias: Tensor | None,
+    key_bias: Tensor | None,
     table: Tensor | None,
     value: Tensor,
     padding: Tensor | None,
@@ -212,7 +218,7 @@ def _backward_op(
     seed: Tensor | None,
     plan: str,
 ) -> list[Tensor]:
-    tensors = Tensors(query, key, table, value, padding, pattern, seed)
+    tensors = Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed)
     found = _backward(gradient, kept, tensors, Plan.model_validate_json(plan))
     return [tensor.contiguous() for tensor in found if tensor is not None]
 
@@ -223,6 +229,8 @@ def _(
     kept: Tensor,  # noqa: ARG001
     query: Tensor | None,
     key: Tensor | None,
+    query_bias: Tensor | None,
+    key_bias: Tensor | None,
     table: Tensor | None,
     value: Tensor,
     padding: Tensor | None,  # noqa: ARG001
@@ -230,7 +238,7 @@ def _(
     seed: Tensor | None,  # noqa: ARG001
     plan: str,  # noqa: ARG001
 ) -> list[Tensor]:
-    present = (tensor for tensor in (query, key, table, value) if tensor is not None)
+    present = (tensor for tensor in (query, key, query_bias, key_bias, table, value) if tensor is not None)
     return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in present]
 
 
@@ -243,7 +251,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
 def _derive(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     kept, *tensors = ctx.saved_tensors
     found = iter(_backward_op(gradient, kept, *tensors, ctx.plan))
-    return *(None if tensor is None else next(found) for tensor in tensors[:4]), None, None, None, None
+    return *(None if tensor is None else next(found) for tensor in tensors[:6]), None, None, None, None
 
 
 _forward_op.register_autograd(_derive, setup_context=_setup)

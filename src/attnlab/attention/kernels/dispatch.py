@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from attnlab.attention.dropout import WeightDropout
 from attnlab.attention.kernels.differentiable import Plan, Tensors, blocked_attention
 from attnlab.attention.kernels.fused import fused_attention
 from attnlab.attention.masks import Visibility
+from attnlab.attention.operators import full_precision
 from attnlab.attention.positions import Alibi
 from attnlab.attention.scores import InnerProduct, Matched, Table
 from attnlab.attention.spec import AttentionSpec
@@ -23,15 +23,14 @@ def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dro
     """Which kernel serves a spec. By default: in training, for whole sequences of equal length without padding."""
     visibility = visibility or Visibility(spec.mask, 4096, 4096)
     dropout = spec.weight_dropout > 0 if dropout is None else dropout
-    wide, narrow = max(spec.key_width, spec.value_width), min(spec.key_width, spec.value_width)
     if spec.operator is not None:
         return "operator"
     reducible = (
         spec.normaliser.fused != "no"
-        and spec.score.projects_query  # else the scores are a table
+        and spec.score.pure_product
         and not isinstance(spec.position, Alibi)
         and not dropout
-        and wide <= 2 * narrow  # else filling up the narrower costs more than it saves
+        and spec.key_width == spec.value_width  # else filling up the narrower costs more than it saves
         and (visibility.hides_nothing or visibility.plainly_causal)
     )
     return "fused" if reducible else "blocked"
@@ -44,7 +43,9 @@ def attend(
     if spec.operator is not None:
         if visibility.pattern is not None:
             raise InputError(f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead")
-        return spec.operator.attend(*given.vectors, value, visibility)
+        query, key = given.vectors
+        with full_precision(value) as cast:
+            return spec.operator.attend(cast(query), cast(key), cast(value), visibility).to(value.dtype)
     logits = spec.score.logits(given)
     if isinstance(logits, InnerProduct) and kernel_for(spec, visibility, dropout=dropout is not None) == "fused":
         causal, zero_key = not visibility.hides_nothing, spec.normaliser.fused == "zero-key"
@@ -64,6 +65,8 @@ def _blocked(
     tensors = Tensors(
         query=None if product is None else product.query,
         key=None if product is None else product.key,
+        query_bias=None if product is None else product.query_bias,
+        key_bias=None if product is None else product.key_bias,
         table=table,
         value=value,
         padding=visibility.padding,

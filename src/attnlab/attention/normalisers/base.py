@@ -1,9 +1,9 @@
 """From the scores of one query to the weights of its keys: the contract.
 
 `weights` is the definition. The rest is for the blocked kernel, which holds one block of scores at a time: it calls
-`forward` in the forward pass and keeps the few numbers per row that it returns; in the backward pass it makes the scores
-again, calls `recompute` with those numbers, and `backward` with the gradient of the weights. Scores that a query does
-not see arrive as −∞.
+`forward` in the forward pass and keeps the few numbers per row that it returns; in the backward pass it makes the
+scores again, calls `recompute` with those numbers, and `backward` with the gradient of the weights. Scores that a query
+does not see arrive as −∞.
 
 A normaliser of one's own needs `weights` alone: the rest then follows by differentiating it, more slowly.
 """
@@ -25,6 +25,7 @@ class Normaliser(Part):
     family: ClassVar[str] = "normaliser"
     equation: ClassVar[str]
     sums_to_one: ClassVar[bool] = False
+    only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
     statistics: ClassVar[int] = 0
     # How fused softmax can serve it: not at all, as it is, or with a zero key and value in front.
     fused: ClassVar[Literal["no", "plain", "zero-key"]] = "no"

@@ -28,7 +28,7 @@ class _Exponential(Normaliser):
 
     def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
         del context, block
-        return torch.ops.aten._softmax_backward_data(gradient, weights, -1, weights.dtype)  # type: ignore[no-any-return]
+        return torch.ops.aten._softmax_backward_data(gradient, weights, -1, weights.dtype, grad_input=gradient)  # type: ignore[no-any-return]
 
 
 class Softmax(_Exponential):
@@ -43,7 +43,7 @@ class Softmax(_Exponential):
         return torch.softmax(hidden(scores, visible | ~some), dim=-1) * some
 
     def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        weights = torch.softmax(scores, dim=-1)
+        weights = torch.softmax(scores, dim=-1, out=scores)
         if block.some_empty:
             weights = weights.masked_fill_(block.count == 0, 0.0)
         return weights, None
@@ -71,6 +71,7 @@ class Softpick(Normaliser):
     """Rectified softmax: scores below 0 get no weight, but still make the others smaller."""
 
     kind: ClassVar[str] = "softpick"
+    only_positive: ClassVar[bool] = True
     equation: ClassVar[str] = "ReLU(e^s_j − 1) / (ε + Σ |e^s_l − 1|)"
     epsilon: PositiveFloat = 1e-6
 

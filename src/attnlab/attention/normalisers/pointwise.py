@@ -51,6 +51,7 @@ class Relu(_Pointwise):
     """`divide=False` leaves out the division by n."""
 
     kind: ClassVar[str] = "relu"
+    only_positive: ClassVar[bool] = True
     equation: ClassVar[str] = "ReLU(s_j) / n"
     divide: bool = True
 
@@ -71,6 +72,7 @@ class Relu(_Pointwise):
 
 class SquaredRelu(_Pointwise):
     kind: ClassVar[str] = "squared-relu"
+    only_positive: ClassVar[bool] = True
     equation: ClassVar[str] = "ReLU(s_j)² / n"
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:

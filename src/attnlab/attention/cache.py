@@ -1,0 +1,68 @@
+"""What decoding remembers of the tokens that went before.
+
+What is kept follows the spec: keys and values for each of their heads; one tensor where the key is the value; only
+values for a synthesizer; only the last tokens for a window; a state of fixed size for an operator.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnlab.errors import InputError
+
+
+class Cache:
+    """The memory of one layer for one batch of sequences.
+
+    Room is made in doubling steps, so that adding a token does not copy those before it. `length` counts all tokens
+    ever added, `start` is the position of the first that is still held.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.start = 0
+        self.state: Tensor | None = None
+        self._room: dict[str, Tensor] = {}
+        self._begin = 0
+
+    @property
+    def held(self) -> dict[str, Tensor]:
+        """The tensors that are remembered, (batch, heads, tokens, width), as views."""
+        end = self._begin + self.length - self.start
+        return {name: room[:, :, self._begin : end] for name, room in self._room.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of what is remembered."""
+        state = 0 if self.state is None else self.state.nbytes
+        return state + sum(tensor.nbytes for tensor in self.held.values())
+
+    def append(self, tensors: dict[str, Tensor], keep: int | None = None) -> dict[str, Tensor]:
+        """Add tokens, after forgetting all but the last `keep` of those before, and return all that is held."""
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors.values()):
+            raise InputError("a cache cannot be differentiated", hint="decode under torch.no_grad()")
+        held = self.held
+        if held and any(held[name].shape[:2] != new.shape[:2] for name, new in tensors.items()):
+            shapes = {name: tuple(tensor.shape) for name, tensor in held.items()}
+            raise InputError(f"the cache holds another batch: {shapes}", hint="start each batch with a new cache")
+        added = next(iter(tensors.values())).shape[2]
+        old = self.length - self.start
+        forgotten = 0 if keep is None else max(0, old - keep)
+        self._begin, self.start, old = self._begin + forgotten, self.start + forgotten, old - forgotten
+        if not held or self._begin + old + added > next(iter(self._room.values())).shape[2]:
+            self._make_room(tensors, old, added)
+        for name, new in tensors.items():
+            self._room[name][:, :, self._begin + old : self._begin + old + added] = new
+        self.length += added
+        return self.held
+
+    def _make_room(self, like: dict[str, Tensor], old: int, added: int) -> None:
+        """Move what is held to the front of larger tensors."""
+        for name, new in like.items():
+            batch, heads, _, width = new.shape
+            room = new.new_empty(batch, heads, 2 * (old + added), width)
+            if old:
+                room[:, :, :old] = self._room[name][:, :, self._begin : self._begin + old]
+            self._room[name] = room
+        self._begin = 0

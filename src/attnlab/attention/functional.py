@@ -1,0 +1,127 @@
+"""Attention as a function of queries, keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, overload
+
+from torch import Tensor
+
+from attnlab.attention import kernels, reference
+from attnlab.attention.dropout import WeightDropout, draw_seed
+from attnlab.attention.masks import Visibility
+from attnlab.attention.scores import Matched
+from attnlab.attention.spec import AttentionSpec
+from attnlab.errors import InputError, UnsupportedError
+
+
+@overload
+def attend(
+    query: Tensor | None,
+    key: Tensor | None,
+    value: Tensor,
+    spec: AttentionSpec,
+    *,
+    num_queries: int | None = ...,
+    query_start: int = ...,
+    extras: Mapping[str, Tensor] | None = ...,
+    padding: Tensor | None = ...,
+    visible: Tensor | None = ...,
+    training: bool = ...,
+    return_weights: Literal[False] = ...,
+) -> Tensor: ...
+@overload
+def attend(
+    query: Tensor | None,
+    key: Tensor | None,
+    value: Tensor,
+    spec: AttentionSpec,
+    *,
+    num_queries: int | None = ...,
+    query_start: int = ...,
+    extras: Mapping[str, Tensor] | None = ...,
+    padding: Tensor | None = ...,
+    visible: Tensor | None = ...,
+    training: bool = ...,
+    return_weights: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+def attend(
+    query: Tensor | None,
+    key: Tensor | None,
+    value: Tensor,
+    spec: AttentionSpec,
+    *,
+    num_queries: int | None = None,
+    query_start: int = 0,
+    extras: Mapping[str, Tensor] | None = None,
+    padding: Tensor | None = None,
+    visible: Tensor | None = None,
+    training: bool = False,
+    return_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """What each query gets, (batch, heads, queries, value width).
+
+    Of the spec it uses score, normaliser, mask, the ALiBi bias, weight dropout (in training) and operator; projections
+    and rotations are the caller's, and `MultiHeadAttention` does them.
+
+    query         (batch, heads, queries, key width); None where the score wants none, with `num_queries` instead
+    key           (batch, key-value heads, keys, key width); None where the score wants none
+    value         (batch, key-value heads, keys, value width)
+    query_start   the position of the first query among the keys, when decoding
+    extras        the score's own parameters, such as a learned temperature
+    padding       (batch, keys), True for each real token
+    visible       (batch or 1, heads or 1, queries, keys), True where a query may look, on top of the spec's mask
+    """
+    _check(query, key, value, spec)
+    key = None if key is None else for_every_query_head(key, spec)
+    value = for_every_query_head(value, spec)
+    count = num_queries if query is None else query.shape[-2]
+    if count is None:
+        raise InputError("without queries, their number is unknown", hint="give num_queries")
+    visibility = Visibility(spec.mask, count, value.shape[-2], query_start, padding, visible)
+    visibility.check(value.shape[0], spec.num_heads)
+    given = Matched(query, key, count, value.shape[-2], query_start, extras or {})
+    drops = training and spec.weight_dropout > 0
+    dropout = WeightDropout(spec.weight_dropout, draw_seed(value.device)) if drops else None
+    if not return_weights:
+        return kernels.attend(given, value, spec, visibility, dropout)
+    if spec.operator is not None:
+        raise UnsupportedError(
+            f"the operator {spec.operator} has no attention weights to return", hint="ask for the output alone"
+        )
+    return reference.attend(given, value, spec, visibility, dropout)
+
+
+def for_every_query_head(vectors: Tensor, spec: AttentionSpec) -> Tensor:
+    """Key and value heads repeated for the query heads that share them."""
+    return vectors if spec.group_size == 1 else vectors.repeat_interleave(spec.group_size, dim=1)
+
+
+def _check(query: Tensor | None, key: Tensor | None, value: Tensor, spec: AttentionSpec) -> None:
+    wanted = {
+        "query": (query, spec.num_heads, spec.key_width, spec.score.projects_query),
+        "key": (key, spec.num_key_value_heads, spec.key_width, spec.score.projects_key),
+        "value": (value, spec.num_key_value_heads, spec.value_width, True),
+    }
+    for name, (tensor, heads, width, needed) in wanted.items():
+        if tensor is None:
+            if needed:
+                raise InputError(f"{spec.score.kind} needs a {name}, and it is missing", hint=f"give {name}")
+            continue
+        if not tensor.is_floating_point():
+            raise InputError(f"{name} is of type {tensor.dtype}, not floating", hint=f"{name} = {name}.float()")
+        if tensor.dim() != 4 or tensor.shape[1] != heads or tensor.shape[3] != width:
+            raise InputError(
+                f"{name} has shape {tuple(tensor.shape)}, not (batch, {heads} heads, tokens, width {width})",
+                hint="reshape it, or build the spec for these heads and widths",
+            )
+        if tensor.shape[0] != value.shape[0]:
+            raise InputError(
+                f"{name} holds {tensor.shape[0]} sequences and value {value.shape[0]}", hint="give as many of each"
+            )
+        if tensor.device != value.device:
+            raise InputError(f"{name} is on {tensor.device} and value on {value.device}", hint="move one of them")
+    if key is not None and key.shape[2] != value.shape[2]:
+        raise InputError(
+            f"there are {key.shape[2]} keys and {value.shape[2]} values in a sequence", hint="give as many of each"
+        )

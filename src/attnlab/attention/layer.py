@@ -1,0 +1,228 @@
+"""Multi-head attention as a layer: projections, positions, attention, and the way back to the model's width.
+
+    q = x W_Q,  k = y W_K,  v = y W_V        y is x, or the other sequence in cross-attention
+    o_h = attend(q_h, k_h, v_h)              for each head h
+    out = (o_1, …, o_H) W_O                  or the mean of the heads; a full value map needs no W_O and adds up
+
+The three projections serve all heads at once; the spec's sharing leaves some of them out.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal, overload
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.attention.cache import Cache
+from attnlab.attention.functional import attend, for_every_query_head
+from attnlab.attention.operators import full_precision
+from attnlab.attention.positions import Rope
+from attnlab.attention.spec import AttentionSpec
+from attnlab.errors import InputError
+
+
+class MultiHeadAttention(nn.Module):
+    """The attention of one layer, as its spec says."""
+
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.projections = nn.ModuleDict(
+            {name: nn.Linear(spec.model_width, width, spec.bias) for name, width in projection_widths(spec).items()}
+        )
+        inner = output_width(spec)
+        self.output = None if inner is None else nn.Linear(inner, spec.model_width, spec.bias)
+        extras = spec.score.extras(spec)
+        self.extras = nn.ParameterDict({name: nn.Parameter(torch.empty(e.shape)) for name, e in extras.items()})
+        self.dropout = nn.Dropout(spec.output_dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self, std: float = 0.02) -> None:
+        """GPT-2's start: normal weights, zero biases; the score's own parameters as it says."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=std)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        for name, extra in self.spec.score.extras(self.spec).items():
+            nn.init.normal_(self.extras[name], extra.mean, extra.std)
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor | None = ...,
+        *,
+        padding: Tensor | None = ...,
+        visible: Tensor | None = ...,
+        cache: Cache | None = ...,
+        return_weights: Literal[False] = ...,
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor | None = ...,
+        *,
+        padding: Tensor | None = ...,
+        visible: Tensor | None = ...,
+        cache: Cache | None = ...,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        *,
+        padding: Tensor | None = None,
+        visible: Tensor | None = None,
+        cache: Cache | None = None,
+        return_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """(batch, tokens, model width) → the same; with `return_weights` also (batch, heads, queries, keys).
+
+        `source` is the other sequence of cross-attention; with a cache it is needed only once. `padding` is True for
+        the real tokens among the keys, those in the cache included. Weights are computed by the reference.
+        """
+        self._check(x, source, cache)
+        first = 0 if cache is None or self.spec.source == "cross" else cache.length
+        query = self._projected("query", x)
+        if isinstance(self.spec.position, Rope) and query is not None:
+            query = self.spec.position.rotate(query, first)
+        if self.spec.operator is not None and cache is not None and self.spec.source == "self":
+            return self._joined(self._decode(query, x, cache, return_weights))
+        key, value = self._keys_and_values(x, source, cache)
+        start = 0 if cache is None else cache.start
+        call = functools.partial(
+            attend,
+            query,
+            key,
+            value,
+            self.spec,
+            num_queries=x.shape[1],
+            query_start=first - start,
+            extras=dict(self.extras.items()),
+            padding=None if padding is None else padding[:, start:],
+            visible=visible,
+            training=self.training,
+        )
+        if return_weights:
+            output, weights = call(return_weights=True)
+            return self._joined(output), weights
+        return self._joined(call())
+
+    def _keys_and_values(self, x: Tensor, source: Tensor | None, cache: Cache | None) -> tuple[Tensor | None, Tensor]:
+        """Keys and values of all tokens, those in the cache included."""
+        spec = self.spec
+        tied = spec.sharing in {"key-value", "query-key-value", "identity"}
+        rope = spec.position if isinstance(spec.position, Rope) else None
+        if spec.source == "cross" and cache is not None and cache.length:
+            held = cache.held
+        else:
+            tokens = x if source is None else source
+            made = {name: self._projected(name, tokens) for name in (("key",) if tied else ("key", "value"))}
+            held = {name: tensor for name, tensor in made.items() if tensor is not None}
+            if rope is not None and not tied:
+                held["key"] = rope.rotate(held["key"], 0 if cache is None else cache.length)
+            if cache is not None:
+                window = spec.mask.window
+                held = cache.append(held, keep=None if window is None else window - 1)
+        if not tied:
+            return held.get("key"), held["value"]
+        # The one vector is kept as it is, and turned when it is read as a key.
+        vector = held["key"]
+        return (vector if rope is None else rope.rotate(vector, 0 if cache is None else cache.start)), vector
+
+    def _decode(self, query: Tensor | None, x: Tensor, cache: Cache, return_weights: bool) -> Tensor:
+        """An operator's step from its state."""
+        operator = self.spec.operator
+        if return_weights or not self.spec.mask.causal:
+            what = "has no attention weights" if return_weights else "decodes only if it is causal"
+            raise InputError(f"the operator {operator} {what}", hint="leave out the cache or the weights")
+        key, value = self._keys_and_values(x, None, None)
+        assert operator is not None
+        assert query is not None
+        assert key is not None
+        key, value = (for_every_query_head(tensor, self.spec) for tensor in (key, value))
+        with full_precision(value) as cast:
+            output, cache.state = operator.decode(cast(query), cast(key), cast(value), cache.state)
+        cache.length += x.shape[1]
+        return output.to(value.dtype)
+
+    def _projected(self, name: str, tokens: Tensor) -> Tensor | None:
+        """Queries, keys or values, (batch, heads, tokens, width); None where the score wants none."""
+        spec = self.spec
+        if name == "query":
+            heads, width, wanted = spec.num_heads, spec.key_width, spec.score.projects_query
+        elif name == "key":
+            heads, width, wanted = spec.num_key_value_heads, spec.key_width, spec.score.projects_key
+        else:
+            heads, width, wanted = spec.num_key_value_heads, spec.value_width, True
+        if not wanted:
+            return None
+        if spec.sharing != "identity":
+            tokens = self.projections[_SERVED_BY[spec.sharing].get(name, name)](tokens)
+        batch, length, _ = tokens.shape
+        return tokens.view(batch, length, heads, width).transpose(1, 2)
+
+    def _joined(self, heads: Tensor) -> Tensor:
+        """(batch, heads, tokens, value width) → (batch, tokens, model width)."""
+        if self.spec.join == "average":
+            joined = heads.mean(dim=1)
+        elif self.spec.value_map == "full":
+            joined = heads.sum(dim=1)
+        else:
+            joined = heads.transpose(1, 2).flatten(2)
+        result: Tensor = self.dropout(joined if self.output is None else self.output(joined))
+        return result
+
+    def _check(self, x: Tensor, source: Tensor | None, cache: Cache | None) -> None:
+        width = self.spec.model_width
+        for name, tokens in (("x", x), ("source", source)):
+            if tokens is None:
+                continue
+            if not tokens.is_floating_point():
+                raise InputError(f"{name} is of type {tokens.dtype}, not floating", hint=f"{name} = {name}.float()")
+            if tokens.dim() != 3 or tokens.shape[-1] != width or tokens.shape[0] != x.shape[0]:
+                raise InputError(
+                    f"{name} has shape {tuple(tokens.shape)}, not (batch, tokens, model width {width})",
+                    hint="reshape it, or build the spec for this width",
+                )
+        if source is not None and self.spec.source == "self":
+            raise InputError("this layer attends to its own sequence and takes no source", hint='say source="cross"')
+        known = cache is not None and cache.length > 0
+        if source is None and self.spec.source == "cross" and not known:
+            raise InputError("cross-attention needs the other sequence", hint="give source=…")
+
+    def extra_repr(self) -> str:
+        return f"score={self.spec.score}, normaliser={self.spec.normaliser}, mask={self.spec.mask}"
+
+
+# Which projection makes a vector, where it is not its own.
+_SERVED_BY: dict[str, dict[str, str]] = {
+    "none": {},
+    "key-value": {"value": "key"},
+    "query-key": {"key": "query"},
+    "query-key-value": {"key": "query", "value": "query"},
+    "identity": {},
+}
+
+
+def projection_widths(spec: AttentionSpec) -> dict[str, int]:
+    """The projections that a spec has, with the width that each makes."""
+    widths = {
+        "query": spec.num_heads * spec.key_width * spec.score.projects_query,
+        "key": spec.num_key_value_heads * spec.key_width * spec.score.projects_key,
+        "value": spec.num_key_value_heads * spec.value_width,
+    }
+    absent = widths.keys() if spec.sharing == "identity" else _SERVED_BY[spec.sharing].keys()
+    return {name: width for name, width in widths.items() if width and name not in absent}
+
+
+def output_width(spec: AttentionSpec) -> int | None:
+    """What the output projection takes; None if there is none because values have the model's width already."""
+    if spec.value_map == "full":
+        return None
+    return spec.value_width if spec.join == "average" else spec.num_heads * spec.value_width
