@@ -18,6 +18,7 @@ from torch import Tensor
 
 from attnlab.attention.masks import Visibility
 from attnlab.attention.parts import Part
+from attnlab.errors import UnsupportedError
 
 _CHUNK = 64
 
@@ -43,6 +44,17 @@ class Operator(Part):
     def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
         """The state of one head of one sequence."""
         raise NotImplementedError
+
+    def defined_multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int) -> int:
+        """The multiply–adds of matrix products in `define`, for one head of one sequence."""
+        raise self._untold("defined_multiply_adds")
+
+    def multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int, *, causal: bool) -> int:
+        """The same of `attend`; of `decode` if it is causal and there are more keys than queries."""
+        raise self._untold("multiply_adds")
+
+    def _untold(self, method: str) -> UnsupportedError:
+        return UnsupportedError(f"the operator {self.kind!r} does not say what it costs", hint=f"define `{method}`")
 
 
 @contextmanager
@@ -83,9 +95,22 @@ class LinearAttention(Operator):
     def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
         return key_width, value_width + 1
 
+    def defined_multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int) -> int:
+        return queries * keys * (key_width + value_width + 1)
+
+    def multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int, *, causal: bool) -> int:
+        state = key_width * (value_width + 1)
+        if not causal:
+            return (queries + keys) * state
+        chunk = min(_CHUNK, queries)
+        filled = queries + -queries % chunk
+        new_state = queries * state if keys > queries else 0
+        return filled * (2 * state + chunk * (key_width + value_width + 1)) + new_state
+
 
 def _feature(vectors: Tensor) -> Tensor:
-    return F.elu(vectors) + 1
+    """elu(x) + 1, without losing e^x to the rounding of e^x − 1 + 1 where x is far below 0."""
+    return torch.where(vectors > 0, vectors + 1, vectors.clamp(max=0).exp())
 
 
 def _with_one(value: Tensor) -> Tensor:
@@ -94,7 +119,9 @@ def _with_one(value: Tensor) -> Tensor:
 
 
 def _ratio(sums: Tensor) -> Tensor:
-    return sums[..., :-1] / sums[..., -1:].clamp(min=torch.finfo(sums.dtype).tiny)
+    """Numerator by denominator, and 0 for a query that sees nothing."""
+    total = sums[..., -1:]
+    return sums[..., :-1] / torch.where(total > 0, total, 1.0)
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
@@ -104,7 +131,8 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
     missing = -tokens % chunk
     query, key, value = (_chunked(F.pad(x, (0, 0, 0, missing)), chunk) for x in (query, key, value))
     added = key.transpose(-2, -1) @ value  # (batch, heads, chunks, key width, value width + 1)
-    before = added.cumsum(dim=2) - added + state.unsqueeze(2)
+    # The state before each chunk; what lies in the chunk itself takes no part, not even in the rounding.
+    before = torch.cat([state.unsqueeze(2), added[:, :, :-1]], dim=2).cumsum(dim=2)
     inside = (query @ key.transpose(-2, -1)).tril() @ value
     return _ratio(query @ before + inside).flatten(2, 3)[..., :tokens, :]
 

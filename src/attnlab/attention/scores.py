@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import torch
 import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor
@@ -102,6 +101,10 @@ class Score(Part):
         """The parameters that the layer makes for this score."""
         return {}
 
+    def multiply_adds(self, spec: AttentionSpec) -> int:
+        """How many multiply–adds of matrix products one score takes: an inner product, unless a score says otherwise."""
+        return spec.key_width if self.projects_query else 0
+
     def define(self, given: Matched) -> Tensor:
         """The scores (batch, heads, queries, keys), by their equation."""
         raise NotImplementedError
@@ -165,13 +168,11 @@ class Cosine(Score):
         return {"log_temperature": Extra((spec.num_heads,), mean=-0.5 * math.log(spec.key_width))}
 
     def define(self, given: Matched) -> Tensor:
-        query, key = given.vectors
-        lengths = _length(query) * _length(key).transpose(-2, -1)
-        return query @ key.transpose(-2, -1) / lengths / self._temperature(given)
+        query, key = (_direction(vectors) for vectors in given.vectors)
+        return query @ key.transpose(-2, -1) / self._temperature(given)
 
     def logits(self, given: Matched) -> InnerProduct:
-        query, key = given.vectors
-        query, key = query / _length(query), key / _length(key)
+        query, key = (_direction(vectors) for vectors in given.vectors)
         if self.temperature == "learned":
             return InnerProduct(query / self._temperature(given), key)
         return InnerProduct(query, key, 1 / self.temperature)
@@ -252,7 +253,6 @@ def _squared(vectors: Tensor) -> Tensor:
     return vectors.square().sum(-1, keepdim=True)
 
 
-def _length(vectors: Tensor) -> Tensor:
-    """|x|, kept off zero so that a zero vector has direction zero and not NaN."""
-    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return length.clamp(min=1e-12)
+def _direction(vectors: Tensor) -> Tensor:
+    """x / |x|; the direction of a zero vector is zero and not NaN."""
+    return F.normalize(vectors, dim=-1)

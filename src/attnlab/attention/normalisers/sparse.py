@@ -89,17 +89,17 @@ class _Entmax(Normaliser):
         """τ of each row of z, whose maximum is 0; −1 for a row with nothing visible."""
         threshold = torch.full_like(z[..., :1], -1.0)
         above = torch.empty_like(z)
-        close, last = 4 * torch.finfo(z.dtype).eps, float("inf")
-        for _ in range(_MOST_STEPS):
+        active, close = torch.ones_like(threshold, dtype=torch.bool), 4 * torch.finfo(z.dtype).eps
+        for _ in range(_MOST_STEPS + z.shape[-1]):  # sparsemax may need a step for each key; five are usual
             torch.sub(z, threshold, out=above).clamp_(min=0)
             power, lower = self._power(above)
             norm = power.sum(-1, keepdim=True).pow_(1 / self.rho)
             step = (norm - 1).mul_(norm.pow(self.rho - 1)).div_(lower.sum(-1, keepdim=True).clamp_(min=1e-30))
-            threshold += step
-            largest = float(step.max())
-            if largest <= close or not largest < last:  # there, or down to rounding
+            # A row that has arrived stays where it is, so that no row depends on how long another takes.
+            threshold += step.mul_(active)
+            active = step > close
+            if not bool(active.any()):
                 break
-            last = largest
         return threshold
 
 
