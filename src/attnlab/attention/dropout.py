@@ -10,13 +10,14 @@ MurmurHash3, in wrapping arithmetic); the product of the two, mixed once more, i
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-_FIRST, _SECOND = -2048144789, -1028477387  # 0x85EBCA6B and 0xC2B2AE35 as signed 32-bit numbers
-_GOLDEN = -1640531527  # 0x9E3779B9
+# The factors 0x85EBCA6B, 0xC2B2AE35 and 0x9E3779B9 as signed 32-bit numbers.
+_FIRST, _SECOND, _GOLDEN = -2048144789, -1028477387, -1640531527
 _AS_BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
@@ -33,14 +34,12 @@ class WeightDropout:
 
     def grid(self, heads: int, queries: int, keys: int) -> DropoutGrid:
         """The draws for weights (heads, queries, keys), where heads count over batch × heads."""
-        of_heads = self._numbers(heads, 1)[:, None] ^ self._numbers(queries, 2)
-        return DropoutGrid(_mix(of_heads) | 1, self._numbers(keys, 3) | 1, int(self.rate * 2**31) - 2**30)
-
-    def _numbers(self, count: int, stream: int) -> Tensor:
-        """A random 32-bit number for each index below `count`; another set for each stream and seed."""
-        index = torch.arange(count, dtype=torch.int32, device=self.seed.device)
-        low, high = (self.seed & 0x7FFFFFFF).to(torch.int32), (self.seed >> 31 & 0x7FFFFFFF).to(torch.int32)
-        return _mix(_mix(index * _GOLDEN + low) ^ _mix(high + stream * _GOLDEN))
+        chance = random.Random(int(self.seed))
+        of_heads, of_queries, of_keys = (
+            _mix(torch.arange(count, dtype=torch.int32, device=self.seed.device) * _GOLDEN + _any_number(chance))
+            for count in (heads, queries, keys)
+        )
+        return DropoutGrid(_mix(of_heads[:, None] ^ of_queries) | 1, of_keys | 1, int(self.rate * 2**31) - 2**30)
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,14 @@ class DropoutGrid:
 
 
 def _mix(x: Tensor) -> Tensor:
+    """A permutation of the 32-bit integers that leaves no trace of their order."""
     for shift, factor in ((16, _FIRST), (13, _SECOND)):
-        x = (x ^ (x >> shift & (1 << 32 - shift) - 1)) * factor
-    return x ^ (x >> 16 & 0xFFFF)
+        x = (x ^ (x >> shift)) * factor
+    return x ^ (x >> 16)
+
+
+def _any_number(chance: random.Random) -> int:
+    return chance.getrandbits(32) - 2**31
 
 
 def draw_seed(device: torch.device) -> Tensor:

@@ -223,12 +223,6 @@ class Structure:
         low, high = self.ends()
         return int((high - low).sum())
 
-    def widest(self, rows: int) -> int:
-        """The most keys that any run of `rows` queries sees."""
-        low, high = self.ends()
-        lasts = torch.arange(rows - 1, self.num_queries + rows - 1, rows).clamp(max=self.num_queries - 1)
-        return int((high[lasts] - low[::rows]).max()) if self.num_queries else 0
-
 
 @functools.lru_cache(maxsize=16)
 def _structural_blocks(structure: Structure, rows: int, dtype: torch.dtype, device: torch.device) -> tuple[Block, ...]:

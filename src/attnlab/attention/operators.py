@@ -18,7 +18,6 @@ from torch import Tensor
 
 from attnlab.attention.masks import Visibility
 from attnlab.attention.parts import Part
-from attnlab.errors import UnsupportedError
 
 _CHUNK = 64
 
@@ -47,14 +46,11 @@ class Operator(Part):
 
     def defined_multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int) -> int:
         """The multiply–adds of matrix products in `define`, for one head of one sequence."""
-        raise self._untold("defined_multiply_adds")
+        raise NotImplementedError
 
     def multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int, *, causal: bool) -> int:
-        """The same of `attend`; of `decode` if it is causal and there are more keys than queries."""
-        raise self._untold("multiply_adds")
-
-    def _untold(self, method: str) -> UnsupportedError:
-        return UnsupportedError(f"the operator {self.kind!r} does not say what it costs", hint=f"define `{method}`")
+        """Those of `attend`; of `decode` if it is causal and there are more keys than queries."""
+        raise NotImplementedError
 
 
 @contextmanager
@@ -127,7 +123,7 @@ def _ratio(sums: Tensor) -> Tensor:
 def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
     """The causal sums chunk by chunk: inside a chunk by a small square, before it by the state."""
     tokens = query.shape[-2]
-    chunk = min(_CHUNK, tokens)
+    chunk = max(1, min(_CHUNK, tokens))
     missing = -tokens % chunk
     query, key, value = (_chunked(F.pad(x, (0, 0, 0, missing)), chunk) for x in (query, key, value))
     added = key.transpose(-2, -1) @ value  # (batch, heads, chunks, key width, value width + 1)

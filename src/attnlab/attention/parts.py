@@ -7,6 +7,7 @@ package or in a user's own file.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
@@ -28,6 +29,12 @@ class Part(BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise as_spec_error(error, f"{self.family} {type(self).kind!r}") from None
+        assert self.text  # made now, because `torch.compile` can read it later but not make it
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The part as JSON."""
+        return self.model_dump_json()
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

@@ -48,4 +48,4 @@ def attend(
         grid = dropout.grid(batch * heads, given.num_queries, given.num_keys)
         stays = grid.bits(slice(None), slice(None), slice(None)).view_as(used) != 0
         used = used * stays * dropout.scale
-    return used @ value, attention
+    return used.to(value.dtype) @ value, attention

@@ -31,6 +31,13 @@ def largest_divisor(number: int, at_most: int) -> int:
     return next(d for d in range(min(number, at_most), 0, -1) if number % d == 0)
 
 
+def _mend_odd_width(s: AttentionSpec) -> dict[str, Any]:
+    if s.sharing == "identity":  # whose width is given
+        return {"position": Learned()}
+    wider = {"key_width": s.key_width + 1}
+    return wider | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
+
+
 _ONE_VECTOR = {"key-value", "query-key-value", "identity"}
 
 RULES: tuple[Rule, ...] = (
@@ -105,9 +112,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         lambda s: isinstance(s.position, Rope) and s.key_width % 2 == 1,
         lambda s: f"rope turns pairs of numbers, so the key width must be even, not {s.key_width}",
-        lambda s: (
-            {"key_width": s.key_width + 1} | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
-        ),
+        _mend_odd_width,
     ),
     Rule(
         lambda s: s.source == "cross" and s.mask != Mask(causal=False),
@@ -159,9 +164,10 @@ def check(spec: AttentionSpec) -> None:
         return
     changes: dict[str, Any] = {}
     draft = spec
-    while (rule := next((rule for rule in RULES if rule.breaks(draft)), None)) is not None:
-        changes |= rule.mend(draft)
+    for _ in RULES:  # one mend may break another rule, but not for ever
+        changes |= next((rule.mend(draft) for rule in RULES if rule.breaks(draft)), {})
         draft = spec.model_copy(update=changes)
+    assert not any(rule.breaks(draft) for rule in RULES), f"the rules contradict each other for {spec!r}"
     nearest = type(spec)(**{name: getattr(draft, name) for name in type(spec).model_fields})
     told = ", ".join(f"{name}={_shown(value)}" for name, value in changes.items())
     raise SpecError(broken.reason(spec), hint=f"the nearest that is possible has {told}", nearest=nearest)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import torch
 import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor
@@ -72,9 +73,9 @@ class InnerProduct:
 
 @dataclass(frozen=True)
 class Table:
-    """Scores that are given, the same for every sequence of the batch."""
+    """Scores that are given."""
 
-    entries: Tensor  # (heads, queries, keys)
+    entries: Tensor  # (batch or 1, heads, queries, keys)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Score(Part):
         return {}
 
     def multiply_adds(self, spec: AttentionSpec) -> int:
-        """How many multiply–adds of matrix products one score takes: an inner product, unless a score says otherwise."""
+        """The multiply–adds of matrix products in one score: an inner product, unless a score says otherwise."""
         return spec.key_width if self.projects_query else 0
 
     def define(self, given: Matched) -> Tensor:
@@ -110,13 +111,8 @@ class Score(Part):
         raise NotImplementedError
 
     def logits(self, given: Matched) -> InnerProduct | Table:
-        """The same scores as a kernel takes them; a score of the user's own need not say."""
-        scores = self.define(given)
-        if scores.dim() == 4 and scores.shape[0] > 1:
-            raise InputError(
-                f"the score {self.kind!r} has no form for the kernels", hint="define `logits`, or use the reference"
-            )
-        return Table(scores.flatten(0, 1))
+        """The same scores as a kernel takes them. A score of one's own that does not say is materialised."""
+        return Table(self.define(given))
 
 
 class ScaledDot(Score):
@@ -245,12 +241,10 @@ class RandomSynthesizer(Score):
         stop = given.query_start + given.num_queries
         return given.extra("table", stop, given.num_keys)[None, :, given.query_start : stop, : given.num_keys]
 
-    def logits(self, given: Matched) -> Table:
-        return Table(self.define(given)[0])
-
 
 def _squared(vectors: Tensor) -> Tensor:
-    return vectors.square().sum(-1, keepdim=True)
+    """|x|², at least in float32: the squares are to cancel against a product that is."""
+    return vectors.to(torch.promote_types(vectors.dtype, torch.float32)).square().sum(-1, keepdim=True)
 
 
 def _direction(vectors: Tensor) -> Tensor:

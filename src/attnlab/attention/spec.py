@@ -79,8 +79,10 @@ class AttentionSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _derive(cls, fields: dict[str, Any]) -> dict[str, Any]:
+    def _derive(cls, fields: Any) -> Any:
         """Fill in the widths that follow from the others; anything odd is left to the validation of the field."""
+        if not isinstance(fields, dict):
+            return fields
         fields = dict(fields)
         width, heads = fields.get("model_width"), fields.get("num_heads")
         if not (type(width) is int and type(heads) is int and width > 0 and heads > 0):

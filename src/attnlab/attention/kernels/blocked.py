@@ -12,6 +12,7 @@ costs what its band costs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -50,7 +51,7 @@ class BlockedAttention:
     key: Tensor | None  # (heads, keys, width)
     query_bias: Tensor | None  # (heads, queries)
     key_bias: Tensor | None  # (heads, keys)
-    table: Tensor | None  # (heads of one sequence, queries, keys)
+    table: Tensor | None  # (heads, or those of one sequence; queries; keys)
     num_heads: int  # of one sequence
     scale: float = 1.0
     alibi: bool = False
@@ -105,7 +106,7 @@ class BlockedAttention:
         rows, columns = block.queries.stop - block.queries.start, block.keys.stop - block.keys.start
         scores = _shaped(space, (heads.stop - heads.start, rows, columns))
         if self.table is not None:
-            scores.copy_(self.table[:, block.queries, block.keys][self._own_heads(heads)])
+            scores.copy_(self.table[:, block.queries, block.keys][self._repeated(heads, self.table.shape[0])])
         else:
             assert self.query is not None
             assert self.key is not None
@@ -122,14 +123,16 @@ class BlockedAttention:
             distance = Alibi.distance(
                 queries, torch.arange(block.keys.start, block.keys.stop, device=device), scores.dtype
             )
-            slopes = Alibi.slopes(self.num_heads, scores)[self._own_heads(heads)]
+            slopes = Alibi.slopes(self.num_heads, scores)[self._repeated(heads, self.num_heads)]
             scores.addcmul_(slopes[:, None, None], distance)
         return block.hide_(scores)
 
     def _push(self, slope: Tensor, heads: slice, block: Block, result: Gradients) -> None:
         """Add the gradient of a block of scores to that of what made them."""
         if result.table is not None:
-            result.table[:, block.queries, block.keys].index_add_(0, self._own_heads(heads), slope)
+            result.table[:, block.queries, block.keys].index_add_(
+                0, self._repeated(heads, result.table.shape[0]), slope
+            )
             return
         assert self.query is not None
         assert self.key is not None
@@ -147,24 +150,26 @@ class BlockedAttention:
         total, keys, _ = self.value.shape
         return None if self.dropout is None else self.dropout.grid(total, self.visibility.num_queries, keys)
 
-    def _own_heads(self, heads: slice) -> Tensor:
-        """For a run over batch × heads, the head of each within its sequence."""
-        return torch.arange(heads.start, heads.stop, device=self.value.device) % self.num_heads
+    def _repeated(self, heads: slice, count: int) -> Tensor:
+        """For a run over batch × heads, where each finds its own among `count` that repeat."""
+        return torch.arange(heads.start, heads.stop, device=self.value.device) % count
 
-    def _heads_at_once(self) -> int:
+    @functools.cached_property
+    def _layout(self) -> tuple[int, int]:
+        """How many heads are taken at once, and how many numbers their largest block of scores has."""
+        blocks = self.visibility.blocks(_ROWS, self.value)
+        largest = max(((b.queries.stop - b.queries.start) * (b.keys.stop - b.keys.start) for b in blocks), default=0)
         total = self.value.shape[0]
-        fit = max(1, _CACHED // max(1, _ROWS * self.visibility.structure.widest(_ROWS)))
-        parts = -(-total // fit)
-        return -(-total // parts)
+        parts = -(-total // max(1, _CACHED // max(1, largest)))
+        at_once = -(-total // max(1, parts))
+        return at_once, at_once * largest
 
     def _scratch(self, count: int) -> list[Tensor]:
-        rows = min(_ROWS, self.visibility.num_queries)
-        size = self._heads_at_once() * rows * self.visibility.structure.widest(_ROWS)
-        return [self.value.new_empty(size) for _ in range(count)]
+        return [self.value.new_empty(self._layout[1]) for _ in range(count)]
 
     def _tiles(self) -> Iterator[tuple[slice, Block]]:
-        total, step = self.value.shape[0], self._heads_at_once()
-        runs = [slice(start, min(start + step, total)) for start in range(0, total, step)]
+        total, step = self.value.shape[0], self._layout[0]
+        runs = [slice(start, min(start + step, total)) for start in range(0, total, max(1, step))]
         if self.visibility.structural:
             blocks = self.visibility.blocks(_ROWS, self.value)
             yield from ((heads, block) for block in blocks for heads in runs)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from attnlab.attention.dropout import WeightDropout
@@ -25,7 +24,7 @@ from attnlab.errors import UnsupportedError
 
 @dataclass(frozen=True)
 class Tensors:
-    """The tensors of a call: 4-dimensional (batch, heads, tokens, width), the table 3-dimensional."""
+    """The tensors of a call, (batch, heads, …); where one is the same for all sequences, its batch is 1."""
 
     query: Tensor | None
     key: Tensor | None
@@ -41,15 +40,14 @@ class Tensors:
         return tuple(getattr(self, field.name) for field in fields(self))
 
 
-class Plan(BaseModel):
-    """Everything else about a call, as a value that a compiled graph can hold as text."""
+@dataclass(frozen=True)
+class Plan:
+    """Everything else about a call."""
 
-    model_config = ConfigDict(frozen=True)
-
-    normaliser: str
-    mask: str
-    query_start: int
+    normaliser: Normaliser
+    mask: Mask
     num_queries: int
+    query_start: int
     scale: float
     alibi: bool
     dropout: float
@@ -58,7 +56,8 @@ class Plan(BaseModel):
 def blocked_attention(tensors: Tensors, plan: Plan) -> Tensor:
     """(batch, heads, queries, value width)."""
     if torch.compiler.is_compiling():
-        output: Tensor = _forward_op(*tensors.as_tuple(), plan.model_dump_json())[0]
+        plain = plan.num_queries, plan.query_start, plan.scale, plan.alibi, plan.dropout
+        output: Tensor = _forward_op(*tensors.as_tuple(), plan.normaliser.text, plan.mask.text, *plain)[0]
         return output
     return _Blocked.apply(plan, *tensors.as_tuple())  # type: ignore[no-any-return, no-untyped-call]
 
@@ -66,6 +65,11 @@ def blocked_attention(tensors: Tensors, plan: Plan) -> Tensor:
 @functools.lru_cache(maxsize=256)
 def _parts(normaliser: str, mask: str) -> tuple[Normaliser, Mask]:
     return Normaliser.parse(json.loads(normaliser)), Mask.parse(json.loads(mask))
+
+
+def _plan(normaliser: str, mask: str, *plain: Any) -> Plan:
+    """A plan from what a compiled graph can hold."""
+    return Plan(*_parts(normaliser, mask), *plain)
 
 
 def _kernel(tensors: Tensors, plan: Plan) -> BlockedAttention:
@@ -78,19 +82,18 @@ def _kernel(tensors: Tensors, plan: Plan) -> BlockedAttention:
             return None
         return vectors.to(exact).expand(batch, *vectors.shape[1:]).reshape(batch * heads, *vectors.shape[2:])
 
-    normaliser, mask = _parts(plan.normaliser, plan.mask)
-    visibility = Visibility(mask, plan.num_queries, keys, plan.query_start, tensors.padding, tensors.pattern)
+    visibility = Visibility(plan.mask, plan.num_queries, keys, plan.query_start, tensors.padding, tensors.pattern)
     flat_value = flat(value)
     assert flat_value is not None
     return BlockedAttention(
-        normaliser,
+        plan.normaliser,
         visibility,
         flat_value,
         flat(tensors.query),
         flat(tensors.key),
         flat(tensors.query_bias),
         flat(tensors.key_bias),
-        None if tensors.table is None else tensors.table.to(exact),
+        None if tensors.table is None else tensors.table.to(exact).flatten(0, 1),
         heads,
         plan.scale,
         plan.alibi,
@@ -113,10 +116,9 @@ def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, plan: Plan) -> t
     def shaped(result: Tensor | None, original: Tensor | None) -> Tensor | None:
         if result is None or original is None:
             return None
-        if original is not tensors.table:
-            result = result.view(-1, *original.shape[1:])
-            if original.shape[0] == 1:
-                result = result.sum(0, keepdim=True)
+        result = result.view(-1, *original.shape[1:])
+        if original.shape[0] == 1:
+            result = result.sum(0, keepdim=True)
         return result.to(original.dtype)
 
     return tuple(shaped(getattr(found, field.name), getattr(tensors, field.name)) for field in fields(found))
@@ -162,6 +164,9 @@ class _Slope(torch.autograd.Function):
         raise _refuse()
 
 
+# The two passes as operators. Their arguments are those of `Tensors`, then those of `Plan` with parts as text.
+
+
 @torch.library.custom_op("attnlab::blocked_attention", mutates_args=())
 def _forward_op(
     query: Tensor | None,
@@ -173,34 +178,16 @@ def _forward_op(
     padding: Tensor | None,
     pattern: Tensor | None,
     seed: Tensor | None,
-    plan: str,
+    normaliser: str,
+    mask: str,
+    num_queries: int,
+    query_start: int,
+    scale: float,
+    alibi: bool,
+    dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    return _forward(
-        Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed), Plan.model_validate_json(plan)
-    )
-
-
-@_forward_op.register_fake
-def _(
-    query: Tensor | None,  # noqa: ARG001
-    key: Tensor | None,  # noqa: ARG001
-    query_bias: Tensor | None,  # noqa: ARG001
-    key_bias: Tensor | None,  # noqa: ARG001
-    table: Tensor | None,  # noqa: ARG001
-    value: Tensor,
-    padding: Tensor | None,  # noqa: ARG001
-    pattern: Tensor | None,  # noqa: ARG001
-    seed: Tensor | None,  # noqa: ARG001
-    plan: str,
-) -> tuple[Tensor, Tensor]:
-    how = Plan.model_validate_json(plan)
-    batch, heads, _, width = value.shape
-    exact = torch.float64 if value.dtype == torch.float64 else torch.float32
-    statistics = _parts(how.normaliser, how.mask)[0].statistics
-    return (
-        value.new_empty(batch, heads, how.num_queries, width),
-        value.new_empty(batch * heads, how.num_queries, statistics, dtype=exact),
-    )
+    tensors = Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed)
+    return _forward(tensors, _plan(normaliser, mask, num_queries, query_start, scale, alibi, dropout))
 
 
 @torch.library.custom_op("attnlab::blocked_attention_backward", mutates_args=())
@@ -216,42 +203,53 @@ def _backward_op(
     padding: Tensor | None,
     pattern: Tensor | None,
     seed: Tensor | None,
-    plan: str,
+    normaliser: str,
+    mask: str,
+    num_queries: int,
+    query_start: int,
+    scale: float,
+    alibi: bool,
+    dropout: float,
 ) -> list[Tensor]:
     tensors = Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed)
-    found = _backward(gradient, kept, tensors, Plan.model_validate_json(plan))
-    return [tensor.contiguous() for tensor in found if tensor is not None]
+    plan = _plan(normaliser, mask, num_queries, query_start, scale, alibi, dropout)
+    return [tensor.contiguous() for tensor in _backward(gradient, kept, tensors, plan) if tensor is not None]
+
+
+_DIFFERENTIABLE = 6  # the first of the tensors: query, key, their biases, table, value
+
+
+@_forward_op.register_fake
+def _(*inputs: Any) -> tuple[Tensor, Tensor]:
+    value, normaliser, num_queries = inputs[5], inputs[9], inputs[11]
+    batch, heads, _, width = value.shape
+    exact = torch.float64 if value.dtype == torch.float64 else torch.float32
+    statistics = Normaliser.parse(json.loads(normaliser)).statistics
+    return (
+        value.new_empty(batch, heads, num_queries, width),
+        value.new_empty(batch * heads, num_queries, statistics, dtype=exact),
+    )
 
 
 @_backward_op.register_fake
-def _(
-    gradient: Tensor,  # noqa: ARG001
-    kept: Tensor,  # noqa: ARG001
-    query: Tensor | None,
-    key: Tensor | None,
-    query_bias: Tensor | None,
-    key_bias: Tensor | None,
-    table: Tensor | None,
-    value: Tensor,
-    padding: Tensor | None,  # noqa: ARG001
-    pattern: Tensor | None,  # noqa: ARG001
-    seed: Tensor | None,  # noqa: ARG001
-    plan: str,  # noqa: ARG001
-) -> list[Tensor]:
-    present = (tensor for tensor in (query, key, query_bias, key_bias, table, value) if tensor is not None)
+def _(gradient: Tensor, kept: Tensor, *inputs: Any) -> list[Tensor]:
+    del gradient, kept
+    present = (tensor for tensor in inputs[:_DIFFERENTIABLE] if tensor is not None)
     return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in present]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, plan = inputs
-    ctx.plan = plan
-    ctx.save_for_backward(output[1], *tensors)
+    tensors = len(fields(Tensors))
+    ctx.plain = inputs[tensors:]
+    ctx.save_for_backward(output[1], *inputs[:tensors])
 
 
 def _derive(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     kept, *tensors = ctx.saved_tensors
-    found = iter(_backward_op(gradient, kept, *tensors, ctx.plan))
-    return *(None if tensor is None else next(found) for tensor in tensors[:6]), None, None, None, None
+    found = iter(_backward_op(gradient, kept, *tensors, *ctx.plain))
+    gradients = [None if tensor is None else next(found) for tensor in tensors[:_DIFFERENTIABLE]]
+    rest = len(tensors) - _DIFFERENTIABLE + len(ctx.plain)
+    return *gradients, *(None,) * rest
 
 
 _forward_op.register_autograd(_derive, setup_context=_setup)

@@ -74,10 +74,10 @@ def _blocked(
         seed=None if dropout is None else dropout.seed,
     )
     plan = Plan(
-        normaliser=spec.normaliser.model_dump_json(),
-        mask=spec.mask.model_dump_json(),
-        query_start=visibility.query_start,
+        normaliser=spec.normaliser,
+        mask=visibility.mask,
         num_queries=visibility.num_queries,
+        query_start=visibility.query_start,
         scale=1.0 if product is None else product.scale,
         alibi=isinstance(spec.position, Alibi),
         dropout=0.0 if dropout is None else dropout.rate,
