@@ -1,0 +1,91 @@
+"""`attnlab variants`: the list, the explanation, JSON, and one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attnlab.attention import AttentionSpec, catalogue, variant, variants
+from attnlab.cli import main
+
+OWN = "from attnlab.attention import *\nadd_variant(Variant('mine', 'My own.', {'score': 'cosine', 'bias': False}))\n"
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    names = dict(catalogue._known)
+    yield
+    catalogue._known.clear()
+    catalogue._known.update(names)
+
+
+def output(capsys: pytest.CaptureFixture[str], *tokens: str, code: int = 0) -> tuple[str, str]:
+    assert main(tokens) == code
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_the_list_names_every_variant(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    out, err = output(capsys, "variants")
+    assert err == ""
+    first = [line.split()[0] for line in out.splitlines() if line.strip()]
+    assert all(v.name in first for v in variants())
+    assert all(len(line) <= int(columns) for line in out.splitlines())
+    assert "\x1b" not in out
+
+
+def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(output(capsys, "variants", "--json")[0])
+    assert [one["name"] for one in found] == [v.name for v in variants()]
+    for one in found:
+        assert AttentionSpec(**one["spec"]) == variant(one["name"]).spec()
+        assert one["cost"]["parameters"] > 0
+        assert one["kernel"] == variant(one["name"]).kernel
+        assert set(one) == {"name", "meaning", "equations", "source", "asks", "kernel", "changes", "spec", "cost"}
+
+
+@pytest.mark.parametrize("name", [v.name for v in variants()])
+def test_one_is_explained(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    out, _ = output(capsys, "variants", name)
+    assert out.startswith(name)
+    assert all(line in out for line in variant(name).equations())
+    assert variant(name).source in out
+    assert f"{variant(name).kernel}: " in out
+
+
+def test_one_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(output(capsys, "variants", "tied-kv", "--json")[0])
+    softmax = json.loads(output(capsys, "variants", "softmax", "--json")[0])
+    assert found["changes"] == {"sharing": "key-value"}
+    assert found["cost"]["cache_bytes_per_token"] * 2 == softmax["cost"]["cache_bytes_per_token"]
+
+
+def test_two_are_joined(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = output(capsys, "variants", "tied-kv+cosine")
+    assert "k = v = x W_K" in out
+    assert "|q| |k|" in out
+
+
+def test_ones_own_is_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    assert "mine" in output(capsys, "variants", "--variants-from", str(path))[0]
+    out, _ = output(capsys, "variants", "mine", "--variants-from", str(path))
+    assert "your own" in out
+
+
+def test_what_goes_wrong_is_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out, err = output(capsys, "variants", "sofmax", code=2)
+    assert (out, err) == ("", "error: there is no variant called 'sofmax'\n\nhint: did you mean 'softmax'?\n")
+    _, err = output(capsys, "variants", "--variants-from", str(tmp_path / "nowhere.py"), code=2)
+    assert "is no Python file" in err
+    _, err = output(capsys, "variants", "cosine+dot", code=2)
+    assert "changes score twice" in err
