@@ -55,7 +55,7 @@ def variant(name: str) -> Variant:
         "+".join(part.name for part in parts),
         " ".join(part.meaning for part in parts),
         changes,
-        "; ".join(part.source for part in parts if part.source),
+        "; ".join(dict.fromkeys(part.source for part in parts if part.source)),
         "; ".join(part.asks for part in parts if part.asks),
     )
 

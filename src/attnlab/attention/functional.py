@@ -73,8 +73,9 @@ def attend(
     visible       (batch or 1, heads or 1, queries, keys), True where a query may look, on top of the spec's mask
     """
     _check(query, key, value, spec)
-    key = None if key is None else for_every_query_head(key, spec)
-    value = for_every_query_head(value, spec)
+    tied, value = key is value, for_every_query_head(value, spec)
+    if key is not None:
+        key = value if tied else for_every_query_head(key, spec)
     count = num_queries if query is None else query.shape[-2]
     if count is None:
         raise InputError("without queries, their number is unknown", hint="give num_queries")

@@ -88,12 +88,12 @@ class MultiHeadAttention(nn.Module):
         """
         self._check(x, source, cache)
         first = 0 if cache is None or self.spec.source == "cross" else cache.length
-        query = self._projected("query", x)
+        unturned = query = self._projected("query", x)
         if isinstance(self.spec.position, Rope) and query is not None:
             query = self.spec.position.rotate(query, first)
         if self.spec.operator is not None and cache is not None and self.spec.source == "self":
             return self._joined(self._decode(query, x, cache, return_weights))
-        key, value = self._keys_and_values(x, source, cache)
+        key, value = self._keys_and_values(x, source, cache, unturned)
         start = 0 if cache is None else cache.start
         call = functools.partial(
             attend,
@@ -113,7 +113,9 @@ class MultiHeadAttention(nn.Module):
             return self._joined(output), weights
         return self._joined(call())
 
-    def _keys_and_values(self, x: Tensor, source: Tensor | None, cache: Cache | None) -> tuple[Tensor | None, Tensor]:
+    def _keys_and_values(
+        self, x: Tensor, source: Tensor | None, cache: Cache | None, query: Tensor | None
+    ) -> tuple[Tensor | None, Tensor]:
         """Keys and values of all tokens, those in the cache included."""
         spec = self.spec
         tied = spec.sharing in {"key-value", "query-key-value", "identity"}
@@ -122,7 +124,10 @@ class MultiHeadAttention(nn.Module):
             held = cache.held
         else:
             tokens = x if source is None else source
-            made = {name: self._projected(name, tokens) for name in (("key",) if tied else ("key", "value"))}
+            same = source is None and _SERVED_BY[spec.sharing].get("key") == "query"
+            made = {"key": query if same else self._projected("key", tokens)}
+            if not tied:
+                made["value"] = self._projected("value", tokens)
             held = {name: tensor for name, tensor in made.items() if tensor is not None}
             if rope is not None and not tied:
                 held["key"] = rope.rotate(held["key"], 0 if cache is None else cache.length)
@@ -141,7 +146,7 @@ class MultiHeadAttention(nn.Module):
         if return_weights or not self.spec.mask.causal:
             what = "has no attention weights" if return_weights else "decodes only if it is causal"
             raise InputError(f"the operator {operator} {what}", hint="leave out the cache or the weights")
-        key, value = self._keys_and_values(x, None, None)
+        key, value = self._keys_and_values(x, None, None, query)
         assert operator is not None
         assert query is not None
         assert key is not None

@@ -79,7 +79,9 @@ class LinearAttention(Operator):
         if not visibility.mask.causal:
             return _ratio(query @ (key.transpose(-2, -1) @ value))
         before = visibility.query_start
-        state = key[..., :before, :].transpose(-2, -1) @ value[..., :before, :]
+        state = key.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
+        if before:
+            state = key[..., :before, :].transpose(-2, -1) @ value[..., :before, :]
         return _causal(query, key[..., before:, :], value[..., before:, :], state)
 
     def decode(self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -136,4 +138,4 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
 def _chunked(vectors: Tensor, size: int) -> Tensor:
     """(batch, heads, tokens, width) → (batch, heads, chunks, size, width)."""
     batch, heads, tokens, width = vectors.shape
-    return vectors.reshape(batch, heads, tokens // size, size, width)
+    return vectors.contiguous().view(batch, heads, tokens // size, size, width)

@@ -46,9 +46,11 @@ class Rope(Position):
         exact = torch.float64 if vectors.dtype == torch.float64 else torch.float32
         frequency = self.base ** (-torch.arange(0, width, 2, device=vectors.device, dtype=exact) / width)
         angle = torch.outer(torch.arange(start, start + tokens, device=vectors.device, dtype=exact), frequency)
-        cos, sin = angle.cos().to(vectors.dtype), angle.sin().to(vectors.dtype)  # (tokens, width / 2)
-        first, second = vectors.chunk(2, dim=-1)
-        return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+        cos, sin = (part.to(vectors.dtype)[:, None] for part in (angle.cos(), angle.sin()))  # (tokens, 1, width / 2)
+        # Turned in the layout that the projections leave, (batch, tokens, heads, width), so that joining the heads
+        # behind the fused kernel needs no copy.
+        first, second = vectors.transpose(1, 2).chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).transpose(1, 2)
 
 
 class Alibi(Position):

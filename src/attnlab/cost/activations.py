@@ -1,0 +1,215 @@
+"""What autograd keeps of one attention layer between its forward and its backward pass.
+
+Products follow from the equations, but what is kept depends on how they are written: a quotient keeps both its terms,
+a padded copy stands in for what it copies, a view keeps all of what it is a view of. So this is not stated by formulas
+that would drift. The layer's own steps are taken with tensors that have a shape and no numbers (PyTorch's meta device),
+and what they keep is added up, each storage once. Parameters do not count; the input does.
+
+Only the two kernels cannot be called like that. What they keep, and what they make again in the backward pass instead:
+
+    fused      queries, keys, values, the output, a logarithm per row; with a zero key, copies one row longer
+    blocked    queries, keys, values, the terms of a score, the statistics of each row, the seed of the dropout
+    both       make the product of queries and keys again
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
+from attnlab.attention.functional import for_every_query_head
+from attnlab.cost.call import AttentionCall
+
+
+class Ledger:
+    """Which storages are kept, and which part made them."""
+
+    def __init__(self, layer: MultiHeadAttention) -> None:
+        self._maker: dict[torch.UntypedStorage, str] = {}
+        self._kept: set[torch.UntypedStorage] = set()
+        self._parameters = {parameter.untyped_storage() for parameter in layer.parameters()}
+
+    def made(self, part: str, *tensors: Tensor) -> None:
+        """A storage belongs to the part that made it first."""
+        for tensor in tensors:
+            self._maker.setdefault(tensor.untyped_storage(), part)
+
+    def keep(self, part: str, *tensors: Tensor | None) -> None:
+        """Tensors that are needed again; what nobody made before belongs to this part."""
+        for tensor in tensors:
+            if tensor is not None:
+                self.made(part, tensor)
+                self._kept.add(tensor.untyped_storage())
+
+    @contextmanager
+    def watch(self, part: str) -> Iterator[None]:
+        """Keep what autograd keeps."""
+
+        # The tensor itself is not handed on: one that its own maker keeps would hold that maker for ever.
+        def pack(tensor: Tensor) -> None:
+            self.keep(part, tensor)
+
+        def unpack(_: None) -> Tensor:
+            raise AssertionError("nobody goes backward here")
+
+        with saved_tensors_hooks(pack, unpack):
+            yield
+
+    def bytes_by_part(self) -> dict[str, int]:
+        result: Counter[str] = Counter()
+        for storage in self._kept - self._parameters:
+            result[self._maker[storage]] += storage.nbytes()
+        return dict(result)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The bytes that each part keeps, and the width of the product that is made again; 0 if there is none."""
+
+    bytes_by_part: dict[str, int]
+    product_width: int
+
+
+def kept_for_backward(call: AttentionCall) -> Kept:
+    """What a layer keeps in training. Decoding keeps nothing: a cache cannot be differentiated."""
+    if call.decodes:
+        return Kept({}, 0)
+    with torch.device("meta"):
+        layer = MultiHeadAttention(call.spec).to(call.dtype)
+        walk = _Walk(call, layer, Ledger(layer))
+        query, key, value = walk.vectors()
+        logits = None
+        if call.spec.operator is None:
+            logits = walk.scored(query, key)
+            output = walk.weighted(logits, value)
+        else:
+            output = walk.operated(call.spec.operator, query, key, value)
+        walk.joined(output)
+    width = logits.query.shape[-1] if isinstance(logits, InnerProduct) else 0
+    return Kept(walk.ledger.bytes_by_part(), width)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """The layer's forward pass, step by step, with a ledger."""
+
+    call: AttentionCall
+    layer: MultiHeadAttention
+    ledger: Ledger
+
+    def vectors(self) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """Queries, keys and values of every query head, (batch, heads, tokens, width)."""
+        spec = self.call.spec
+        x = source = self._input(self.call.queries)
+        if spec.source == "cross":
+            source = self._input(self.call.keys)
+        query = self._projected("query", x, spec.num_heads) if spec.score.projects_query else None
+        key = query if spec.source == "self" and spec.sharing in {"query-key", "query-key-value"} else None
+        if key is None and spec.score.projects_key:
+            key = self._projected("key", source, spec.num_key_value_heads)
+        if key is not None and "value" not in self.layer.projections:
+            value = key
+        else:
+            value = self._projected("value", source, spec.num_key_value_heads)
+        if isinstance(spec.position, Rope):
+            assert query is not None
+            assert key is not None
+            query, key = self._turned(spec.position, query), self._turned(spec.position, key)
+        tied, value = key is value, self._repeated(value)
+        if key is not None:
+            key = value if tied else self._repeated(key)
+        return query, key, value
+
+    def operated(self, operator: Operator, query: Tensor | None, key: Tensor | None, value: Tensor) -> Tensor:
+        """What an operator gives, (batch, heads, queries, value width)."""
+        assert query is not None
+        assert key is not None
+        with self.ledger.watch("operator"):
+            q, k, v = (vectors.to(self.call.exact) for vectors in (query, key, value))
+            output = operator.attend(q, k, v, self.call.visibility).to(value.dtype)
+        self.ledger.made("operator", output)
+        return output
+
+    def scored(self, query: Tensor | None, key: Tensor | None) -> InnerProduct | Table:
+        """What the kernel makes the scores of."""
+        extras = dict(self.layer.extras.items())
+        with self.ledger.watch("scores"):
+            logits = self.call.spec.score.logits(Matched(query, key, self.call.queries, self.call.keys, extras=extras))
+        pieces = (logits.entries,) if isinstance(logits, Table) else (logits.query, logits.key)
+        self.ledger.made("scores", *pieces)
+        return logits
+
+    def weighted(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
+        """What the kernel gives, (batch, heads, queries, value width)."""
+        if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
+            return self._fused(logits, value)
+        return self._blocked(logits, value)
+
+    def joined(self, heads: Tensor) -> None:
+        """The way back to the model's width."""
+        spec = self.call.spec
+        with self.ledger.watch("output projection"):
+            if spec.join == "average":
+                output = heads.mean(dim=1)
+            elif spec.value_map == "full":
+                output = heads.sum(dim=1)
+            else:
+                output = heads.transpose(1, 2).flatten(2)
+            if self.layer.output is not None:
+                output = self.layer.output(output)
+        with self.ledger.watch("output dropout"):
+            self.layer.dropout(output)
+
+    def _input(self, tokens: int) -> Tensor:
+        shape = self.call.batch, tokens, self.call.spec.model_width
+        result = torch.empty(shape, dtype=self.call.dtype, requires_grad=True)
+        self.ledger.made("input", result)
+        return result
+
+    def _projected(self, name: str, tokens: Tensor, heads: int) -> Tensor:
+        part, projections = f"{name} projection", self.layer.projections
+        with self.ledger.watch(part):
+            if projections:
+                tokens = projections[name if name in projections else "query"](tokens)
+        self.ledger.made(part, tokens)
+        return tokens.view(*tokens.shape[:2], heads, -1).transpose(1, 2)
+
+    def _turned(self, rope: Rope, vectors: Tensor) -> Tensor:
+        with self.ledger.watch("position"):
+            result = rope.rotate(vectors, 0)
+        self.ledger.made("position", result)
+        return result
+
+    def _repeated(self, vectors: Tensor) -> Tensor:
+        result = for_every_query_head(vectors, self.call.spec)
+        self.ledger.made("repeated heads", result)
+        return result
+
+    def _fused(self, logits: InnerProduct, value: Tensor) -> Tensor:
+        query, key, front = logits.query, logits.key, 0
+        if self.call.spec.normaliser.fused == "zero-key":
+            front = int(not self.call.visibility.hides_nothing)
+            query, key, value = (F.pad(x, (0, 0, rows, 0)) for x, rows in ((query, front), (key, 1), (value, 1)))
+        output = torch.empty_like(query).requires_grad_()  # laid out in memory as the query is
+        logarithms = torch.empty(query.shape[:-1], dtype=self.call.exact)
+        self.ledger.keep("weighted sum", query, key, value, output, logarithms)
+        return output[..., front:, :]
+
+    def _blocked(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
+        spec, rows = self.call.spec, (self.call.batch, self.call.spec.num_heads, self.call.queries)
+        if isinstance(logits, Table):
+            self.ledger.keep("scores", logits.entries)
+        else:
+            self.ledger.keep("scores", logits.query, logits.key, logits.query_bias, logits.key_bias)
+        statistics = torch.empty(*rows, spec.normaliser.statistics, dtype=self.call.exact)
+        seed = torch.empty((), dtype=torch.int64) if spec.weight_dropout else None
+        self.ledger.keep("weighted sum", value, statistics, seed)
+        return torch.empty(*rows, value.shape[-1], dtype=self.call.dtype, requires_grad=True)

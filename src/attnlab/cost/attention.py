@@ -1,0 +1,192 @@
+"""What attention costs: parameters, FLOPs, memory for training, and the cache for decoding.
+
+For B sequences of N queries and M keys, H heads, and the widths D of the model, D_k of keys and D_v of values:
+
+    projections     2 B N D H D_k   for queries, and likewise for keys, values and the way back
+    scores          2 B H P m       m multiply–adds a score, which the score states; D_k for an inner product
+    weighted sum    2 B H P D_v
+    gradients       twice as much again, for each product has two factors
+
+P is the number of (query, key) pairs. Two counts of it are honest. *Every pair*, N M: what the definition computes, and
+what PyTorch's FLOP counter finds there. *Visible pairs*: what the mask makes necessary, about half of it if causal.
+
+The kernels keep no scores and make them again in the backward pass; that product is counted apart, as recomputed. An
+operator states its own products: its definition's under the first count, those of its kernel under the second.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from attnlab.attention import AttentionSpec, Operator
+from attnlab.attention.kernels import Kernel
+from attnlab.attention.layer import output_width, projection_widths
+from attnlab.cost.activations import kept_for_backward
+from attnlab.cost.call import AttentionCall, require_count
+from attnlab.cost.parts import Cost, PartCost
+from attnlab.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class AttentionCost(Cost):
+    """The cost of one attention layer at a size."""
+
+    call: AttentionCall
+    visible_only: bool
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.call.kernel
+
+    @property
+    def cache_bytes_per_token(self) -> int:
+        """What a token of one sequence adds to the cache, until a window is full; 0 where there is a state instead."""
+        return _cache_numbers(self.call.spec) * self.call.bytes_per_number
+
+    @property
+    def state_bytes(self) -> int:
+        """The state that an operator decodes from, for the whole batch; it is never kept in half precision."""
+        spec = self.call.spec
+        if spec.operator is None or not spec.mask.causal:
+            return 0
+        numbers = spec.num_heads * math.prod(spec.operator.state_shape(spec.key_width, spec.value_width))
+        return self.call.batch * numbers * self.call.exact.itemsize
+
+    def cache_bytes(self, tokens: int) -> int:
+        """The cache of the batch after decoding so many tokens one by one; in cross-attention, of so many keys."""
+        require_count("tokens", tokens, least=0)
+        held = min(tokens, self.call.spec.mask.window or tokens)
+        return self.call.batch * held * self.cache_bytes_per_token + (self.state_bytes if tokens else 0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, for JSON."""
+        return {
+            "batch": self.call.batch,
+            "queries": self.call.queries,
+            "keys": self.call.keys,
+            "bytes_per_number": self.call.bytes_per_number,
+            "visible_only": self.visible_only,
+            "kernel": self.kernel,
+            "cache_bytes_per_token": self.cache_bytes_per_token,
+            "state_bytes": self.state_bytes,
+            **super().as_dict(),
+        }
+
+
+def attention_cost(
+    spec: AttentionSpec,
+    *,
+    batch: int = 1,
+    queries: int,
+    keys: int | None = None,
+    visible_only: bool = False,
+    bytes_per_number: int = 4,
+) -> AttentionCost:
+    """The cost of one layer for one batch: forward and backward, where the input's gradient is wanted too.
+
+    keys           as many as queries if left out. In self-attention more of them means decoding: the queries are new,
+                   the keys before them cached, and there is no backward pass.
+    visible_only   count the pairs that the mask shows, and not every pair
+    """
+    call = AttentionCall(spec, batch, queries, queries if keys is None else keys, bytes_per_number)
+    parameters, products, kept = _parameters(spec), _multiply_adds(call, visible_only), kept_for_backward(call)
+    again = {"scores": batch * spec.num_heads * _pairs(call, visible_only) * kept.product_width}
+    parts = []
+    for name in _ORDER:
+        flops = 2 * products.get(name, 0)
+        part = PartCost(
+            name,
+            parameters=parameters.get(name, 0),
+            forward_flops=flops,
+            backward_flops=0 if call.decodes else 2 * flops,
+            recomputed_flops=2 * again.get(name, 0),
+            activation_bytes=kept.bytes_by_part.get(name, 0),
+        )
+        if part != PartCost(name):
+            parts.append(part)
+    return AttentionCost(tuple(parts), call, visible_only)
+
+
+_ORDER = (
+    "input",
+    "query projection",
+    "key projection",
+    "value projection",
+    "position",
+    "repeated heads",
+    "scores",
+    "weighted sum",
+    "operator",
+    "output projection",
+    "output dropout",
+)
+
+
+def _parameters(spec: AttentionSpec) -> dict[str, int]:
+    """A projection that makes two vectors is counted once, at the one that it is named after."""
+    inputs = spec.model_width + spec.bias
+    result = {f"{name} projection": inputs * width for name, width in projection_widths(spec).items()}
+    result["scores"] = sum(math.prod(extra.shape) for extra in spec.score.extras(spec).values())
+    inner = output_width(spec)
+    if inner is not None:
+        result["output projection"] = (inner + spec.bias) * spec.model_width
+    return result
+
+
+def _multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
+    """Those of the forward pass, part by part."""
+    spec = call.spec
+    heads = call.batch * spec.num_heads
+    result = {f"{name} projection": number for name, number in _projected(call).items()}
+    inner = output_width(spec)
+    if inner is not None:
+        result["output projection"] = call.batch * call.queries * inner * spec.model_width
+    if spec.operator is None:
+        pairs = heads * _pairs(call, visible_only)
+        return result | {"scores": pairs * spec.score.multiply_adds(spec), "weighted sum": pairs * spec.value_width}
+    return result | {"operator": heads * _operated(call, spec.operator, visible_only)}
+
+
+def _operated(call: AttentionCall, operator: Operator, visible_only: bool) -> int:
+    """The multiply–adds of an operator for one head of one sequence, as it states them."""
+    sizes = call.spec.key_width, call.spec.value_width, call.queries, call.keys
+    try:
+        if visible_only or call.decodes:
+            return operator.multiply_adds(*sizes, causal=call.spec.mask.causal)
+        return operator.defined_multiply_adds(*sizes)
+    except NotImplementedError:
+        raise UnsupportedError(
+            f"the operator {operator.kind!r} does not state what it costs",
+            hint="define its `multiply_adds` and `defined_multiply_adds`",
+        ) from None
+
+
+def _projected(call: AttentionCall) -> dict[str, int]:
+    """The multiply–adds that make queries, keys and values, also where one projection makes two of them."""
+    spec = call.spec
+    own = projection_widths(spec)
+    if not own:
+        return {}
+    apart = "key" in own or spec.source == "cross"  # else the query's product is the key's
+    widths = {
+        "query": spec.num_heads * spec.key_width * spec.score.projects_query * call.queries,
+        "key": spec.num_key_value_heads * spec.key_width * spec.score.projects_key * apart * call.new_keys,
+        "value": spec.num_key_value_heads * spec.value_width * ("value" in own) * call.new_keys,
+    }
+    return {name: call.batch * spec.model_width * numbers for name, numbers in widths.items()}
+
+
+def _pairs(call: AttentionCall, visible_only: bool) -> int:
+    """The (query, key) pairs of one head of one sequence."""
+    structure = call.visibility.structure
+    return structure.num_visible() if visible_only else structure.num_queries * structure.num_keys
+
+
+def _cache_numbers(spec: AttentionSpec) -> int:
+    """The numbers that the cache keeps of one token: a key and a value per head, or the one vector that is both."""
+    if spec.operator is not None and spec.source == "self":
+        return 0
+    tied = "value" not in projection_widths(spec)
+    return spec.num_key_value_heads * (spec.key_width * spec.score.projects_key + spec.value_width * (not tied))

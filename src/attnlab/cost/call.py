@@ -1,0 +1,89 @@
+"""One call of an attention layer: how many sequences, queries and keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from attnlab.attention import AttentionSpec, Visibility, kernel_for
+from attnlab.attention.kernels import Kernel
+from attnlab.errors import InputError
+
+_TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """A spec at a size. Self-attention with more keys than queries is decoding: all keys but the last are cached."""
+
+    spec: AttentionSpec
+    batch: int
+    queries: int
+    keys: int
+    bytes_per_number: int
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "queries", "keys"):
+            require_count(name, getattr(self, name), least=1)
+        spec = self.spec
+        if self.bytes_per_number not in _TYPES:
+            raise InputError(
+                f"there is no floating type of {self.bytes_per_number!r} bytes",
+                hint="use 2 for bfloat16, 4 for float32 or 8 for float64",
+            )
+        if spec.source == "self" and self.keys < self.queries:
+            raise InputError(
+                f"{self.queries} queries of self-attention are keys too, so there cannot be only {self.keys} keys",
+                hint=f'give keys={self.queries} or more, or a spec with source="cross"',
+            )
+        if spec.context_length is not None and self.keys > spec.context_length:
+            raise InputError(
+                f"a sequence of {self.keys} tokens is longer than the context of {spec.context_length}",
+                hint="build the specification with a larger context_length, or cut the sequence",
+            )
+        if self.decodes and spec.operator is not None and not spec.mask.causal:
+            raise InputError(
+                f"the operator {spec.operator} decodes only if it is causal",
+                hint=f"give queries={self.keys}, or a spec with a causal mask",
+            )
+
+    @property
+    def decodes(self) -> bool:
+        """Whether there are tokens in the cache. Then nothing is kept for a backward pass, for there is none."""
+        return self.spec.source == "self" and self.keys > self.queries
+
+    @property
+    def kernel(self) -> Kernel:
+        """Which kernel serves it; weights are dropped in training alone."""
+        return kernel_for(self.spec, self.visibility, dropout=self.spec.weight_dropout > 0 and not self.decodes)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return _TYPES[self.bytes_per_number]
+
+    @property
+    def exact(self) -> torch.dtype:
+        """The type of what must not be rounded to half precision: a row's statistics, an operator's state."""
+        return _TYPES[max(4, self.bytes_per_number)]
+
+    @property
+    def new_keys(self) -> int:
+        """How many tokens become keys and values in this call."""
+        return self.queries if self.decodes else self.keys
+
+    @property
+    def visibility(self) -> Visibility:
+        """The mask at work. In decoding, a window has forgotten what no query can see."""
+        held = self.keys
+        if self.decodes and self.spec.mask.window is not None:
+            held = min(held, self.spec.mask.window - 1 + self.queries)
+        return Visibility(self.spec.mask, self.queries, held, held - self.queries if self.decodes else 0)
+
+
+def require_count(name: str, number: int, least: int) -> None:
+    """Refuse what is no whole number, or too small a one."""
+    if type(number) is not int or number < least:
+        raise InputError(
+            f"{name} is {number!r}, not a whole number from {least} on", hint=f"give {name}={max(1, least)}"
+        )
