@@ -17,7 +17,7 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help variants test bench slow clean
+.PHONY: help variants test bench slow docs clean
 .NOTPARALLEL:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test       check style, types and imports, and run the tests"
 	@echo "make bench      measure attention on this machine against the peers"
 	@echo "make slow       run the tests that take long"
+	@echo "make docs       write the catalogue into docs/variants.md"
 	@echo "make clean      remove .venv and everything else that was generated"
 	@echo
 	@echo "PYTHON=python3.12 chooses the Python that .venv is made with; WORKERS=2 the number of test processes."
@@ -45,6 +46,11 @@ test: $(TEST)
 # pytest ends with 5 when no test was selected.
 slow: $(TEST)
 	$(BIN)/pytest -m slow || { status=$$?; [ $$status -eq 5 ] && echo "There are no slow tests."; }
+
+docs: $(RUNTIME)
+	@$(BIN)/attnlab variants --markdown > .catalogue.tmp
+	@sed -i -e '/^<!-- catalogue -->$$/,/^<!-- end of catalogue -->$$/{//!d}' -e '/^<!-- catalogue -->$$/r .catalogue.tmp' docs/variants.md
+	@rm .catalogue.tmp
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

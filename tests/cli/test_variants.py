@@ -89,3 +89,11 @@ def test_what_goes_wrong_is_explained(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "is no Python file" in err
     _, err = output(capsys, "variants", "cosine+dot", code=2)
     assert "changes score twice" in err
+
+
+def test_the_documentation_holds_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path(__file__).parents[2] / "docs" / "variants.md"
+    table = output(capsys, "variants", "--markdown")[0]
+    assert table in page.read_text(), "make docs brings docs/variants.md up to date"
+    _, err = output(capsys, "variants", "softmax", "--markdown", code=2)
+    assert "leave out" in err

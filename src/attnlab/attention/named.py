@@ -61,17 +61,22 @@ def equations(spec: AttentionSpec) -> list[str]:
     if not spec.score.projects_key:
         made = "v = y W_V"
     lines = [made.replace("y", "x") if spec.source == "self" else made]
+    if spec.group_size > 1:
+        lines.append(f"each key and value head serves {spec.group_size} query heads")
+    ordinary = spec.model_width / spec.num_heads
+    if {spec.key_width, spec.value_width} != {ordinary} and spec.value_map == "factored":
+        lines.append(f"D_k = {spec.key_width}, D_v = {spec.value_width}")
     if spec.position is not None and spec.position.kind == "rope":
         lines.append("q and k turned by their position")
     if spec.operator is not None:
         lines.append(f"o = {spec.operator.equation}")
     else:
         bias = " − slope·|i − j|" if spec.position is not None and spec.position.kind == "alibi" else ""
-        lines.append(f"s_j = {spec.score.equation}{bias}")
-        lines.append(f"p_j = {spec.normaliser.equation}")
+        lines.append(f"s_j = {spec.score.formula()}{bias}")
+        lines.append(f"p_j = {spec.normaliser.formula()}")
         lines.append("o = Σ p_j v_j")
     lines.append(f"over the keys j that the mask shows: {spec.mask}")
-    inner = {"projection": "(o_1, …, o_H)", "average": "mean(o_1, …, o_H)"}[spec.join]
+    inner = {"projection": "(o_1, …, o_H)", "average": "mean(o_1, …, o_H)"}[spec.join] if spec.num_heads > 1 else "o"
     if spec.value_map == "full":
         inner = {"projection": "o_1 + … + o_H", "average": inner}[spec.join]
     lines.append(f"out = {inner}" + ("" if spec.value_map == "full" else " W_O"))

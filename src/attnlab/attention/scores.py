@@ -106,6 +106,10 @@ class Score(Part):
         """The multiply–adds of matrix products in one score: an inner product, unless a score says otherwise."""
         return spec.key_width if self.projects_query else 0
 
+    def formula(self) -> str:
+        """The equation with its numbers."""
+        return self.equation
+
     def define(self, given: Matched) -> Tensor:
         """The scores (batch, heads, queries, keys), by their equation."""
         raise NotImplementedError
@@ -157,6 +161,11 @@ class Cosine(Score):
     pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k / (|q| |k| T)"
     temperature: PositiveFloat | Literal["learned"] = 1.0
+
+    def formula(self) -> str:
+        if self.temperature == "learned":
+            return f"{self.equation}, each head with a T of its own"
+        return "q·k / (|q| |k|)" if self.temperature == 1 else f"{self.equation}, T = {self.temperature:g}"
 
     def extras(self, spec: AttentionSpec) -> dict[str, Extra]:
         if self.temperature != "learned":

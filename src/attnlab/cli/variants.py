@@ -11,6 +11,7 @@ from attnlab.attention import AttentionSpec, Variant, load_variants, variant
 from attnlab.attention import variants as all_variants
 from attnlab.cli.printing import make_table, show, show_json
 from attnlab.cost import AttentionCost, attention_cost
+from attnlab.errors import AttnlabError
 
 _TOKENS = 1024  # GPT-2's context; the width and the heads are the defaults of a variant
 _KERNELS = {
@@ -26,6 +27,7 @@ def variants(
     *,
     variants_from: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+    markdown: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
     """List the attention variants, or explain one: equations, source, cost and the kernel that serves it.
 
@@ -37,13 +39,19 @@ def variants(
         A Python file that adds variants of your own.
     as_json
         Print it as JSON.
+    markdown
+        Print the list as a Markdown table.
     """
+    if markdown and (as_json or name is not None):
+        raise AttnlabError("--markdown prints the whole list, and nothing else", hint="leave out --json and the name")
     if variants_from is not None:
         load_variants(variants_from)
     chosen = list(all_variants()) if name is None else [variant(name)]
     if as_json:
         described = [_describe(one) for one in chosen]
         show_json(described if name is None else described[0])
+    elif markdown:
+        print(_markdown(chosen))
     elif name is None:
         _list(chosen)
     else:
@@ -51,17 +59,29 @@ def variants(
 
 
 def _list(chosen: list[Variant]) -> None:
-    baseline = _cost(variant("softmax"))
-    rows = []
-    for one in chosen:
-        cost = _cost(one)
-        rows.append([one.name, one.meaning, one.kernel, *(_times(a, b) for a, b in _compared(cost, baseline).values())])
+    rows = [[one.name, one.meaning, one.kernel, *_ratios(one)] for one in chosen]
     show(make_table(["variant", "what it is", "kernel", "param.", "FLOPs", "cache"], rows, left=(0, 1, 2), wrap=(1,)))
     show(
         f"\n{len(rows)} variants. Numbers are times those of softmax, at GPT-2's size: parameters of the layer, FLOPs "
         "to train on visible pairs, and cache after the whole context.\n"
         "`attnlab variants NAME` explains one; NAME+NAME joins two."
     )
+
+
+def _markdown(chosen: list[Variant]) -> str:
+    headings = ["variant", "what it is", "what is computed otherwise", "source", "kernel", "param.", "FLOPs", "cache"]
+    ordinary = variant("softmax").equations()
+    rows = []
+    for one in chosen:
+        changed = [line for line in one.equations() if line not in ordinary] or (ordinary if not one.changes else [])
+        rows.append([f"`{one.name}`", one.meaning, "<br>".join(changed), one.source, one.kernel, *_ratios(one)])
+    cells = [headings, ["---"] * 5 + ["---:"] * 3, *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
+
+
+def _ratios(one: Variant) -> list[str]:
+    compared = _compared(_cost(one), _cost(variant("softmax")))
+    return [_times(number, baseline) for number, baseline in compared.values()]
 
 
 def _explain(one: Variant) -> None:

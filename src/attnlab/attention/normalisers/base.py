@@ -30,6 +30,10 @@ class Normaliser(Part):
     # How fused softmax can serve it: not at all, as it is, or with a zero key and value in front.
     fused: ClassVar[Literal["no", "plain", "zero-key"]] = "no"
 
+    def formula(self) -> str:
+        """The equation with its numbers."""
+        return self.equation
+
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         """The definition: (…, queries, keys) → the same, exactly 0 where not visible."""
         raise NotImplementedError

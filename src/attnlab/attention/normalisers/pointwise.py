@@ -33,6 +33,9 @@ class Sigmoid(_Pointwise):
     equation: ClassVar[str] = "σ(s_j − log n)"
     bias: bool = True
 
+    def formula(self) -> str:
+        return self.equation if self.bias else "σ(s_j)"
+
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         shift = _visible_keys(visible, scores).log() if self.bias else 0.0
         return torch.sigmoid(scores - shift).masked_fill(~visible, 0.0)
@@ -54,6 +57,9 @@ class Relu(_Pointwise):
     only_positive: ClassVar[bool] = True
     equation: ClassVar[str] = "ReLU(s_j) / n"
     divide: bool = True
+
+    def formula(self) -> str:
+        return self.equation if self.divide else "ReLU(s_j)"
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         weights = scores.relu().masked_fill(~visible, 0.0)

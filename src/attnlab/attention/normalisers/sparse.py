@@ -132,6 +132,9 @@ class Entmax(_Entmax):
     equation: ClassVar[str] = "ReLU((α − 1) s_j − τ)^(1/(α − 1)), Σ = 1"
     alpha: float = Field(default=1.25, ge=1, le=2)
 
+    def formula(self) -> str:
+        return f"{self.equation}, α = {self.alpha:g}"
+
     @property
     def order(self) -> float:
         return self.alpha

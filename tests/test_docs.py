@@ -1,0 +1,80 @@
+"""Everything in the README and the documentation runs as written, and prints what is printed there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attnlab.attention import catalogue
+from attnlab.attention.parts import Part
+from attnlab.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = ((page, block) for page in PAGES for block in BLOCK.findall(page.read_text()))
+    return [(page.name, text) for page, (kind, text) in found if kind == language]
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each command of the console blocks, and what the page says that it prints."""
+    found = []
+    for _, text in blocks("console"):
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, printed = part.partition("\n")
+            found.append((command.split("  #")[0].strip(), printed.strip("\n")))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    """Forget what an example added."""
+    names, parts = dict(catalogue._known), dict(Part._known)
+    yield
+    for known, before in ((catalogue._known, names), (Part._known, parts)):
+        known.clear()
+        known.update(before)
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("python"))
+def test_python_runs(page: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(text, page, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize(("command", "printed"), commands())
+def test_commands_run(
+    command: str,
+    printed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program, *arguments = shlex.split(command)
+    if program == "make":
+        assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        return
+    assert program in {"attnlab", ".venv/bin/attnlab"}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "mine.py").write_text(next(text for _, text in blocks("python") if "add_variant(" in text))
+    if arguments[0] == "bench":
+        arguments += ["--smoke"] if "--smoke" not in arguments else []
+    main(arguments)
+    captured = capsys.readouterr()
+    if printed and arguments[0] != "bench":  # measurements are never twice the same
+        assert [line.rstrip() for line in (captured.out + captured.err).splitlines()] == printed.splitlines()
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
