@@ -18,6 +18,7 @@ from torch import Tensor
 
 from attnlab.attention.masks import Visibility
 from attnlab.attention.parts import Part
+from attnlab.attention.piecewise import by_heads
 
 _CHUNK = 64
 
@@ -27,6 +28,7 @@ class Operator(Part):
 
     family: ClassVar[str] = "operator"
     equation: ClassVar[str]
+    recomputes: ClassVar[bool] = False  # whether the backward pass of `attend` does the forward pass again
 
     def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
         """The output by its equation, materialised."""
@@ -65,6 +67,7 @@ class LinearAttention(Operator):
     """Attention without softmax, as a running sum."""
 
     kind: ClassVar[str] = "linear"
+    recomputes: ClassVar[bool] = True
     equation: ClassVar[str] = "Σ φ(q)·φ(k_j) v_j / Σ φ(q)·φ(k_j), φ = elu + 1"
 
     def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
@@ -73,16 +76,19 @@ class LinearAttention(Operator):
         return _ratio(likeness @ _with_one(value))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
-        query, key, value = _feature(query), _feature(key), _with_one(value)
-        if visibility.padding is not None:
-            key = key * visibility.padding[:, None, :, None]
-        if not visibility.mask.causal:
-            return _ratio(query @ (key.transpose(-2, -1) @ value))
-        before = visibility.query_start
-        state = key.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
-        if before:
-            state = key[..., :before, :].transpose(-2, -1) @ value[..., :before, :]
-        return _causal(query, key[..., before:, :], value[..., before:, :], state)
+        def some_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            query, key, value = _feature(query), _feature(key), _with_one(value)
+            if visibility.padding is not None:
+                key = key * visibility.padding[:, None, :, None]
+            if not visibility.mask.causal:
+                return _ratio(query @ (key.transpose(-2, -1) @ value))
+            before = visibility.query_start
+            state = key.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
+            if before:
+                state = key[..., :before, :].transpose(-2, -1) @ value[..., :before, :]
+            return _causal(query, key[..., before:, :], value[..., before:, :], state)
+
+        return by_heads(some_heads, query, key, value)
 
     def decode(self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         query, key, value = _feature(query), _feature(key), _with_one(value)

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor
 
+from attnlab.attention.direction import direction
 from attnlab.attention.parts import Part
 from attnlab.errors import InputError
 
@@ -173,14 +174,14 @@ class Cosine(Score):
         return {"log_temperature": Extra((spec.num_heads,), mean=-0.5 * math.log(spec.key_width))}
 
     def define(self, given: Matched) -> Tensor:
-        query, key = (_direction(vectors) for vectors in given.vectors)
+        query, key = (F.normalize(vectors, dim=-1) for vectors in given.vectors)
         return query @ key.transpose(-2, -1) / self._temperature(given)
 
     def logits(self, given: Matched) -> InnerProduct:
-        query, key = (_direction(vectors) for vectors in given.vectors)
+        query, key = given.vectors
         if self.temperature == "learned":
-            return InnerProduct(query / self._temperature(given), key)
-        return InnerProduct(query, key, 1 / self.temperature)
+            return InnerProduct(direction(query, self._temperature(given)), direction(key))
+        return InnerProduct(direction(query), direction(key), 1 / self.temperature)
 
     def _temperature(self, given: Matched) -> Tensor | float:
         if self.temperature == "learned":
@@ -254,8 +255,3 @@ class RandomSynthesizer(Score):
 def _squared(vectors: Tensor) -> Tensor:
     """|x|², at least in float32: the squares are to cancel against a product that is."""
     return vectors.to(torch.promote_types(vectors.dtype, torch.float32)).square().sum(-1, keepdim=True)
-
-
-def _direction(vectors: Tensor) -> Tensor:
-    """x / |x|; the direction of a zero vector is zero and not NaN."""
-    return F.normalize(vectors, dim=-1)

@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -194,14 +193,10 @@ class _Walk:
         return result
 
     def _fused(self, logits: InnerProduct, value: Tensor) -> Tensor:
-        query, key, front = logits.query, logits.key, 0
-        if self.call.spec.normaliser.fused == "zero-key":
-            front = int(not self.call.visibility.hides_nothing)
-            query, key, value = (F.pad(x, (0, 0, rows, 0)) for x, rows in ((query, front), (key, 1), (value, 1)))
-        output = torch.empty_like(query).requires_grad_()  # laid out in memory as the query is
-        logarithms = torch.empty(query.shape[:-1], dtype=self.call.exact)
-        self.ledger.keep("weighted sum", query, key, value, output, logarithms)
-        return output[..., front:, :]
+        output = torch.empty_like(logits.query).requires_grad_()  # laid out in memory as the query is
+        logarithms = torch.empty(output.shape[:-1], dtype=self.call.exact)
+        self.ledger.keep("weighted sum", logits.query, logits.key, value, output, logarithms)
+        return output
 
     def _blocked(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
         spec, rows = self.call.spec, (self.call.batch, self.call.spec.num_heads, self.call.queries)

@@ -11,7 +11,8 @@ P is the number of (query, key) pairs. Two counts of it are honest. *Every pair*
 what PyTorch's FLOP counter finds there. *Visible pairs*: what the mask makes necessary, about half of it if causal.
 
 The kernels keep no scores and make them again in the backward pass; that product is counted apart, as recomputed. An
-operator states its own products: its definition's under the first count, those of its kernel under the second.
+operator states its own products: its definition's under the first count, those of its kernel under the second; it may
+do all of the latter again in the backward pass.
 """
 
 from __future__ import annotations
@@ -93,6 +94,8 @@ def attention_cost(
     call = AttentionCall(spec, batch, queries, queries if keys is None else keys, bytes_per_number)
     parameters, products, kept = _parameters(spec), _multiply_adds(call, visible_only), kept_for_backward(call)
     again = {"scores": batch * spec.num_heads * _pairs(call, visible_only) * kept.product_width}
+    if spec.operator is not None and spec.operator.recomputes and not call.decodes:
+        again["operator"] = _multiply_adds(call, visible_only=True)["operator"]
     parts = []
     for name in _ORDER:
         flops = 2 * products.get(name, 0)

@@ -25,7 +25,8 @@ from attnlab.attention.normalisers import Normaliser
 from attnlab.attention.positions import Alibi
 
 _ROWS = 64  # queries in a block
-_CACHED = 2**20  # numbers in a block of scores that stay near the processor
+_LARGE = 512  # rows of a product that is worth adding while multiplying
+_CACHED = 3 * 2**18  # numbers in a block of scores that stay near the processor
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class BlockedAttention:
             if draws is not None:
                 stays = draws.bits(heads, block.queries, block.keys)
                 used, slope = draws.apply_(weights.clone(), stays), draws.apply_(slope, stays)
-            result.value[heads, block.keys].baddbmm_(used.mT, rows)
+            _add_product(result.value[heads, block.keys], used.mT, rows)
             self._push(self.normaliser.backward(weights, slope, context, block), heads, block, result)
         return result
 
@@ -117,15 +118,19 @@ class BlockedAttention:
         if self.key_bias is not None:
             scores.add_(self.key_bias[heads, None, block.keys])
         if self.alibi:
-            first = self.visibility.query_start
-            device = scores.device
-            queries = torch.arange(block.queries.start + first, block.queries.stop + first, device=device)
-            distance = Alibi.distance(
-                queries, torch.arange(block.keys.start, block.keys.stop, device=device), scores.dtype
-            )
-            slopes = Alibi.slopes(self.num_heads, scores)[self._repeated(heads, self.num_heads)]
-            scores.addcmul_(slopes[:, None, None], distance)
+            self._add_distance(scores, heads, block)
         return block.hide_(scores)
+
+    def _add_distance(self, scores: Tensor, heads: slice, block: Block) -> None:
+        """Add −slope·|i − j|. Looking back only, it is slope·(j − i): a term of the key's and one of the query's."""
+        first, device = self.visibility.query_start + block.queries.start, scores.device
+        queries = torch.arange(first, first + scores.shape[1], device=device)
+        keys = torch.arange(block.keys.start, block.keys.stop, device=device)
+        slopes = Alibi.slopes(self.num_heads, scores)[self._repeated(heads, self.num_heads), None, None]
+        if self.visibility.mask.causal and self.visibility.mask.prefix is None:
+            scores.add_(slopes * (keys - first)).sub_(slopes * (queries - first)[:, None])
+        else:
+            scores.addcmul_(slopes, Alibi.distance(queries, keys, scores.dtype))
 
     def _push(self, slope: Tensor, heads: slice, block: Block, result: Gradients) -> None:
         """Add the gradient of a block of scores to that of what made them."""
@@ -138,7 +143,7 @@ class BlockedAttention:
         assert self.key is not None
         assert result.query is not None
         assert result.key is not None
-        result.key[heads, block.keys].baddbmm_(slope.mT, self.query[heads, block.queries], alpha=self.scale)
+        _add_product(result.key[heads, block.keys], slope.mT, self.query[heads, block.queries], self.scale)
         product = torch.bmm(slope, self.key[heads, block.keys])
         torch.mul(product, self.scale, out=result.query[heads, block.queries])
         if result.query_bias is not None:
@@ -177,6 +182,14 @@ class BlockedAttention:
             for heads in runs:
                 for block in self.visibility.blocks_of(heads, self.num_heads, _ROWS, self.value):
                     yield heads, block
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor, scale: float = 1.0) -> None:
+    """total += scale · left right. Adding while multiplying goes matrix by matrix, which pays for large ones only."""
+    if total.shape[1] < _LARGE:
+        total.add_(torch.bmm(left, right), alpha=scale)
+    else:
+        total.baddbmm_(left, right, alpha=scale)
 
 
 def _zeros(like: Tensor | None) -> Tensor | None:

@@ -10,7 +10,7 @@ A normaliser of one's own needs `weights` alone: the rest then follows by differ
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,8 +27,7 @@ class Normaliser(Part):
     sums_to_one: ClassVar[bool] = False
     only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
     statistics: ClassVar[int] = 0
-    # How fused softmax can serve it: not at all, as it is, or with a zero key and value in front.
-    fused: ClassVar[Literal["no", "plain", "zero-key"]] = "no"
+    fused: ClassVar[bool] = False  # whether PyTorch's fused softmax computes it
 
     def formula(self) -> str:
         """The equation with its numbers."""

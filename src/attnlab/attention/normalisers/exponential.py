@@ -4,19 +4,20 @@
     softmax-plus-one   p_j = e^(s_j) / (1 + Σ e^(s_l))             a row may say "nothing here"
     softpick           p_j = ReLU(e^(s_j) − 1) / (ε + Σ |e^(s_l) − 1|)          (arXiv 2504.20966)
 
-Each subtracts the row's maximum m first. For the second, m = max(0, maximum), and the 1 becomes e^(−m).
+Each subtracts the row's maximum m first. For the second, m = max(0, maximum), and the 1 becomes e^(−m): public code
+that leaves it at 1 is wrong.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic import PositiveFloat
 from torch import Tensor
 
 from attnlab.attention.masks import Block
-from attnlab.attention.normalisers.base import Normaliser, hidden
+from attnlab.attention.normalisers.base import Normaliser, hidden, row_maximum
 
 
 class _Exponential(Normaliser):
@@ -35,7 +36,7 @@ class Softmax(_Exponential):
     kind: ClassVar[str] = "softmax"
     equation: ClassVar[str] = "e^s_j / Σ e^s_l"
     sums_to_one: ClassVar[bool] = True
-    fused: ClassVar[Literal["no", "plain", "zero-key"]] = "plain"
+    fused: ClassVar[bool] = True
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         # A row with nothing visible is 0/0: it is made all zeros, in the result and in the gradient.
@@ -52,7 +53,6 @@ class Softmax(_Exponential):
 class SoftmaxPlusOne(_Exponential):
     kind: ClassVar[str] = "softmax-plus-one"
     equation: ClassVar[str] = "e^s_j / (1 + Σ e^s_l)"
-    fused: ClassVar[Literal["no", "plain", "zero-key"]] = "zero-key"
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         scores = hidden(scores, visible)
@@ -61,10 +61,11 @@ class SoftmaxPlusOne(_Exponential):
         return raised / (raised.sum(-1, keepdim=True) + torch.exp(-largest))
 
     def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        del block
-        largest = scores.amax(-1, keepdim=True).clamp_(min=0)
-        raised = scores.sub_(largest).exp_()
-        return raised.div_(raised.sum(-1, keepdim=True).add_(largest.neg_().exp_())), None
+        # Softmax times Z / (1 + Z), where the largest weight says that Z = e^m / max p.
+        largest = row_maximum(scores)
+        weights, _ = Softmax().forward(scores, block)
+        above = weights.amax(-1, keepdim=True)
+        return weights.div_(above.mul_(largest.neg_().exp_()).add_(1)), None
 
 
 class Softpick(Normaliser):

@@ -75,21 +75,26 @@ class _Entmax(Normaliser):
 
     def _power(self, above: Tensor) -> tuple[Tensor, Tensor]:
         """r^ρ and r^(ρ − 1) of the part above the threshold; by products where ρ is a small whole number."""
-        support = above.sign
         whole = round(self.rho)
+        if whole == 1 and self.order == 2:
+            return above, above.sign()
         if abs(self.rho - whole) < 1e-9 and whole <= 8:
-            lower = above if whole > 1 else support()
+            lower = above
             for _ in range(whole - 2):
                 lower = lower * above
-            return (lower * above if whole > 1 else above), lower
-        lower = above.clamp(min=torch.finfo(above.dtype).tiny).log2_().mul_(self.rho - 1).exp2_().mul_(support())
+            return lower * above, lower
+        positive = above.clamp(min=torch.finfo(above.dtype).tiny)  # the logarithm of 0 is slow
+        lower = positive.log2_().mul_(self.rho - 1).exp2_().mul_(above.sign())
         return lower * above, lower
 
     def _threshold(self, z: Tensor) -> Tensor:
         """τ of each row of z, whose maximum is 0; −1 for a row with nothing visible."""
         threshold = torch.full_like(z[..., :1], -1.0)
         above = torch.empty_like(z)
-        active, close = torch.ones_like(threshold, dtype=torch.bool), 4 * torch.finfo(z.dtype).eps
+        active = torch.ones_like(threshold, dtype=torch.bool)
+        # For ρ ≥ 2 the steps square: after one of √ε / 4, nothing is left but rounding.
+        rounding = torch.finfo(z.dtype).eps
+        close = rounding**0.5 / 4 if self.rho >= 2 else 4 * rounding
         for _ in range(_MOST_STEPS + z.shape[-1]):  # sparsemax may need a step for each key; five are usual
             torch.sub(z, threshold, out=above).clamp_(min=0)
             power, lower = self._power(above)
