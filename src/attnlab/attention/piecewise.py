@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_CACHED = 2**19  # numbers of one tensor that are taken at once
+_CACHED = 2**18  # numbers of one tensor that are taken at once
 
 Piece = Callable[[Tensor, Tensor, Tensor], Tensor]
 

@@ -230,8 +230,10 @@ class DenseSynthesizer(Score):
     def _pieces(self, given: Matched) -> tuple[Tensor, Tensor, Tensor]:
         if given.query is None:
             raise InputError("a dense synthesizer is made from the queries, and they are missing", hint="give query")
-        places = given.extra("places", given.num_keys)[:, : given.num_keys]
-        return F.relu(given.query), places, given.extra("place_bias")[:, : given.num_keys]
+        places, bias = given.extra("places", given.num_keys), given.extra("place_bias")
+        if given.num_keys < places.shape[1]:  # the gradient of a slice is a copy of the whole
+            places, bias = places[:, : given.num_keys], bias[:, : given.num_keys]
+        return F.relu(given.query), places, bias
 
 
 class RandomSynthesizer(Score):

@@ -26,6 +26,7 @@ from attnlab.attention.positions import Alibi
 
 _ROWS = 64  # queries in a block
 _LARGE = 512  # rows of a product that is worth adding while multiplying
+_LONG = 2**18  # numbers in a block of one head, from which on few heads are taken at once
 _CACHED = 3 * 2**18  # numbers in a block of scores that stay near the processor
 
 
@@ -80,7 +81,7 @@ class BlockedAttention:
         if self.dropout is not None:
             gradient = gradient * self.dropout.scale
         result = Gradients(
-            query=_zeros(self.query),
+            query=None if self.query is None else torch.empty_like(self.query),
             key=_zeros(self.key),
             query_bias=_zeros(self.query_bias),
             key_bias=_zeros(self.key_bias),
@@ -164,8 +165,9 @@ class BlockedAttention:
         """How many heads are taken at once, and how many numbers their largest block of scores has."""
         blocks = self.visibility.blocks(_ROWS, self.value)
         largest = max(((b.queries.stop - b.queries.start) * (b.keys.stop - b.keys.start) for b in blocks), default=0)
-        total = self.value.shape[0]
-        parts = -(-total // max(1, _CACHED // max(1, largest)))
+        total, fit = self.value.shape[0], max(1, _CACHED // max(1, largest))
+        fit = fit if largest < _LONG else min(fit, 2)  # long rows are work enough, and memory
+        parts = -(-total // fit)
         at_once = -(-total // max(1, parts))
         return at_once, at_once * largest
 

@@ -117,7 +117,7 @@ def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, plan: Plan) -> t
         if result is None or original is None:
             return None
         result = result.view(-1, *original.shape[1:])
-        if original.shape[0] == 1:
+        if original.shape[0] < result.shape[0]:
             result = result.sum(0, keepdim=True)
         return result.to(original.dtype)
 

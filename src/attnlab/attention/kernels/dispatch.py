@@ -66,7 +66,7 @@ def _blocked(
     tensors = Tensors(
         query=None if product is None else product.query,
         key=None if product is None else product.key,
-        query_bias=None if product is None else product.query_bias,
+        query_bias=None if product is None or spec.normaliser.shift_invariant else product.query_bias,
         key_bias=None if product is None else product.key_bias,
         table=table,
         value=value,

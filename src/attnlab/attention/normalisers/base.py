@@ -25,6 +25,7 @@ class Normaliser(Part):
     family: ClassVar[str] = "normaliser"
     equation: ClassVar[str]
     sums_to_one: ClassVar[bool] = False
+    shift_invariant: ClassVar[bool] = False  # adding a number to all scores of a row changes nothing
     only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
     statistics: ClassVar[int] = 0
     fused: ClassVar[bool] = False  # whether PyTorch's fused softmax computes it

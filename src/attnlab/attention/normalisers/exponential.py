@@ -17,25 +17,24 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from attnlab.attention.masks import Block
-from attnlab.attention.normalisers.base import Normaliser, hidden, row_maximum
+from attnlab.attention.normalisers.base import Normaliser, hidden
 
 
 class _Exponential(Normaliser):
     """What softmax and softmax-plus-one share: ∂s = p (g − Σ p g)."""
 
-    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        del kept
-        return self.forward(scores, block)
-
     def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
         del context, block
-        return torch.ops.aten._softmax_backward_data(gradient, weights, -1, weights.dtype, grad_input=gradient)  # type: ignore[no-any-return]
+        return torch.ops.aten._softmax_backward_data(  # type: ignore[no-any-return]
+            gradient, weights, -1, weights.dtype, grad_input=gradient
+        )
 
 
 class Softmax(_Exponential):
     kind: ClassVar[str] = "softmax"
     equation: ClassVar[str] = "e^s_j / Σ e^s_l"
     sums_to_one: ClassVar[bool] = True
+    shift_invariant: ClassVar[bool] = True
     fused: ClassVar[bool] = True
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
@@ -49,10 +48,17 @@ class Softmax(_Exponential):
             weights = weights.masked_fill_(block.count == 0, 0.0)
         return weights, None
 
+    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
+        del kept
+        return self.forward(scores, block)
+
 
 class SoftmaxPlusOne(_Exponential):
+    """For each row the maximum m and one over the sum are kept."""
+
     kind: ClassVar[str] = "softmax-plus-one"
     equation: ClassVar[str] = "e^s_j / (1 + Σ e^s_l)"
+    statistics: ClassVar[int] = 2
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         scores = hidden(scores, visible)
@@ -61,11 +67,16 @@ class SoftmaxPlusOne(_Exponential):
         return raised / (raised.sum(-1, keepdim=True) + torch.exp(-largest))
 
     def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        # Softmax times Z / (1 + Z), where the largest weight says that Z = e^m / max p.
-        largest = row_maximum(scores)
-        weights, _ = Softmax().forward(scores, block)
-        above = weights.amax(-1, keepdim=True)
-        return weights.div_(above.mul_(largest.neg_().exp_()).add_(1)), None
+        del block
+        largest = scores.amax(-1, keepdim=True).clamp_(min=0)
+        raised = scores.sub_(largest).exp_()
+        share = raised.sum(-1, keepdim=True).add_(largest.neg().exp_()).reciprocal_()
+        return raised.mul_(share), torch.cat([largest, share], dim=-1)
+
+    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
+        del block
+        assert kept is not None
+        return scores.sub_(kept[..., :1]).exp_().mul_(kept[..., 1:]), None
 
 
 class Softpick(Normaliser):

@@ -19,13 +19,14 @@ from attnlab.attention.masks import Block
 from attnlab.attention.normalisers.base import Normaliser, hidden, row_maximum
 from attnlab.attention.normalisers.exponential import Softmax
 
-_MOST_STEPS = 64
+_MOST_STEPS = 64  # of Newton, besides one for each key
 
 
 class _Entmax(Normaliser):
     """What the family shares; `order` is α."""
 
     sums_to_one: ClassVar[bool] = True
+    shift_invariant: ClassVar[bool] = True
     statistics: ClassVar[int] = 2
 
     @property
@@ -41,7 +42,7 @@ class _Entmax(Normaliser):
         z = (self.order - 1) * (scores - row_maximum(scores.detach()))
         low = torch.full_like(z[..., :1], -1.0)
         high = torch.zeros_like(low)
-        for _ in range(_MOST_STEPS):  # halve the interval that holds τ
+        for _ in range(64 if z.dtype == torch.float64 else 32):  # halve the interval that holds τ
             middle = (low + high) / 2
             too_low = (z.detach() - middle).relu().pow(self.rho).sum(-1, keepdim=True) > 1
             low, high = torch.where(too_low, middle, low), torch.where(too_low, high, middle)

@@ -1,0 +1,101 @@
+"""The machine that is measured: what it is, how many threads it may use, and what fits into it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from attnlab import __version__
+from attnlab.errors import SpecError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What figures depend on besides the code."""
+
+    processor: str
+    cores: int  # that this process may use
+    threads: int  # that PyTorch uses
+    memory_bytes: int | None  # None where the system does not say
+    load: float | None  # programs that wanted a core, on average over the last minute; None where it is not told
+    system: str
+    python: str
+    torch: str
+    attnlab: str
+
+    def __str__(self) -> str:
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"{self.processor}, {threads}, PyTorch {self.torch}"
+
+    @property
+    def warning(self) -> str | None:
+        """What to say of a machine that had other work when the measurement began."""
+        if self.load is None or self.load <= self.cores:
+            return None
+        return f"The machine was busy at the start: load {self.load:.1f} on {self.cores} cores. Distrust these times."
+
+
+def describe_machine() -> Machine:
+    """This machine, as it is set up now."""
+    return Machine(
+        processor=_processor(),
+        cores=available_cores(),
+        threads=torch.get_num_threads(),
+        memory_bytes=_memory(),
+        load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        system=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        torch=torch.__version__,
+        attnlab=__version__,
+    )
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Let PyTorch compute with `count` threads inside, and with as many as before afterwards."""
+    cores = available_cores()
+    if not 1 <= count <= cores:
+        raise SpecError(
+            f"{count} threads cannot be measured on a machine with {cores} core{'s' if cores > 1 else ''}",
+            hint=f"use 1 … {cores}: more threads than cores wait for each other" if cores > 1 else "use 1",
+        )
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.is_file():
+        for line in listing.read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name" and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine() or "unknown processor"
+
+
+def _memory() -> int | None:
+    """The bytes of memory that this process may use at most: the machine's, or what its container allows."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    limit = Path("/sys/fs/cgroup/memory.max")
+    allowed = limit.read_text(encoding="utf-8").strip() if limit.is_file() else ""
+    return min(memory, int(allowed)) if allowed.isdigit() else memory

@@ -1,0 +1,60 @@
+"""One look for every figure.
+
+Series differ in shape or pattern as well as in colour, so that they can be told apart without colour vision and on
+paper. The colours stand out from white and from near-black alike; text, grid and lines take theirs from the page, which
+knows whether it is light or dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import plotly.graph_objects as go
+
+BLUE, ORANGE, GREEN, GREY = "#3d85c6", "#d9730d", "#2a9d76", "#7d8590"
+PALETTE = (BLUE, ORANGE, GREEN, GREY)
+
+_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
+_CLEAR = "rgba(0,0,0,0)"
+_AXIS: Mapping[str, object] = {
+    "gridcolor": "rgba(128,128,128,0.25)",
+    "linecolor": GREY,
+    "zeroline": False,
+    "ticks": "outside",
+    "tickcolor": GREY,
+    "automargin": True,
+    "fixedrange": True,  # a page is scrolled with the wheel and the finger
+}
+
+THEME = go.layout.Template(
+    layout={
+        "font": {"family": _FONT, "size": 13, "color": GREY},
+        "paper_bgcolor": _CLEAR,
+        "plot_bgcolor": _CLEAR,
+        "colorway": list(PALETTE),
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 8},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
+        "hoverlabel": {"font": {"family": _FONT}},
+        "barcornerradius": 2,
+    }
+)
+
+
+def new_figure(*, x: str, y: str = "", height: int) -> go.Figure:
+    """An empty figure in the one look; `x` and `y` say what the axes show, with its unit."""
+    figure = go.Figure()
+    figure.update_layout(template=THEME, height=height, xaxis_title=x or None, yaxis_title=y or None)
+    return figure
+
+
+def figure_html(figure: go.Figure, name: str) -> str:
+    """The figure as HTML that needs plotly.js in the same page; `name` is its id there."""
+    html: str = figure.to_html(
+        full_html=False,
+        include_plotlyjs=False,
+        div_id=name,
+        config={"displayModeBar": False, "displaylogo": False, "responsive": True, "showTips": False},
+    )
+    return html

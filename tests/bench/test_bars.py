@@ -1,0 +1,171 @@
+"""Every bar: what it declares, whom it concerns, and how it judges figures that are made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from attnlab.attention import Variant, variant, variants
+from attnlab.bench import BARS, Bar, BarsBench, Listener, Ratio, Size, bars, bench_bars, describe_machine
+from attnlab.bench import attention as bench_attention_module
+from attnlab.bench.judging import judge
+from attnlab.bench.yardsticks import Setting
+from attnlab.errors import SpecError
+
+SETTING = Setting()
+TINY = Setting(Size.smoke(), rounds=2)
+EVERY_BAR = pytest.mark.parametrize("bar", BARS, ids=lambda bar: bar.name)
+BY_NAME = {bar.name: bar for bar in BARS}
+
+
+def concerned(name: str) -> set[str]:
+    return {one.name for one in variants() if BY_NAME[name].concerns(Size().spec_of(one))}
+
+
+def test_what_is_declared() -> None:
+    assert {bar.name: (bar.limit, bar.at_least) for bar in BARS} == {
+        "speed": (1.15, False),
+        "speed-sparse": (2.5, False),
+        "speed-peer": (2.0, True),
+        "speed-dropout": (1.5, False),
+        "memory": (0.125, False),
+        "memory-growth": (2.3, False),
+        "window": (8.0, True),
+        "linear-growth": (9.0, False),
+        "cache": (0.5, False),
+        "decoding": (None, False),
+    }
+
+
+def test_the_lengths_that_the_bars_are_meant_for() -> None:
+    assert SETTING.lengths == {"tokens": 1024, "half": 2048, "long": 4096, "longest": 8192, "window": 256}
+    assert "256 tokens at 8192" in judge(BY_NAME["window"], {}, SETTING).what
+    assert "at 4096 tokens ÷ at 2048" in judge(BY_NAME["memory-growth"], {}, SETTING).how
+
+
+def test_whom_the_bars_concern() -> None:
+    every = {one.name for one in variants() if one.builtin}
+    pointwise = {"sigmoid", "sigmoid-no-bias", "relu", "relu-undivided", "squared-relu"}
+    sparse = {"sparsemax", "entmax15", "entmax"}
+    others = {"full-value", "window", "prefix", "linear", "softpick"}
+    assert concerned("speed") == every - sparse - others
+    assert concerned("speed-sparse") == sparse | {"softpick"}
+    assert concerned("speed-peer") == sparse
+    assert concerned("speed-dropout") == pointwise
+    assert concerned("memory") == concerned("memory-growth") == every - {"full-value", "synthesizer-random"}
+    assert concerned("window") == {"window"}
+    assert concerned("linear-growth") == {"linear"}
+    assert concerned("cache") == concerned("decoding") == {"tied-kv"}
+
+
+@EVERY_BAR
+def test_a_bar_is_met_at_its_limit_and_missed_beyond_it(bar: Bar) -> None:
+    if bar.limit is None:
+        outcome = judge(bar, {"one": Ratio.exact(99.0)}, SETTING)
+        assert (outcome.verdict, outcome.figures[0].met) == ("reported", None)
+        return
+    beyond = bar.limit / 1.01 if bar.at_least else bar.limit * 1.01
+    within = bar.limit * 1.01 if bar.at_least else bar.limit / 1.01
+    met = judge(bar, {"one": Ratio.exact(bar.limit), "other": Ratio.exact(within)}, SETTING)
+    assert met.verdict == "met"
+    assert [figure.variant for figure in met.figures] == ["one", "other"]
+    missed = judge(bar, {"one": Ratio.exact(within), "other": Ratio.exact(beyond)}, SETTING)
+    assert missed.verdict == "missed"
+    assert [(figure.variant, figure.met) for figure in missed.figures] == [("other", False), ("one", True)]
+    assert missed.figures[0].strain == pytest.approx(1.01)
+
+
+@EVERY_BAR
+def test_the_median_decides_and_not_the_spread(bar: Bar) -> None:
+    if bar.limit is not None:
+        assert judge(bar, {"one": Ratio(bar.limit, bar.limit / 9, bar.limit * 9, 15)}, SETTING).verdict == "met"
+
+
+@EVERY_BAR
+def test_every_bar_can_be_measured(bar: Bar) -> None:
+    if bar.needs_peer:
+        pytest.importorskip("entmax")
+    first = next(one for one in variants() if bar.concerns(TINY.size.spec_of(one)))
+    ratio = bar.measure(first, TINY)
+    assert 0 < ratio.low <= ratio.median <= ratio.high
+
+
+def test_the_cache_of_tied_keys_and_values_is_half() -> None:
+    assert BY_NAME["cache"].measure(variant("tied-kv"), TINY) == Ratio.exact(0.5)
+    assert BY_NAME["cache"].measure(variant("softmax"), TINY) == Ratio.exact(1.0)
+    assert BY_NAME["cache"].measure(variant("tied-kv+gqa"), TINY) == Ratio.exact(0.25)
+
+
+def test_the_peak_of_memory_is_taken_over_one_matrix_per_head() -> None:
+    found = BY_NAME["memory"].measure(variant("softmax"), TINY).median
+    assert found == TINY.peaks["softmax", 512] / (2 * 512 * 512 * 4)
+    assert BY_NAME["memory-growth"].measure(variant("softmax"), TINY).median == pytest.approx(2.0, rel=0.01)
+
+
+def named(name: str, limit: float | None) -> Bar:
+    return Bar(name, "all", "by hand", limit, lambda _: True, lambda one, _: Ratio.exact(float(len(one.name))))
+
+
+def test_all_bars_of_a_run() -> None:
+    steps: list[tuple[str, int, int]] = []
+
+    class Ears(Listener):
+        def step(self, what: str, done: int, total: int) -> None:
+            steps.append((what, done, total))
+
+    chosen = [variant("relu"), variant("softmax")]
+    found = bench_bars(chosen, TINY.size, 2, Ears(), bars=[named("short", 4.0), named("none", None)])
+    assert [(outcome.name, outcome.verdict) for outcome in found.bars] == [("short", "missed"), ("none", "reported")]
+    assert not found.all_met
+    assert steps == [
+        ("short: relu", 0, 4),
+        ("short: softmax", 1, 4),
+        ("none: relu", 2, 4),
+        ("none: softmax", 3, 4),
+    ]
+    assert bench_bars(chosen, TINY.size, 2, bars=[named("long", 7.0)]).all_met
+
+
+def test_entmax_brings_an_odd_alpha() -> None:
+    found = bench_bars([variant("entmax")], TINY.size, 2, bars=[named("any", None)])
+    assert {figure.variant for figure in found.bars[0].figures} == {"entmax", "entmax-1.3"}
+
+
+def test_a_bar_that_concerns_nobody_is_left_out() -> None:
+    found = bench_bars([variant("tied-kv")], TINY.size, 2, bars=[BY_NAME["window"], BY_NAME["cache"]])
+    assert [outcome.name for outcome in found.bars] == ["cache"]
+    with pytest.raises(SpecError, match=r"^no bar concerns full-value\n"):
+        bench_bars([variant("full-value")], TINY.size, 2, bars=[BY_NAME["window"]])
+
+
+def test_without_the_package_its_bar_is_not_measured_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+
+    class Ears(Listener):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    monkeypatch.setattr(bench_attention_module, "peer_is_installed", lambda: False)
+    found = bench_bars([variant("sparsemax")], TINY.size, 2, Ears(), bars=[BY_NAME["speed-peer"]])
+    assert [(outcome.verdict, outcome.figures) for outcome in found.bars] == [("not measured", ())]
+    assert not found.all_met
+    assert len(notes) == 1
+    assert "entmax package is not installed" in notes[0]
+
+
+def test_plain_values_for_json() -> None:
+    outcome = judge(BY_NAME["speed"], {"relu": Ratio(0.9, 0.8, 1.0, 15)}, SETTING)
+    values = BarsBench(describe_machine(), Size(), 15, (outcome,)).to_dict()
+    assert values["all_met"] is True
+    assert values["bars"][0]["figures"] == (
+        {
+            "variant": "relu",
+            "ratio": {"median": 0.9, "low": 0.8, "high": 1.0, "rounds": 15},
+            "met": True,
+            "strain": pytest.approx(0.9 / 1.15),
+        },
+    )
+
+
+def test_probes_are_not_in_the_catalogue() -> None:
+    names = {one.name for one in variants()}
+    assert all(isinstance(probe, Variant) and probe.name not in names for probe in bars._probes(variants()))
