@@ -24,6 +24,7 @@ def concerned(name: str) -> set[str]:
 def test_what_is_declared() -> None:
     assert {bar.name: (bar.limit, bar.at_least) for bar in BARS} == {
         "speed": (1.15, False),
+        "speed-scores": (None, False),
         "speed-sparse": (2.5, False),
         "speed-peer": (2.0, True),
         "speed-dropout": (1.5, False),
@@ -47,7 +48,9 @@ def test_whom_the_bars_concern() -> None:
     pointwise = {"sigmoid", "sigmoid-no-bias", "relu", "relu-undivided", "squared-relu"}
     sparse = {"sparsemax", "entmax15", "entmax"}
     others = {"full-value", "window", "prefix", "linear", "softpick"}
-    assert concerned("speed") == every - sparse - others
+    scored = {"l2", "synthesizer-dense", "synthesizer-random"}
+    assert concerned("speed") == every - sparse - others - scored
+    assert concerned("speed-scores") == scored
     assert concerned("speed-sparse") == sparse | {"softpick"}
     assert concerned("speed-peer") == sparse
     assert concerned("speed-dropout") == pointwise

@@ -203,7 +203,8 @@ class _Walk:
         if isinstance(logits, Table):
             self.ledger.keep("scores", logits.entries)
         else:
-            self.ledger.keep("scores", logits.query, logits.key, logits.query_bias, logits.key_bias)
+            query_bias = None if spec.normaliser.shift_invariant else logits.query_bias
+            self.ledger.keep("scores", logits.query, logits.key, query_bias, logits.key_bias)
         statistics = torch.empty(*rows, spec.normaliser.statistics, dtype=self.call.exact)
         seed = torch.empty((), dtype=torch.int64) if spec.weight_dropout else None
         self.ledger.keep("weighted sum", value, statistics, seed)

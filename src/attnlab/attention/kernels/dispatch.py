@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.attention.dropout import WeightDropout
 from attnlab.attention.kernels.differentiable import Plan, Tensors, blocked_attention
+from attnlab.attention.kernels.fused import can_add_one, fused_softmax, fused_softmax_plus_one
 from attnlab.attention.masks import Visibility
 from attnlab.attention.operators import full_precision
 from attnlab.attention.positions import Alibi
@@ -26,7 +26,7 @@ def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dro
     if spec.operator is not None:
         return "operator"
     reducible = (
-        spec.normaliser.fused
+        spec.normaliser.fused != "no"
         and spec.score.pure_product
         and not isinstance(spec.position, Alibi)
         and not dropout
@@ -48,9 +48,11 @@ def attend(
             return spec.operator.attend(cast(query), cast(key), cast(value), visibility).to(value.dtype)
     logits = spec.score.logits(given)
     if isinstance(logits, InnerProduct) and kernel_for(spec, visibility, dropout=dropout is not None) == "fused":
-        query, key = logits.query.to(value.dtype), logits.key.to(value.dtype)
         causal = not visibility.hides_nothing
-        return F.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=logits.scale)
+        if spec.normaliser.fused == "plain":
+            return fused_softmax(logits, value, causal=causal)
+        if can_add_one(value):
+            return fused_softmax_plus_one(logits, value, causal=causal)
     return _blocked(logits, value, spec, visibility, dropout)
 
 

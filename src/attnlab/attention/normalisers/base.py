@@ -10,7 +10,7 @@ A normaliser of one's own needs `weights` alone: the rest then follows by differ
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ class Normaliser(Part):
     shift_invariant: ClassVar[bool] = False  # adding a number to all scores of a row changes nothing
     only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
     statistics: ClassVar[int] = 0
-    fused: ClassVar[bool] = False  # whether PyTorch's fused softmax computes it
+    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "no"  # how PyTorch's fused softmax serves it
 
     def formula(self) -> str:
         """The equation with its numbers."""

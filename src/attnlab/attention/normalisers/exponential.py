@@ -10,7 +10,7 @@ that leaves it at 1 is wrong.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import PositiveFloat
@@ -35,7 +35,7 @@ class Softmax(_Exponential):
     equation: ClassVar[str] = "e^s_j / Σ e^s_l"
     sums_to_one: ClassVar[bool] = True
     shift_invariant: ClassVar[bool] = True
-    fused: ClassVar[bool] = True
+    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "plain"
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         # A row with nothing visible is 0/0: it is made all zeros, in the result and in the gradient.
@@ -58,6 +58,7 @@ class SoftmaxPlusOne(_Exponential):
 
     kind: ClassVar[str] = "softmax-plus-one"
     equation: ClassVar[str] = "e^s_j / (1 + Σ e^s_l)"
+    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "plus-one"
     statistics: ClassVar[int] = 2
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
