@@ -171,6 +171,10 @@ def test_a_score_of_ones_own() -> None:
 BROKEN = {
     "no variant": ("x = 1", "adds no variant"),
     "an error": ("1 / 0", "failed: ZeroDivisionError"),
+    "an error after a variant": (
+        "from attnlab.attention import *\nadd_variant(Variant('half', 'b', {'score': 'dot'}))\n1 / 0",
+        "failed: ZeroDivisionError",
+    ),
     "no Python": ("def (", "failed: SyntaxError"),
     "an impossible variant": (
         "from attnlab.attention import *\nadd_variant(Variant('a', 'b', {'num_key_value_heads': 5}))",

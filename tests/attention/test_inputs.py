@@ -24,6 +24,12 @@ def layer(spec: AttentionSpec = SPEC) -> MultiHeadAttention:
     return MultiHeadAttention(spec)
 
 
+def decode_padded_operator() -> None:
+    padding = torch.tensor([[False, True, True]])
+    with torch.no_grad():
+        layer(LINEAR)(q(1, 3, 8), padding=padding, cache=Cache())
+
+
 def decode_other_batch() -> None:
     cache = Cache()
     with torch.no_grad():
@@ -78,6 +84,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "a source for self-attention": (lambda: layer()(q(1, 5, 8), q(1, 5, 8)), "takes no source"),
     "no source for cross-attention": (lambda: layer(CROSS)(q(1, 5, 8)), "cross-attention needs the other sequence"),
     "a source of another batch": (lambda: layer(CROSS)(q(1, 5, 8), q(2, 5, 8)), "source has shape (2, 5, 8)"),
+    "padding in an operator's state": (decode_padded_operator, "cannot leave out tokens again"),
     "a cache of another batch": (decode_other_batch, "the cache holds another batch"),
 }
 

@@ -74,9 +74,11 @@ def load_variants(path: Path) -> tuple[Variant, ...]:
         raise FileError(f"{path} is no Python file", hint="give a .py file that calls add_variant")
     try:
         module_spec.loader.exec_module(importlib.util.module_from_spec(module_spec))
-    except AttnlabError:
-        raise
     except Exception as error:
+        _known.clear()
+        _known.update(before)  # all of a file, or nothing
+        if isinstance(error, AttnlabError):
+            raise
         raise FileError(
             f"{path} failed: {type(error).__name__}: {error}", hint="run it by itself to see where"
         ) from error

@@ -92,6 +92,11 @@ class MultiHeadAttention(nn.Module):
         if isinstance(self.spec.position, Rope) and query is not None:
             query = self.spec.position.rotate(query, first)
         if self.spec.operator is not None and cache is not None and self.spec.source == "self":
+            if visible is not None or (padding is not None and not bool(padding.all())):
+                raise InputError(
+                    f"the state of the operator {self.spec.operator} cannot leave out tokens again",
+                    hint="decode sequences of one length together, or without a cache",
+                )
             return self._joined(self._decode(query, x, cache, return_weights))
         key, value = self._keys_and_values(x, source, cache, unturned)
         start = 0 if cache is None else cache.start
