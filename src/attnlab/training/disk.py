@@ -1,0 +1,192 @@
+"""Effects on a file system that last: what is said to be written has reached the disk, and appears whole or not at all.
+
+A new file is written under a temporary name, flushed, and renamed; then the folder that holds it is flushed too,
+because a name is part of the folder. All of it goes through `disk`, so that a test can let any one effect fail.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from attnlab.errors import FileError
+
+_PIECE = 1 << 24  # bytes given to the system at once, which takes 2 GiB at most
+_TEMPORARY = re.compile(r"\.tmp-.+-(?P<process>\d+)-[0-9a-f]{8}")
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class Disk:
+    """Each effect that can fail, or be the last thing a process does."""
+
+    def create(self, path: Path) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+
+    def append(self, path: Path) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        return os.write(descriptor, data)
+
+    def flush(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    def make_folder(self, path: Path) -> None:
+        path.mkdir()
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
+    def remove_file(self, path: Path) -> None:
+        path.unlink()
+
+    def remove_folder(self, path: Path) -> None:
+        path.rmdir()
+
+
+disk = Disk()
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A new file with `data` in it, flushed. Its name lasts once its folder is flushed."""
+    _write(disk.create(path), data, lasting=True)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add `data`, at once unless the system cuts it, at the end of a file that need not exist. It is not flushed."""
+    _write(disk.append(path), data, lasting=False)
+
+
+def _write(descriptor: int, data: bytes, *, lasting: bool) -> None:
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[disk.write(descriptor, rest[:_PIECE]) :]
+        if lasting:
+            disk.flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put `data` into a file, new or not, that at every moment holds all of the old or all of the new."""
+    temporary = name_temporary(path.parent, path.name)
+    try:
+        write_new(temporary, data)
+        disk.rename(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    flush_folder(path.parent)
+
+
+def flush_file(path: Path) -> None:
+    """Let what others appended to a file last."""
+    _flush(path, os.O_RDONLY)
+
+
+def flush_folder(path: Path) -> None:
+    """Let the names in a folder last."""
+    try:
+        _flush(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems do not know this request for a folder
+            raise
+
+
+def _flush(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        disk.flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(path: Path) -> None:
+    """A folder and those above it, where they are missing."""
+    if path.is_dir():
+        return
+    make_folders(path.parent)
+    try:
+        disk.make_folder(path)
+    except FileExistsError:
+        if not path.is_dir():  # else somebody else made it just now
+            raise
+    flush_folder(path.parent)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it. Links are removed, not followed."""
+    if path.is_symlink() or not path.is_dir():
+        disk.remove_file(path)
+        return
+    for entry in sorted(path.iterdir()):
+        remove_tree(entry)
+    disk.remove_folder(path)
+
+
+def move_away(path: Path) -> None:
+    """Remove a folder so that there is never half of it: under a temporary name first."""
+    temporary = name_temporary(path.parent, path.name)
+    disk.rename(path, temporary)
+    flush_folder(path.parent)
+    remove_tree(temporary)
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file, or of all files in a folder. What vanishes meanwhile, or may not be looked at, counts 0."""
+    try:
+        if path.is_symlink() or not path.is_dir():
+            return path.lstat().st_size
+        return sum(size_of(entry) for entry in path.iterdir())
+    except OSError:
+        return 0
+
+
+def name_temporary(folder: Path, label: str) -> Path:
+    return folder / f".tmp-{label}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def find_temporaries(folder: Path, *, of_living: bool = False) -> list[Path]:
+    """The temporaries in a folder that processes left behind, or also those of other processes that still live."""
+    if not folder.is_dir():
+        return []
+    found = [(path, _TEMPORARY.fullmatch(path.name)) for path in sorted(folder.iterdir())]
+    return [path for path, match in found if match and (of_living or not _lives_elsewhere(match["process"]))]
+
+
+def _lives_elsewhere(process: str) -> bool:
+    """Whether this is a living process other than this one, which writes one thing at a time."""
+    return int(process) != os.getpid() and is_alive(int(process))
+
+
+def is_alive(process: int) -> bool:
+    """Whether there is such a process on this machine."""
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def refusal(what: str, error: OSError, *, after: str = "") -> FileError:
+    """The error that says what could not be done, why, and what to do about it. `after` is what to do then."""
+    if isinstance(error, FileError):
+        return error
+    if error.errno in _NO_SPACE:
+        hint = "free some space; `attnlab runs gc` removes what finished runs no longer need"
+    elif error.errno in _NOT_ALLOWED:
+        hint = "choose a folder of your own with --out"
+    else:
+        hint = "see whether the disk is well, or choose a folder on another one with --out"
+    reason = (error.strerror or str(error)).lower()
+    return FileError(f"{what}: {reason}", hint=f"{hint}; {after}" if after else hint)
