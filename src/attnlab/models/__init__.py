@@ -1,0 +1,23 @@
+"""GPT, encoder and encoder–decoder, built from one block; GPT-2's weights in and out."""
+
+from attnlab.models.architectures import ARCHITECTURES, Architecture, architecture
+from attnlab.models.language_model import LanguageModel, ModelCache, build_model
+from attnlab.models.loss import IGNORED, cross_entropy
+from attnlab.models.sizes import SIZES, Size, size
+from attnlab.models.spec import Family, ModelSpec
+
+__all__ = [
+    "ARCHITECTURES",
+    "IGNORED",
+    "SIZES",
+    "Architecture",
+    "Family",
+    "LanguageModel",
+    "ModelCache",
+    "ModelSpec",
+    "Size",
+    "architecture",
+    "build_model",
+    "cross_entropy",
+    "size",
+]

@@ -1,0 +1,80 @@
+"""The one block that every model is made of.
+
+    x ← x + attention(norm(x))
+    x ← x + cross-attention(norm(x), memory)      in the decoder of an encoder–decoder
+    x ← x + mlp(norm(x))
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnlab.attention import AttentionSpec, Cache, MultiHeadAttention
+from attnlab.models.mlp import MLP
+from attnlab.models.spec import ModelSpec
+
+
+class RMSNorm(nn.Module):
+    """x / √(mean(x²) + ε), without parameters (arXiv 1910.07467)."""
+
+    def __init__(self, width: int, epsilon: float) -> None:
+        super().__init__()
+        self.width = width
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (self.width,), eps=self.epsilon)
+
+    def extra_repr(self) -> str:
+        return f"{self.width}, epsilon={self.epsilon}"
+
+
+def make_norm(spec: ModelSpec) -> nn.Module:
+    """The norm in front of every part of a block, and behind the last."""
+    if spec.norm == "rms":
+        return RMSNorm(spec.model_width, spec.norm_epsilon)
+    return nn.LayerNorm(spec.model_width, spec.norm_epsilon, bias=spec.bias)
+
+
+class LayerCache:
+    """What one layer remembers while decoding: its own tokens, and the other sequence where it looks at one."""
+
+    def __init__(self) -> None:
+        self.own = Cache()
+        self.other = Cache()
+
+    @property
+    def nbytes(self) -> int:
+        return self.own.nbytes + self.other.nbytes
+
+
+class Block(nn.Module):
+    """Attention, perhaps a look at another sequence, and a perceptron, each with a norm and a residual path."""
+
+    def __init__(self, spec: ModelSpec, attention: AttentionSpec, cross: AttentionSpec | None = None) -> None:
+        super().__init__()
+        self.attention_norm = make_norm(spec)
+        self.attention = MultiHeadAttention(attention)
+        self.cross_norm = None if cross is None else make_norm(spec)
+        self.cross_attention = None if cross is None else MultiHeadAttention(cross)
+        self.mlp_norm = make_norm(spec)
+        self.mlp = MLP(spec)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        padding: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """(batch, tokens, model width) → the same."""
+        own, other = (None, None) if cache is None else (cache.own, cache.other)
+        x = x + self.attention(self.attention_norm(x), padding=padding, cache=own)
+        if self.cross_attention is not None:
+            assert self.cross_norm is not None
+            x = x + self.cross_attention(self.cross_norm(x), memory, padding=memory_padding, cache=other)
+        result: Tensor = x + self.mlp(self.mlp_norm(x))
+        return result

@@ -1,0 +1,198 @@
+"""The models: a decoder (GPT), an encoder, and an encoder–decoder, all made from the same block.
+
+    model = build_model(ModelSpec.build("nano", vocabulary_size=96), seed=1)
+    logits = model(tokens)                          (batch, tokens, vocabulary)
+    loss = model.loss(tokens, targets)              never holds all logits when the vocabulary is large
+
+Tokens go in as embeddings, plus a learned vector for each position where the spec has one; after the last block a norm
+and the head, which is the embedding itself when they are tied.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnlab.attention import AttentionSpec
+from attnlab.errors import InputError
+from attnlab.models.blocks import Block, LayerCache, make_norm
+from attnlab.models.initial import initialise
+from attnlab.models.loss import cross_entropy
+from attnlab.models.spec import ModelSpec
+
+
+class ModelCache:
+    """What a model remembers of the tokens that it has seen, layer by layer."""
+
+    def __init__(self, num_layers: int) -> None:
+        self.layers = [LayerCache() for _ in range(num_layers)]
+        self.memory: Tensor | None = None  # what the encoder made of the source
+        self.memory_padding: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        """How many tokens it has seen."""
+        return self.layers[0].own.length
+
+    @property
+    def nbytes(self) -> int:
+        return sum(layer.nbytes for layer in self.layers)
+
+
+class Stack(nn.Module):
+    """Positions, blocks and the last norm: the part between the embedding and the head."""
+
+    def __init__(self, spec: ModelSpec, attention: tuple[AttentionSpec, ...], cross: tuple[AttentionSpec, ...]) -> None:
+        super().__init__()
+        learned = spec.learns_positions
+        self.positions = nn.Embedding(spec.context_length, spec.model_width) if learned else None
+        self.dropout = nn.Dropout(spec.dropout)
+        others = cross or (None,) * len(attention)
+        self.blocks = nn.ModuleList(Block(spec, own, other) for own, other in zip(attention, others, strict=True))
+        self.norm = make_norm(spec)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        padding: Tensor | None = None,
+        positions: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+        cache: ModelCache | None = None,
+    ) -> Tensor:
+        """Embedded tokens → what the head reads, (batch, tokens, model width)."""
+        if self.positions is not None:
+            if positions is None:
+                start = 0 if cache is None else cache.length
+                x = x + self.positions.weight[start : start + x.shape[1]]
+            else:
+                x = x + self.positions(positions)
+        x = self.dropout(x)
+        for number, block in enumerate(self.blocks):
+            layer = None if cache is None else cache.layers[number]
+            x = block(x, padding=padding, memory=memory, memory_padding=memory_padding, cache=layer)
+        result: Tensor = self.norm(x)
+        return result
+
+
+class LanguageModel(nn.Module):
+    """A model of any family. Weights are drawn by `initialise`; use `build_model`."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.embedding = nn.Embedding(spec.vocabulary_size, spec.model_width)
+        pair = spec.family == "encoder-decoder"
+        self.encoder = Stack(spec, spec.encoder_attention, ()) if pair else None
+        self.stack = Stack(spec, spec.attention, spec.cross_attention)
+        self.head = None if spec.tied_embedding else nn.Linear(spec.model_width, spec.vocabulary_size, bias=False)
+
+    @property
+    def head_weight(self) -> Tensor:
+        """(vocabulary, model width)."""
+        return self.embedding.weight if self.head is None else self.head.weight
+
+    def forward(
+        self,
+        tokens: Tensor,
+        *,
+        source: Tensor | None = None,
+        source_padding: Tensor | None = None,
+        padding: Tensor | None = None,
+        positions: Tensor | None = None,
+        cache: ModelCache | None = None,
+    ) -> Tensor:
+        """Tokens (batch, tokens) → logits (batch, tokens, vocabulary)."""
+        hidden = self.hidden(
+            tokens,
+            source=source,
+            source_padding=source_padding,
+            padding=padding,
+            positions=positions,
+            cache=cache,
+        )
+        return F.linear(hidden, self.head_weight)
+
+    def hidden(
+        self,
+        tokens: Tensor,
+        *,
+        source: Tensor | None = None,
+        source_padding: Tensor | None = None,
+        padding: Tensor | None = None,
+        positions: Tensor | None = None,
+        cache: ModelCache | None = None,
+    ) -> Tensor:
+        """What the head reads, (batch, tokens, model width).
+
+        `padding` is True for real tokens, those in the cache included. `positions` (batch, tokens) are needed only
+        where sequences of different lengths are padded on the left. With a cache the source is needed only once.
+        """
+        self._check(tokens, source, 0 if cache is None else cache.length)
+        memory, memory_padding = None, source_padding
+        if self.encoder is not None:
+            if source is not None:
+                memory = self.encoder(self.embedding(source), padding=source_padding)
+                if cache is not None:
+                    cache.memory, cache.memory_padding = memory, source_padding
+            elif cache is not None:
+                memory, memory_padding = cache.memory, cache.memory_padding
+            if memory is None:
+                raise InputError("an encoder–decoder needs the other sequence", hint="give source=…")
+        result: Tensor = self.stack(
+            self.embedding(tokens),
+            padding=padding,
+            positions=positions,
+            memory=memory,
+            memory_padding=memory_padding,
+            cache=cache,
+        )
+        return result
+
+    def loss(
+        self,
+        tokens: Tensor,
+        targets: Tensor,
+        *,
+        source: Tensor | None = None,
+        source_padding: Tensor | None = None,
+        padding: Tensor | None = None,
+    ) -> Tensor:
+        """The mean cross-entropy in nats over the targets that are not `IGNORED`."""
+        hidden = self.hidden(tokens, source=source, source_padding=source_padding, padding=padding)
+        return cross_entropy(hidden.flatten(0, 1), self.head_weight, targets.flatten())
+
+    def new_cache(self) -> ModelCache:
+        """An empty memory for decoding one batch."""
+        return ModelCache(self.spec.num_layers)
+
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def _check(self, tokens: Tensor, source: Tensor | None, seen: int) -> None:
+        for name, ids, before in (("tokens", tokens, seen), ("source", source, 0)):
+            if ids is None:
+                continue
+            if ids.dim() != 2 or ids.is_floating_point():
+                raise InputError(
+                    f"{name} are {ids.dtype} of shape {tuple(ids.shape)}, not integers (batch, tokens)",
+                    hint="one sequence alone is tokens[None]",
+                )
+            if before + ids.shape[1] > self.spec.context_length:
+                raise InputError(
+                    f"{before + ids.shape[1]} {name} do not fit into a context of {self.spec.context_length}",
+                    hint="shorten them, or train a model with a longer context",
+                )
+        if source is not None and self.encoder is None:
+            raise InputError(f"a model of the family {self.spec.family} takes no source", hint="leave source out")
+
+
+def build_model(spec: ModelSpec, seed: int = 0, device: torch.device | str = "cpu") -> LanguageModel:
+    """A model with fresh weights, which are a function of the spec and the seed alone."""
+    with torch.device("meta"):
+        model = LanguageModel(spec)
+    model = model.to_empty(device=device)
+    initialise(model, seed)
+    return model

@@ -1,0 +1,172 @@
+"""A model as a value: how many layers, how wide, and which attention each layer has.
+
+    ModelSpec.build("nano", vocabulary_size=96)                                GPT-2's architecture at the default size
+    ModelSpec.build("gpt2", vocabulary_size=50257, variant="tied-kv")
+    ModelSpec.build("nano", vocabulary_size=96, variant="softmax,window")      layers take turns
+    ModelSpec.build("nano", vocabulary_size=96, architecture="fast", family="encoder")
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    SerializeAsAny,
+    ValidationError,
+    model_validator,
+)
+
+from attnlab.attention import AttentionSpec, Mask, variant
+from attnlab.attention.parts import as_spec_error
+from attnlab.attention.positions import Learned, Position
+from attnlab.errors import SpecError
+from attnlab.models.architectures import architecture as architecture_by_name
+from attnlab.models.sizes import size as size_by_name
+
+Family = Literal["decoder", "encoder", "encoder-decoder"]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+class ModelSpec(BaseModel):
+    """Everything that there is to say about a model before it has weights.
+
+    `attention` has one spec for each layer. An encoder–decoder has `num_layers` of each kind: `attention` is the
+    decoder's, `cross_attention` its look at the encoder, `encoder_attention` the encoder's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    family: Family = "decoder"
+    vocabulary_size: PositiveInt
+    context_length: PositiveInt
+    num_layers: PositiveInt
+    model_width: PositiveInt
+    mlp_width: PositiveInt
+    attention: tuple[AttentionSpec, ...]
+    cross_attention: tuple[AttentionSpec, ...] = ()
+    encoder_attention: tuple[AttentionSpec, ...] = ()
+
+    norm: Literal["layer", "rms"] = "layer"
+    norm_epsilon: float = Field(default=1e-5, gt=0)
+    activation: Literal["gelu-tanh", "gelu", "relu-squared"] = "gelu-tanh"
+    bias: bool = True
+    tied_embedding: bool = True
+    zero_outputs: bool = False  # output projections begin at zero, so that every block begins as the identity
+    dropout: Probability = 0.0  # of the embedding and of what each block adds
+    position: Annotated[SerializeAsAny[Position], BeforeValidator(Position.parse)] = Learned()
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise as_spec_error(error, "a model spec") from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        wanted = {
+            "attention": True,
+            "cross_attention": self.family == "encoder-decoder",
+            "encoder_attention": self.family == "encoder-decoder",
+        }
+        for name, needed in wanted.items():
+            specs: tuple[AttentionSpec, ...] = getattr(self, name)
+            if len(specs) != self.num_layers * needed:
+                raise SpecError(
+                    f"{name} of {self.family} has {len(specs)} specs for {self.num_layers} layers",
+                    hint="give one spec for each layer" if needed else f"leave {name} out",
+                )
+            for spec in specs:
+                if spec.model_width != self.model_width:
+                    raise SpecError(
+                        f"a layer's attention has width {spec.model_width} and the model {self.model_width}",
+                        hint=f"use model_width={self.model_width} for both",
+                    )
+                if spec.source != ("cross" if name == "cross_attention" else "self"):
+                    raise SpecError(f"{name} has source={spec.source!r}", hint="cross_attention alone looks elsewhere")
+        if self.family != "encoder" and not all(spec.mask.causal for spec in self.attention):
+            raise SpecError(
+                "a decoder with bidirectional attention would see the token that it predicts",
+                hint='use a causal mask, or family="encoder"',
+            )
+        return self
+
+    @classmethod
+    def build(
+        cls,
+        size: str = "nano",
+        *,
+        vocabulary_size: int,
+        variant: str = "softmax",
+        architecture: str = "gpt2",
+        family: Family = "decoder",
+        position: Position | str | None = None,
+        **changes: Any,
+    ) -> ModelSpec:
+        """A model by the names of its size, its architecture and its attention.
+
+        `changes` are fields of the size (`num_layers`, `num_heads`, …) or of the spec. `variant` may name several,
+        parted by commas: layers take turns.
+        """
+        shape = size_by_name(size)
+        style = architecture_by_name(architecture)
+        dimensions = {name: changes.pop(name, None) or value for name, value in shape.dimensions().items()}
+        heads = dimensions.pop("num_heads")
+        place = style.position if position is None else Position.parse(position)
+        mlp_width = changes.pop("mlp_width", None) or 4 * dimensions["model_width"]
+        fields = {**style.model_fields_of_spec(), **dimensions, "mlp_width": mlp_width, "position": place, **changes}
+        dropout = fields.get("dropout", 0.0)
+
+        def layers(**base: Any) -> tuple[AttentionSpec, ...]:
+            return attention_layers(
+                variant,
+                fields["num_layers"],
+                fields["context_length"],
+                AttentionSpec(
+                    model_width=fields["model_width"],
+                    num_heads=heads,
+                    bias=fields["bias"],
+                    weight_dropout=dropout,
+                    output_dropout=dropout,
+                    **base,
+                ),
+                place,
+            )
+
+        both = Mask(causal=False)
+        fields["attention"] = layers(mask=both) if family == "encoder" else layers()
+        if family == "encoder-decoder":
+            fields["encoder_attention"] = layers(mask=both)
+            fields["cross_attention"] = layers(mask=both, source="cross")
+        return cls(family=family, vocabulary_size=vocabulary_size, **fields)
+
+    def replace(self, **changes: Any) -> ModelSpec:
+        """Another spec with some fields changed."""
+        return ModelSpec(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+
+    @property
+    def learns_positions(self) -> bool:
+        """Whether a vector for each position is added to the embedding."""
+        return any(isinstance(spec.position, Learned) for spec in (*self.attention, *self.encoder_attention))
+
+
+def attention_layers(
+    names: str, num_layers: int, context_length: int, base: AttentionSpec, position: Position
+) -> tuple[AttentionSpec, ...]:
+    """The attention of each layer: the named variants in turn, each made from `base`.
+
+    The position is the model's where a variant leaves it open. In cross-attention distances between two sequences mean
+    nothing, so relative positions are left out there.
+    """
+    cross = base.source == "cross"
+    specs = []
+    for name in names.split(","):
+        spec = variant(name.strip()).change(base, context_length)
+        if spec.position is None or cross:
+            spec = spec.replace(position="none" if cross else position)
+        specs.append(spec)
+    return tuple(specs[layer % len(specs)] for layer in range(num_layers))
