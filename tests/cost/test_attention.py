@@ -395,5 +395,14 @@ def test_operator_that_does_not_state_its_cost() -> None:
 
 
 def test_public_names() -> None:
-    assert cost.__all__ == ["AttentionCall", "AttentionCost", "Cost", "PartCost", "attention_cost"]
+    assert cost.__all__ == [
+        "AttentionCall",
+        "AttentionCost",
+        "Cost",
+        "ModelCall",
+        "ModelCost",
+        "PartCost",
+        "attention_cost",
+        "model_cost",
+    ]
     assert all(hasattr(cost, name) for name in cost.__all__)

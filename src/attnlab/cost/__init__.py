@@ -1,7 +1,17 @@
-"""What attention costs: parameters, FLOPs, memory and cache, predicted and checked against the real thing."""
+"""What attention and whole models cost: parameters, FLOPs, memory and cache, predicted and checked."""
 
 from attnlab.cost.attention import AttentionCost, attention_cost
-from attnlab.cost.call import AttentionCall
+from attnlab.cost.call import AttentionCall, ModelCall
+from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.parts import Cost, PartCost
 
-__all__ = ["AttentionCall", "AttentionCost", "Cost", "PartCost", "attention_cost"]
+__all__ = [
+    "AttentionCall",
+    "AttentionCost",
+    "Cost",
+    "ModelCall",
+    "ModelCost",
+    "PartCost",
+    "attention_cost",
+    "model_cost",
+]

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
@@ -31,7 +31,7 @@ from attnlab.cost.call import AttentionCall
 class Ledger:
     """Which storages are kept, and which part made them."""
 
-    def __init__(self, layer: MultiHeadAttention) -> None:
+    def __init__(self, layer: nn.Module) -> None:
         self._maker: dict[torch.UntypedStorage, str] = {}
         self._kept: set[torch.UntypedStorage] = set()
         self._parameters = {parameter.untyped_storage() for parameter in layer.parameters()}
@@ -107,9 +107,9 @@ class _Walk:
     def vectors(self) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Queries, keys and values of every query head, (batch, heads, tokens, width)."""
         spec = self.call.spec
-        x = source = self._input(self.call.queries)
+        x = source = self._input("input", self.call.queries)
         if spec.source == "cross":
-            source = self._input(self.call.keys)
+            source = self._input("source", self.call.keys)
         query = self._projected("query", x, spec.num_heads) if spec.score.projects_query else None
         key = query if spec.source == "self" and spec.sharing in {"query-key", "query-key-value"} else None
         if key is None and spec.score.projects_key:
@@ -167,10 +167,10 @@ class _Walk:
         with self.ledger.watch("output dropout"):
             self.layer.dropout(output)
 
-    def _input(self, tokens: int) -> Tensor:
+    def _input(self, part: str, tokens: int) -> Tensor:
         shape = self.call.batch, tokens, self.call.spec.model_width
         result = torch.empty(shape, dtype=self.call.dtype, requires_grad=True)
-        self.ledger.made("input", result)
+        self.ledger.made(part, result)
         return result
 
     def _projected(self, name: str, tokens: Tensor, heads: int) -> Tensor:

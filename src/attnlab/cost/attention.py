@@ -92,10 +92,10 @@ def attention_cost(
     visible_only   count the pairs that the mask shows, and not every pair
     """
     call = AttentionCall(spec, batch, queries, queries if keys is None else keys, bytes_per_number)
-    parameters, products, kept = _parameters(spec), _multiply_adds(call, visible_only), kept_for_backward(call)
+    parameters, products, kept = _parameters(spec), multiply_adds(call, visible_only), kept_for_backward(call)
     again = {"scores": batch * spec.num_heads * _pairs(call, visible_only) * kept.product_width}
     if spec.operator is not None and spec.operator.recomputes and not call.decodes:
-        again["operator"] = _multiply_adds(call, visible_only=True)["operator"]
+        again["operator"] = multiply_adds(call, visible_only=True)["operator"]
     parts = []
     for name in _ORDER:
         flops = 2 * products.get(name, 0)
@@ -114,6 +114,7 @@ def attention_cost(
 
 _ORDER = (
     "input",
+    "source",
     "query projection",
     "key projection",
     "value projection",
@@ -138,7 +139,7 @@ def _parameters(spec: AttentionSpec) -> dict[str, int]:
     return result
 
 
-def _multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
+def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
     """Those of the forward pass, part by part."""
     spec = call.spec
     heads = call.batch * spec.num_heads

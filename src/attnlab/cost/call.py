@@ -1,4 +1,4 @@
-"""One call of an attention layer: how many sequences, queries and keys."""
+"""One call of an attention layer or of a model: how many sequences, and how long."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import torch
 from attnlab.attention import AttentionSpec, Visibility, kernel_for
 from attnlab.attention.kernels import Kernel
 from attnlab.errors import InputError
+from attnlab.models import ModelSpec
 
 _TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
+_MOST_TOKENS = 2**36  # in one batch; far beyond that PyTorch cannot even name the shapes
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,7 @@ class AttentionCall:
         for name in ("batch", "queries", "keys"):
             require_count(name, getattr(self, name), least=1)
         spec = self.spec
-        if self.bytes_per_number not in _TYPES:
-            raise InputError(
-                f"there is no floating type of {self.bytes_per_number!r} bytes",
-                hint="use 2 for bfloat16, 4 for float32 or 8 for float64",
-            )
+        _require_type(self.bytes_per_number)
         if spec.source == "self" and self.keys < self.queries:
             raise InputError(
                 f"{self.queries} queries of self-attention are keys too, so there cannot be only {self.keys} keys",
@@ -79,6 +77,57 @@ class AttentionCall:
         if self.decodes and self.spec.mask.window is not None:
             held = min(held, self.spec.mask.window - 1 + self.queries)
         return Visibility(self.spec.mask, self.queries, held, held - self.queries if self.decodes else 0)
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """A model at a size: a batch of sequences, and of other sequences for the encoder of an encoder–decoder."""
+
+    spec: ModelSpec
+    batch: int
+    tokens: int
+    source_tokens: int | None
+    bytes_per_number: int
+
+    def __post_init__(self) -> None:
+        require_count("batch", self.batch, least=1)
+        _require_type(self.bytes_per_number)
+        pair = self.spec.family == "encoder-decoder"
+        if pair is (self.source_tokens is None):
+            raise InputError(
+                f"a model of the family {self.spec.family} with source_tokens={self.source_tokens!r}",
+                hint="give the length of the other sequence" if pair else "leave source_tokens out",
+            )
+        for name, number in (("tokens", self.tokens), ("source_tokens", self.source_tokens)):
+            if number is None:
+                continue
+            self.require_context(name, number)
+            if self.batch * number > _MOST_TOKENS:
+                raise InputError(
+                    f"{self.batch} sequences of {number} {name} are too many to count at once",
+                    hint=f"give batch={_MOST_TOKENS // number} or less; costs grow in proportion to it",
+                )
+
+    def require_context(self, name: str, number: int, least: int = 1) -> None:
+        """Refuse a length that the model cannot take."""
+        require_count(name, number, least)
+        if number > self.spec.context_length:
+            raise InputError(
+                f"{name} is {number}, more than the context of {self.spec.context_length}",
+                hint="give less, or a spec with a longer context_length",
+            )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return _TYPES[self.bytes_per_number]
+
+
+def _require_type(bytes_per_number: int) -> None:
+    if bytes_per_number not in _TYPES:
+        raise InputError(
+            f"there is no floating type of {bytes_per_number!r} bytes",
+            hint="use 2 for bfloat16, 4 for float32 or 8 for float64",
+        )
 
 
 def require_count(name: str, number: int, least: int) -> None:

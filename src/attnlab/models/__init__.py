@@ -1,6 +1,7 @@
 """GPT, encoder and encoder–decoder, built from one block; GPT-2's weights in and out."""
 
 from attnlab.models.architectures import ARCHITECTURES, Architecture, architecture
+from attnlab.models.gpt2_weights import load_gpt2, save_gpt2
 from attnlab.models.language_model import LanguageModel, ModelCache, build_model
 from attnlab.models.loss import IGNORED, cross_entropy
 from attnlab.models.sizes import SIZES, Size, size
@@ -19,5 +20,7 @@ __all__ = [
     "architecture",
     "build_model",
     "cross_entropy",
+    "load_gpt2",
+    "save_gpt2",
     "size",
 ]

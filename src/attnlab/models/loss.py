@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-IGNORED = -100  # a target that is not to be predicted, as everywhere in PyTorch
+from attnlab.corpora import IGNORED
 
 _CHUNK_BYTES = 64 << 20
 

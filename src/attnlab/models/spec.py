@@ -1,9 +1,9 @@
 """A model as a value: how many layers, how wide, and which attention each layer has.
 
-    ModelSpec.build("nano", vocabulary_size=96)                                GPT-2's architecture at the default size
-    ModelSpec.build("gpt2", vocabulary_size=50257, variant="tied-kv")
-    ModelSpec.build("nano", vocabulary_size=96, variant="softmax,window")      layers take turns
-    ModelSpec.build("nano", vocabulary_size=96, architecture="fast", family="encoder")
+ModelSpec.build("nano", vocabulary_size=96)                                GPT-2's architecture at the default size
+ModelSpec.build("gpt2", vocabulary_size=50257, variant="tied-kv")
+ModelSpec.build("nano", vocabulary_size=96, variant="softmax,window")      layers take turns
+ModelSpec.build("nano", vocabulary_size=96, architecture="fast", family="encoder")
 """
 
 from __future__ import annotations
@@ -159,14 +159,16 @@ def attention_layers(
 ) -> tuple[AttentionSpec, ...]:
     """The attention of each layer: the named variants in turn, each made from `base`.
 
-    The position is the model's where a variant leaves it open. In cross-attention distances between two sequences mean
-    nothing, so relative positions are left out there.
+    The position is the model's where a variant leaves it open. Where `base` sees both sides, so do its variants. In
+    cross-attention distances between two sequences mean nothing, so masks and relative positions are left out there.
     """
     cross = base.source == "cross"
     specs = []
     for name in names.split(","):
-        spec = variant(name.strip()).change(base, context_length)
-        if spec.position is None or cross:
-            spec = spec.replace(position="none" if cross else position)
-        specs.append(spec)
+        spec = variant(name.strip()).change(base.replace(source="self"), context_length)
+        if cross:
+            spec = spec.replace(position="none", mask=base.mask, source="cross")
+        elif not base.mask.causal:
+            spec = spec.replace(mask=Mask(causal=False, window=spec.mask.window, prefix=spec.mask.prefix))
+        specs.append(spec.replace(position=position) if spec.position is None else spec)
     return tuple(specs[layer % len(specs)] for layer in range(num_layers))

@@ -1,0 +1,254 @@
+"""What a whole model costs: parameters, FLOPs, memory for training, and the cache for generating.
+
+For B sequences of N tokens, L layers, the widths D of the model and M of the perceptron, and V words:
+
+    embedding      V D parameters, and a further D for each position that is learned; no products
+    norms          D or 2 D parameters, or none; no products
+    attention      as `attention_cost` has it
+    perceptron     2 · 2 B N D M      for the way up and the way down
+    head           2 B N D V          its parameters are the embedding's where they are tied
+    gradients      twice as much again, for each product has two factors
+
+The perceptron makes φ again in the backward pass, which is no product; the products made again are those of attention.
+
+*Useful* FLOPs are what training cannot do without, whatever the kernel: three times the products of a forward pass, of
+which attention has only those of visible pairs, and none that are made again. They are what a share of the machine's
+peak is a share of. Six times the parameters times the tokens is a good estimate of them for short sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attnlab.attention import AttentionSpec
+from attnlab.attention.kernels import Kernel
+from attnlab.cost.attention import AttentionCost, attention_cost, multiply_adds
+from attnlab.cost.call import ModelCall
+from attnlab.cost.model_activations import kept_by_embedding, kept_by_loss, kept_outside_attention
+from attnlab.cost.parts import Cost, PartCost
+from attnlab.models import ModelSpec
+
+_MOMENTS = 2  # of AdamW
+
+
+@dataclass(frozen=True)
+class ModelCost(Cost):
+    """The cost of a model at a size. A part is named by its kind, after its place if there are several of that kind."""
+
+    call: ModelCall
+    visible_only: bool
+    useful_forward_flops: int
+    attention: tuple[AttentionCost, ...]  # by layers, as in the spec
+    cross_attention: tuple[AttentionCost, ...]
+    encoder_attention: tuple[AttentionCost, ...]
+
+    @property
+    def training_flops(self) -> int:
+        """Those of one step on the batch, without the optimizer's."""
+        return self.forward_flops + self.backward_flops + self.recomputed_flops
+
+    @property
+    def useful_training_flops(self) -> int:
+        """What one step cannot do without, under either count of pairs."""
+        return 3 * self.useful_forward_flops
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.parameters * self.call.bytes_per_number
+
+    @property
+    def gradient_bytes(self) -> int:
+        """One number for each parameter, of the weights' own type."""
+        return self.weight_bytes
+
+    @property
+    def optimizer_bytes(self) -> int:
+        """AdamW's: two moments for each parameter, of the weights' own type, as PyTorch keeps them.
+
+        Its count of steps, one number for each tensor, is left out.
+        """
+        return _MOMENTS * self.weight_bytes
+
+    @property
+    def training_bytes(self) -> int:
+        """What must be there when the backward pass begins; what kernels use for a moment comes on top."""
+        return self.weight_bytes + self.gradient_bytes + self.optimizer_bytes + self.activation_bytes
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels that serve its attention, each once."""
+        return tuple(dict.fromkeys(cost.kernel for cost in self._attentions))
+
+    @property
+    def _attentions(self) -> tuple[AttentionCost, ...]:
+        return *self.encoder_attention, *self.attention, *self.cross_attention
+
+    def cache_bytes(self, tokens: int) -> int:
+        """The cache of the batch after generating so many tokens one by one; an encoder has none.
+
+        That of an encoder–decoder holds keys and values of the source too, but what they were made from is not counted.
+        """
+        self.call.require_context("tokens", tokens, least=0)
+        if self.call.spec.family == "encoder" or tokens == 0:
+            return 0
+        own = sum(cost.cache_bytes(tokens) for cost in self.attention)
+        return own + sum(cost.cache_bytes(cost.call.keys) for cost in self.cross_attention)
+
+    def by_kind(self) -> tuple[PartCost, ...]:
+        """The parts of all layers together: one for attention, one for perceptrons, and so on."""
+        sums: dict[str, PartCost] = {}
+        for part in self.parts:
+            kind = part.name.rpartition(": ")[2]
+            sums[kind] = _added(kind, [sums.get(kind, PartCost(kind)), part])
+        return tuple(sums.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, for JSON."""
+        return {
+            "family": self.call.spec.family,
+            "batch": self.call.batch,
+            "tokens": self.call.tokens,
+            "source_tokens": self.call.source_tokens,
+            "bytes_per_number": self.call.bytes_per_number,
+            "visible_only": self.visible_only,
+            "kernels": list(self.kernels),
+            "training_flops": self.training_flops,
+            "useful_training_flops": self.useful_training_flops,
+            "weight_bytes": self.weight_bytes,
+            "gradient_bytes": self.gradient_bytes,
+            "optimizer_bytes": self.optimizer_bytes,
+            "training_bytes": self.training_bytes,
+            "cache_bytes": self.cache_bytes(self.call.tokens),
+            **super().as_dict(),
+        }
+
+
+def model_cost(
+    spec: ModelSpec,
+    *,
+    batch: int = 1,
+    tokens: int | None = None,
+    source_tokens: int | None = None,
+    visible_only: bool = False,
+    bytes_per_number: int = 4,
+) -> ModelCost:
+    """The cost of one training step on one batch, from tokens to the loss and back.
+
+    tokens             of each sequence; the whole context if left out
+    source_tokens      of each sequence that an encoder–decoder looks at; likewise
+    visible_only       count the pairs that masks show, and not every pair
+    bytes_per_number   of weights and activations alike
+    """
+    if source_tokens is None and spec.family == "encoder-decoder":
+        source_tokens = spec.context_length
+    call = ModelCall(spec, batch, spec.context_length if tokens is None else tokens, source_tokens, bytes_per_number)
+    builder = _Builder(call, visible_only)
+    own = builder.attention(spec.attention, call.tokens)
+    cross = builder.attention(spec.cross_attention, call.tokens, source_tokens)
+    encoder = builder.attention(spec.encoder_attention, source_tokens or 0)
+    parts = list(builder.parts(own, cross, encoder))
+    products = sum(part.forward_flops for part in parts) - sum(cost.forward_flops for cost in (*own, *cross, *encoder))
+    needed = sum(2 * sum(multiply_adds(cost.call, True).values()) for cost in (*own, *cross, *encoder))
+    return ModelCost(tuple(parts), call, visible_only, products + needed, own, cross, encoder)
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """Makes the parts of a model, in the order in which they compute."""
+
+    call: ModelCall
+    visible_only: bool
+
+    def attention(
+        self, specs: tuple[AttentionSpec, ...], queries: int, keys: int | None = None
+    ) -> tuple[AttentionCost, ...]:
+        """The attention of each layer, worked out once for layers that are alike."""
+        known = {
+            spec: attention_cost(
+                spec,
+                batch=self.call.batch,
+                queries=queries,
+                keys=keys,
+                visible_only=self.visible_only,
+                bytes_per_number=self.call.bytes_per_number,
+            )
+            for spec in set(specs)
+        }
+        return tuple(known[spec] for spec in specs)
+
+    def parts(
+        self, own: tuple[AttentionCost, ...], cross: tuple[AttentionCost, ...], encoder: tuple[AttentionCost, ...]
+    ) -> Iterator[PartCost]:
+        spec, call = self.call.spec, self.call
+        vocabulary = spec.vocabulary_size * spec.model_width
+        yield PartCost("embedding", parameters=vocabulary, activation_bytes=kept_by_embedding(call))
+        if call.source_tokens is not None:
+            # What the encoder makes is kept once, however many layers look at it.
+            memory = max(cost.part("source").activation_bytes for cost in cross)
+            yield from self._stack("encoder ", call.source_tokens, encoder, (), memory)
+        yield from self._stack("decoder " if encoder else "", call.tokens, own, cross)
+        yield _products(
+            "head",
+            call.batch * call.tokens * vocabulary,
+            parameters=0 if spec.tied_embedding else vocabulary,
+            activation_bytes=kept_by_loss(call),
+        )
+
+    def _stack(
+        self,
+        place: str,
+        tokens: int,
+        attention: tuple[AttentionCost, ...],
+        cross: tuple[AttentionCost, ...],
+        output_bytes: int = 0,
+    ) -> Iterator[PartCost]:
+        """Positions, layers and the last norm."""
+        spec, kept = self.call.spec, kept_outside_attention(self.call, tokens)
+        at = f"{place.strip()}: " if place else ""
+        if spec.learns_positions:
+            yield PartCost(f"{at}positions", parameters=spec.context_length * spec.model_width)
+        if spec.dropout:
+            yield PartCost(f"{at}embedding dropout", activation_bytes=kept["embedding dropout"])
+        norm = PartCost("norm", parameters=_norm_parameters(spec), activation_bytes=kept["norm"])
+        mlp = self._mlp(tokens, kept["mlp"])
+        for number, cost in enumerate(attention):
+            layer = f"{place}layer {number + 1}: "
+            yield replace(norm, name=f"{layer}attention norm")
+            yield _added(f"{layer}attention", cost.parts)
+            if cross:
+                yield replace(norm, name=f"{layer}cross-attention norm")
+                seen = [part for part in cross[number].parts if part.name != "source"]
+                yield _added(f"{layer}cross-attention", seen)
+            yield replace(norm, name=f"{layer}mlp norm")
+            yield replace(mlp, name=f"{layer}mlp")
+        yield replace(norm, name=f"{at}final norm", activation_bytes=norm.activation_bytes + output_bytes)
+
+    def _mlp(self, tokens: int, kept: int) -> PartCost:
+        spec = self.call.spec
+        maps = 2 * spec.model_width * spec.mlp_width
+        biases = (spec.model_width + spec.mlp_width) * spec.bias
+        return _products("mlp", self.call.batch * tokens * maps, parameters=maps + biases, activation_bytes=kept)
+
+
+def _products(name: str, multiply_adds: int, **others: int) -> PartCost:
+    """A part whose products have gradients for both of their factors."""
+    return PartCost(name, forward_flops=2 * multiply_adds, backward_flops=4 * multiply_adds, **others)
+
+
+def _norm_parameters(spec: ModelSpec) -> int:
+    return 0 if spec.norm == "rms" else spec.model_width * (1 + spec.bias)
+
+
+def _added(name: str, parts: Iterable[PartCost]) -> PartCost:
+    """Several parts as one."""
+    cost = Cost(tuple(parts))
+    return PartCost(
+        name,
+        parameters=cost.parameters,
+        forward_flops=cost.forward_flops,
+        backward_flops=cost.backward_flops,
+        recomputed_flops=cost.recomputed_flops,
+        activation_bytes=cost.activation_bytes,
+    )

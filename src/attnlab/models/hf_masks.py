@@ -1,0 +1,154 @@
+"""Masks between Transformers and attnlab.
+
+Transformers asks a mask function for a mask once per forward pass, and hands what it returned to the attention function
+of every layer. `make_mask` is that mask function: it returns a boolean (batch, 1, queries, keys), True where a query
+may look, or None where position alone decides, so that the kernels can use what they know of the structure.
+`read_mask` is how the attention function understands what arrives:
+
+    None, in a causal module          causal, and the queries are the last of the keys
+    None, in a bidirectional one      everything is visible
+    a boolean mask                    the whole truth
+    an additive mask of 0 and −∞      the same, as the user's own may come; any other number in it is refused
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlab.attention import Mask, Visibility
+from attnlab.errors import InputError, UnsupportedError
+
+_BY_CAUSALITY = {True: Mask(), False: Mask(causal=False)}  # made once: `torch.compile` cannot make them
+_HIDDEN = -1e4  # an additive mask hides by a number below this; what it holds depends on the type and on the model
+
+
+def make_mask(
+    *, allow_is_causal_skip: bool = True, allow_is_bidirectional_skip: bool = False, **asked: Any
+) -> Tensor | None:
+    """The mask function for `AttentionMaskInterface`: what is asked for, or None where that is plain.
+
+    The two flags say that the pattern asked for is causal, or bidirectional, and nothing else besides padding.
+    """
+    from transformers.masking_utils import sdpa_mask
+
+    plain = (allow_is_causal_skip and _queries_come_last(asked)) or allow_is_bidirectional_skip
+    if plain and _all_in_reach(asked) and _nothing_padded(asked):
+        return None
+    mask: Tensor | None = sdpa_mask(allow_is_causal_skip=False, allow_is_bidirectional_skip=False, **asked)
+    return mask
+
+
+def _queries_come_last(asked: dict[str, Any]) -> bool:
+    """Not so in a cache with room for tokens to come, whose offset is a tensor that nobody should wait for."""
+    first = asked.get("q_offset")
+    return type(first) is int and first + asked["q_length"] == asked.get("kv_offset", 0) + asked["kv_length"]
+
+
+def _all_in_reach(asked: dict[str, Any]) -> bool:
+    """Whether a sliding window or chunk, if there is one, is longer than the sequence."""
+    reach = asked.get("local_size")
+    return reach is None or asked.get("kv_offset", 0) + asked["kv_length"] < reach
+
+
+def _nothing_padded(asked: dict[str, Any]) -> bool:
+    padding = asked.get("attention_mask")
+    if padding is None:
+        return True
+    if torch.compiler.is_compiling():  # where the values cannot be looked at
+        return False
+    start = asked.get("kv_offset", 0)
+    stop = start + asked["kv_length"]
+    return padding.shape[-1] >= stop and bool(padding[:, start:stop].all())
+
+
+@dataclass(frozen=True)
+class View:
+    """What the queries of one call may see: a structural mask, and on top of it padding or a pattern."""
+
+    mask: Mask
+    query_start: int = 0
+    visible: Tensor | None = None  # (batch or 1, heads or 1, queries, keys)
+    padding: Tensor | None = None  # (batch, keys)
+
+
+def read_mask(
+    given: Tensor | None, num_queries: int, num_keys: int, *, causal: bool, own: Mask | None, by_distance: bool
+) -> View:
+    """The product of the model's mask and the variant's `own`.
+
+    `by_distance` says that positions count, because of `own` or of a bias; otherwise the given mask says it all.
+    """
+    if given is None:
+        if num_keys < num_queries and causal:
+            raise InputError(
+                f"{num_queries} queries against {num_keys} keys in a causal module, and no mask",
+                hint="give an attention_mask of shape (batch, 1, queries, keys), True for visible",
+            )
+        return View(_product(causal, own), num_keys - num_queries if causal else 0)
+    visible = _as_visible(given, num_queries, num_keys)
+    start = first_position(visible) if by_distance and causal else 0
+    return View(own or _BY_CAUSALITY[False], start, visible)
+
+
+def as_padding(view: View, batch: int, *, causal: bool) -> View:
+    """The same view as causality × padding alone, for an operator, which takes no other pattern."""
+    if view.visible is None:
+        return view
+    visible, mask = view.visible, _BY_CAUSALITY[causal]
+    start = first_position(visible) if causal else 0
+    padding = visible.any(dim=1).any(dim=1)  # a key that some query sees is real
+    whole = Visibility(mask, visible.shape[2], visible.shape[3], start, padding).grid(visible.device)
+    if not bool((visible == whole).all()):
+        raise UnsupportedError(
+            "an operator sums over all real tokens, and this mask hides more than the future and padding",
+            hint="use a variant with attention weights for sliding windows, packed sequences or masks of one's own",
+        )
+    return View(mask, start, None, padding.expand(batch, -1))
+
+
+def first_position(visible: Tensor) -> int:
+    """Where the first query stands among the keys, in a causal mask: the last key that a query sees is its own.
+
+    A cache with room for tokens to come holds more keys than there are, so their number does not tell. A query that is
+    padding may not see itself, hence the largest over all.
+    """
+    queries, keys = visible.shape[2:]
+    if queries == keys:
+        return 0
+    numbers = torch.arange(1, keys + 1, device=visible.device)
+    last = (visible.flatten(0, 1).any(dim=0) * numbers).amax(dim=-1) - 1  # (queries,), −1 if it sees nothing
+    start = (last - torch.arange(queries, device=visible.device)).masked_fill(last < 0, -1).amax()
+    return min(max(int(start), 0), max(keys - queries, 0))
+
+
+def _product(causal: bool, own: Mask | None) -> Mask:
+    """The model's causality times the variant's mask."""
+    if own is None:
+        return _BY_CAUSALITY[causal]
+    if causal and not own.causal and own.window is not None:  # the past half of a window around the query
+        return Mask(window=own.window // 2 + 1)
+    return own
+
+
+def _as_visible(given: Tensor, num_queries: int, num_keys: int) -> Tensor:
+    """A mask of Transformers as a pattern, (batch or 1, heads or 1, queries, keys)."""
+    if given.dim() != 4 or given.shape[3] != num_keys or given.shape[2] not in (1, num_queries):
+        raise InputError(
+            f"attention_mask has shape {tuple(given.shape)}, not (batch, 1, {num_queries} queries, {num_keys} keys)",
+            hint="give the model (batch, keys) with 1 for each real token, or the full shape, True for visible",
+        )
+    given = given.expand(-1, -1, num_queries, -1)
+    if given.dtype == torch.bool:
+        return given
+    visible = given > _HIDDEN
+    if not given.is_floating_point() or bool((visible & (given != 0)).any()):
+        raise UnsupportedError(
+            f"this attention_mask of type {given.dtype} adds numbers to the scores, and a variant takes only what is "
+            "visible and what is not",
+            hint="give a boolean mask, True for visible; a model with a bias of its own needs `eager` or `sdpa`",
+        )
+    return visible
