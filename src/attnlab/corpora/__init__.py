@@ -1,0 +1,44 @@
+"""Text and tasks: corpora, tokenizers, batches."""
+
+from attnlab.corpora.batches import IGNORED, Batch, Corpus
+from attnlab.corpora.bpe import BpeTokenizer, Gpt2Tokenizer
+from attnlab.corpora.cache import CacheWarning, default_cache
+from attnlab.corpora.kinship import Kinship, Relative
+from attnlab.corpora.mqar import MqarCorpus
+from attnlab.corpora.opening import open_corpus
+from attnlab.corpora.options import KinshipOptions, MqarOptions, TranslationOptions, WorldOptions
+from attnlab.corpora.spec import CorpusSpec
+from attnlab.corpora.text import TextCorpus
+from attnlab.corpora.tokenizer import ByteTokenizer, CharTokenizer, SymbolTokenizer, Tokenizer, WordTokenizer
+from attnlab.corpora.tokens import Tokens
+from attnlab.corpora.translation import TranslationCorpus
+from attnlab.corpora.world import Person, World
+
+__all__ = [
+    "IGNORED",
+    "Batch",
+    "BpeTokenizer",
+    "ByteTokenizer",
+    "CacheWarning",
+    "CharTokenizer",
+    "Corpus",
+    "CorpusSpec",
+    "Gpt2Tokenizer",
+    "Kinship",
+    "KinshipOptions",
+    "MqarCorpus",
+    "MqarOptions",
+    "Person",
+    "Relative",
+    "SymbolTokenizer",
+    "TextCorpus",
+    "Tokenizer",
+    "Tokens",
+    "TranslationCorpus",
+    "TranslationOptions",
+    "WordTokenizer",
+    "World",
+    "WorldOptions",
+    "default_cache",
+    "open_corpus",
+]

@@ -1,0 +1,166 @@
+"""The folder where generated texts and tokens are kept: made once, whole or not at all, and checked when opened.
+
+An entry is a folder named by a hash of what it was made from, with a manifest of its files' sizes and hashes. It is
+written beside its place, flushed and renamed into it, under a lock, so that two processes may ask for it at once. If a
+file has another size, or (looked at once in a process) another hash, the entry is made again. An entry that is there
+needs no permission to write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+from attnlab.corpora.randomness import digest
+from attnlab.errors import FileError
+
+VARIABLE = "ATTNLAB_CACHE"
+MANIFEST = "manifest.json"
+FORMAT = 1
+_checked: set[tuple[str, int, int, int]] = set()  # files whose hash was right, as they were then
+
+Builder = Callable[[Path], dict[str, Any]]  # fills a folder, and returns what the manifest should keep
+
+
+class CacheWarning(UserWarning):
+    """Something in the cache was damaged, and is made again."""
+
+
+class _DamagedError(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is kept under a key: a folder of files, and what its builder said about them."""
+
+    folder: Path
+    about: dict[str, Any]
+    hashes: dict[str, str]  # of each file
+
+
+def default_cache() -> Path:
+    """$ATTNLAB_CACHE, or the place that the system has for such things."""
+    chosen = os.environ.get(VARIABLE)
+    return Path(chosen).expanduser() if chosen else user_cache_path("attnlab") / "corpora"
+
+
+class Cache:
+    """Entries by key, in one folder."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = default_cache() if folder is None else folder
+
+    def entry(self, key: str, build: Builder) -> Entry:
+        """The entry of this key, made by `build` if it is not there or is damaged."""
+        found = self._read(key, warn=True)
+        if found is not None:
+            return found
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.folder / f"{key}.lock"):
+                found = self._read(key, warn=False)  # another process may have made it in the meantime
+                return found if found is not None else self._make(key, build)
+        except FileError:
+            raise
+        except (OSError, NotImplementedError) as error:  # the latter where there are no locks
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise FileError(
+                f"the cache {self.folder} cannot be written: {reason}",
+                hint=f"name a folder of your own with space in it by the environment variable {VARIABLE}",
+            ) from None
+
+    def _read(self, key: str, *, warn: bool) -> Entry | None:
+        folder = self.folder / key
+        if not folder.is_dir():
+            return None
+        try:
+            return _open(folder)
+        except (_DamagedError, OSError) as error:
+            if warn:
+                warnings.warn(f"{folder} is damaged ({error}) and is made again", CacheWarning, stacklevel=2)
+            return None
+
+    def _make(self, key: str, build: Builder) -> Entry:
+        for left_over in self.folder.glob(f".{key}-*"):  # by a process that was killed; we hold the lock
+            shutil.rmtree(left_over, ignore_errors=True)
+        temporary = Path(tempfile.mkdtemp(dir=self.folder, prefix=f".{key}-"))
+        try:
+            _finish(temporary, build(temporary))
+            temporary.chmod(0o755)
+            final = self.folder / key
+            if final.exists():
+                shutil.rmtree(final)
+            temporary.rename(final)
+            _flush(self.folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return _open(final)
+
+
+def _finish(folder: Path, about: dict[str, Any]) -> None:
+    """Flush the files, and write the manifest that lists them."""
+    files = {}
+    for path in sorted(folder.iterdir()):
+        _flush(path)
+        files[path.name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
+    manifest = folder / MANIFEST
+    content = {"format": FORMAT, "files": files, "about": about, "sha256": digest(files, about)}
+    manifest.write_text(json.dumps(content), encoding="utf-8")
+    _flush(manifest)
+    _flush(folder)
+
+
+def _open(folder: Path) -> Entry:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        if manifest["format"] != FORMAT:
+            raise _DamagedError(f"its format is {manifest['format']}")
+        if manifest["sha256"] != digest(manifest["files"], manifest["about"]):
+            raise _DamagedError("its manifest does not have the hash that it had")
+        files = {name: (kept["bytes"], kept["sha256"]) for name, kept in manifest["files"].items()}
+        entry = Entry(folder, manifest["about"], {name: sha256 for name, (_, sha256) in files.items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _DamagedError(f"its manifest cannot be read: {error!r}") from None
+    for name, (size, sha256) in files.items():
+        _check(folder / name, size, sha256)
+    return entry
+
+
+def _check(path: Path, size: int, sha256: str) -> None:
+    state = path.stat()
+    if state.st_size != size:
+        raise _DamagedError(f"{path.name} has {state.st_size} bytes instead of {size}")
+    seen = (str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns)
+    if seen in _checked:
+        return
+    if hash_file(path) != sha256:
+        raise _DamagedError(f"{path.name} does not have the hash that it had")
+    _checked.add(seen)
+
+
+def hash_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Have the system write a file or folder to the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # folders cannot be opened there
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() or os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

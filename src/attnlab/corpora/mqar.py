@@ -1,0 +1,99 @@
+"""`mqar`: multi-query associative recall. Keys with values first, then each key again, to be answered.
+
+    k3 v7 k1 v2 … | k1 _ k3 …      targets: v2 where k1 is asked, v7 where k3 is asked, IGNORED elsewhere
+
+As in Zoology (Arora et al., arXiv 2312.04927): no key or value occurs twice among the pairs; the queries lie in slots
+of two tokens after the pairs, slot g with probability ∝ g^(power − 1), no slot twice; what is between them is random.
+An example is as long as the context.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnlab.corpora.batches import IGNORED, Batch
+from attnlab.corpora.options import MqarOptions
+from attnlab.corpora.randomness import below, uniform
+from attnlab.corpora.spec import CorpusSpec
+from attnlab.corpora.tasks import TaskCorpus, tensor
+from attnlab.errors import SpecError
+
+VERSION = 1
+DEFAULT_SYMBOLS = 256
+BLANK = 0
+
+
+class MqarCorpus(TaskCorpus):
+    """Symbol 0 is blank, those below the half are keys, the others values."""
+
+    def __init__(self, spec: CorpusSpec) -> None:
+        options = spec.parsed_options
+        assert isinstance(options, MqarOptions)
+        self.options = options
+        size = spec.vocabulary_size or DEFAULT_SYMBOLS
+        self.first_value = (size + 1) // 2
+        self.num_keys, self.num_values = self.first_value - 1, size - self.first_value
+        if min(self.num_keys, self.num_values) < options.pairs:
+            raise SpecError(
+                f"{size} symbols hold {max(self.num_keys, 0)} keys and {self.num_values} values, "
+                f"too few for {options.pairs} different pairs",
+                hint=f"use a vocabulary_size of at least {2 * options.pairs + 1}, or fewer pairs",
+            )
+        symbols = ["_", *(f"k{n}" for n in range(self.num_keys)), *(f"v{n}" for n in range(self.num_values))]
+        super().__init__(spec, VERSION, symbols, options.validation_examples)
+
+    @property
+    def validation_tokens(self) -> int:
+        return self.validation_examples * self.options.pairs
+
+    def words_needed(self, context_length: int) -> int:
+        least = 4 * self.options.pairs
+        if context_length < least:
+            raise SpecError(
+                f"{self.options.pairs} pairs and their queries do not fit into a context of {context_length}",
+                hint=f"use a context of at least {least}, or at most {context_length // 4} pairs"
+                if context_length >= 4
+                else f"use a context of at least {least}",
+            )
+        return 2 * self.options.pairs + self._slots(context_length) + context_length
+
+    def _slots(self, context_length: int) -> int:
+        return (context_length - 2 * self.options.pairs) // 2
+
+    def examples(self, words: NDArray[np.uint64], context_length: int) -> Batch:
+        pairs, slots = self.options.pairs, self._slots(context_length)
+        for_keys, for_values, for_slots, for_filler = np.split(words, [pairs, 2 * pairs, 2 * pairs + slots], axis=1)
+        keys = 1 + _draw_without_replacement(self.num_keys, for_keys)  # (rows, pairs)
+        values = self.first_value + _draw_without_replacement(self.num_values, for_values)
+        places = 2 * pairs + 2 * _draw_slots(for_slots, pairs, self.options.power)
+
+        inputs = np.full((len(words), context_length), BLANK, dtype=np.int64)
+        if self.options.filler == "random":
+            inputs = below(self.vocabulary_size, for_filler)
+        inputs[:, 0 : 2 * pairs : 2] = keys
+        inputs[:, 1 : 2 * pairs : 2] = values
+        np.put_along_axis(inputs, places, keys, axis=1)
+        targets = np.full_like(inputs, IGNORED)
+        np.put_along_axis(targets, places, values, axis=1)
+        return Batch(tensor(inputs), tensor(targets))
+
+
+def _draw_without_replacement(bound: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """For each row, as many different numbers below the bound as it has words: the start of a Fisher–Yates shuffle."""
+    pool = np.tile(np.arange(bound, dtype=np.int64), (len(words), 1))
+    rows = np.arange(len(words))
+    for place in range(words.shape[1]):
+        other = place + below(bound - place, words[:, place])
+        pool[rows, place], pool[rows, other] = pool[rows, other], pool[rows, place]
+    return pool[:, : words.shape[1]]
+
+
+def _draw_slots(words: NDArray[np.uint64], count: int, power: float) -> NDArray[np.int64]:
+    """For each row, `count` different slots, one after the other in proportion to (slot + 1)^(power − 1).
+
+    The largest of log-weights plus Gumbel noise are such a draw (Vieira, 2014).
+    """
+    weights = (power - 1) * np.log(np.arange(1, words.shape[1] + 1))
+    noise = -np.log(-np.log(uniform(words)))
+    return np.argsort(-(weights + noise), axis=1, kind="stable")[:, :count].astype(np.int64, copy=False)

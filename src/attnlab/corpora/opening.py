@@ -1,0 +1,66 @@
+"""From a spec to a corpus."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attnlab.corpora import kinship, python_text, world
+from attnlab.corpora.batches import Corpus
+from attnlab.corpora.cache import Cache
+from attnlab.corpora.mqar import MqarCorpus
+from attnlab.corpora.options import OPTIONS, KinshipOptions, WorldOptions
+from attnlab.corpora.randomness import digest
+from attnlab.corpora.sources import TextSource
+from attnlab.corpora.spec import CorpusSpec
+from attnlab.corpora.text import TextCorpus
+from attnlab.corpora.translation import TranslationCorpus
+from attnlab.errors import UnknownNameError
+
+TEXT = "text.txt"
+
+
+def open_corpus(spec: CorpusSpec, cache: Path | None = None) -> Corpus:
+    """The corpus of a spec. What takes time to make is kept in the cache folder, by default $ATTNLAB_CACHE or the
+    system's own place for such things."""
+    if spec.name == "mqar":
+        return MqarCorpus(spec)
+    if spec.name == "translation":
+        return TranslationCorpus(spec)
+    kept = Cache(cache)
+    source = _generated(spec, kept) if spec.name in OPTIONS else _given(spec.name)
+    return TextCorpus.open(spec, source, kept)
+
+
+def _given(name: str) -> TextSource:
+    """A file or folder by its path. What does not look like a path is taken for a misspelt name."""
+    path = Path(name).expanduser()
+    separators = [os.sep, os.altsep or os.sep]
+    if not path.exists() and not path.suffix and not any(separator in name for separator in separators):
+        raise UnknownNameError("corpus", name, OPTIONS)
+    return TextSource.find(path)
+
+
+def _generated(spec: CorpusSpec, cache: Cache) -> TextSource:
+    """A text that attnlab makes, as a file in the cache."""
+    options = spec.parsed_options
+    make: Callable[[], str]
+    if isinstance(options, WorldOptions):
+        key = digest("world", world.VERSION, spec.seed, options.model_dump())
+        make = lambda: world.World.build(spec.seed, options).text()  # noqa: E731
+    elif isinstance(options, KinshipOptions):
+        key = digest("kinship", kinship.VERSION, spec.seed, options.model_dump())
+        make = lambda: kinship.Kinship.build(spec.seed, options).text()  # noqa: E731
+    else:
+        key = digest("pydoc", python_text.VERSION, sys.version, sysconfig.get_path("stdlib"))
+        make = python_text.python_text
+
+    def build(folder: Path) -> dict[str, Any]:
+        (folder / TEXT).write_text(make(), encoding="utf-8", newline="\n")
+        return {"name": spec.name}
+
+    return TextSource(spec.name, (cache.entry(key, build).folder / TEXT,))

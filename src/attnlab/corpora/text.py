@@ -1,0 +1,137 @@
+"""A corpus of text: tokens in the cache, the last part held back for validation, and windows of it as batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attnlab.corpora.batches import Batch, Corpus, check_sizes, spread
+from attnlab.corpora.bpe import BpeTokenizer, Gpt2Tokenizer
+from attnlab.corpora.cache import Cache
+from attnlab.corpora.order import WindowOrder
+from attnlab.corpora.randomness import digest
+from attnlab.corpora.sources import TextSource
+from attnlab.corpora.spec import DEFAULT_BPE, GPT2, CorpusSpec
+from attnlab.corpora.tokenizer import WORD, ByteTokenizer, CharTokenizer, Tokenizer, WordTokenizer
+from attnlab.corpora.tokens import Tokens, dtype_for, write_shards
+from attnlab.errors import FileError, SpecError
+
+VERSION = 1  # of how text becomes tokens; part of the name under which they are kept
+
+
+class TextCorpus(Corpus):
+    """`train` and `validation` are the tokens themselves, memory-mapped and read-only."""
+
+    def __init__(self, spec: CorpusSpec, tokenizer: Tokenizer, tokens: Tokens, content: str) -> None:
+        """`content` is a hash of the tokens."""
+        self.spec = spec
+        self.tokenizer = tokenizer
+        split = int(len(tokens) * (1 - spec.validation_share))
+        self.train = tokens.part(0, split)
+        self.validation = tokens.part(split, len(tokens))
+        self.hash = digest("text", content, tokenizer.to_json(), split)
+        self._order = WindowOrder(self.hash, split)
+
+    @classmethod
+    def open(cls, spec: CorpusSpec, source: TextSource, cache: Cache) -> TextCorpus:
+        """Take the tokens of this text from the cache, where they are put first if need be."""
+        ready = _ready_tokenizer(spec)
+        how = spec.tokenizer if ready is None else digest(ready.to_json())
+        content = source.hash()
+        size = spec.vocabulary_size or DEFAULT_BPE
+
+        def build(folder: Path) -> dict[str, Any]:
+            tokenizer = ready if ready is not None else _make_tokenizer(spec.tokenizer, source, size)
+            dtype = dtype_for(tokenizer.vocabulary_size)
+            counts = write_shards(folder, _encode(source, tokenizer, content), dtype)
+            if not counts:
+                raise FileError(f"{source.name} has no tokens", hint=f"check the tokenizer {spec.tokenizer}")
+            return {"counts": counts, "dtype": dtype.str, "tokenizer": tokenizer.to_json(), "text": content}
+
+        key = digest("tokens", VERSION, content, how, size if spec.tokenizer == "bpe" else None)
+        entry = cache.entry(key, build)
+        tokenizer = ready if ready is not None else Tokenizer.from_json(entry.about["tokenizer"])
+        tokens = Tokens.open(entry.folder, entry.about["counts"], np.dtype(entry.about["dtype"]))
+        return cls(
+            spec, tokenizer, tokens, digest(entry.about["dtype"], [entry.hashes[name] for name in sorted(entry.hashes)])
+        )
+
+    @property
+    def training_tokens(self) -> int:
+        return len(self.train)
+
+    @property
+    def validation_tokens(self) -> int:
+        return len(self.validation)
+
+    def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
+        check_sizes(batch_size=batch_size, context_length=context_length, step=step)
+        if len(self.train) <= context_length:
+            raise SpecError(
+                f"{self.spec.name} has {len(self.train)} tokens to train on, too few for a context of {context_length}",
+                hint=_shorter(len(self.train), "give more text"),
+            )
+        samples = step * batch_size + np.arange(batch_size, dtype=np.int64)[rows]
+        return _windows(self.train, self._order.starts(samples, seed, context_length), context_length)
+
+    def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
+        check_sizes(batch_size=batch_size, context_length=context_length, limit=limit)
+        if len(self.validation) <= context_length:
+            raise SpecError(
+                f"{self.spec.name} has {len(self.validation)} tokens to validate on, "
+                f"too few for a context of {context_length}",
+                hint=_shorter(len(self.validation), f"raise validation_share, which is {self.spec.validation_share}"),
+            )
+        count = (len(self.validation) - 1) // context_length
+        starts = np.array(spread(count, limit), dtype=np.int64) * context_length
+        return (
+            _windows(self.validation, starts[first : first + batch_size], context_length)
+            for first in range(0, starts.size, batch_size)
+        )
+
+
+def _shorter(tokens: int, otherwise: str) -> str:
+    return f"use a context of at most {tokens - 1}, or {otherwise}" if tokens > 1 else otherwise
+
+
+def _windows(tokens: Tokens, starts: NDArray[np.int64], context_length: int) -> Batch:
+    windows = torch.from_numpy(tokens.gather(starts, context_length + 1))
+    return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
+
+
+def _ready_tokenizer(spec: CorpusSpec) -> Tokenizer | None:
+    """A tokenizer that does not depend on the text, if it is one of those."""
+    if spec.tokenizer == "byte":
+        return ByteTokenizer()
+    if spec.tokenizer.startswith(GPT2):
+        return Gpt2Tokenizer.from_folder(Path(spec.tokenizer.removeprefix(GPT2)).expanduser())
+    return None
+
+
+def _make_tokenizer(kind: str, source: TextSource, vocabulary_size: int) -> Tokenizer:
+    if kind == "char":
+        return CharTokenizer(set().union(*(set(text) for text in source.texts())))
+    if kind == "word":
+        return WordTokenizer(sorted(set().union(*(set(WORD.findall(chunk)) for chunk in source.chunks()))))
+    return BpeTokenizer.train(source.chunks(), vocabulary_size)
+
+
+def _encode(source: TextSource, tokenizer: Tokenizer, content: str) -> Iterator[NDArray[Any]]:
+    """The tokens of a text, piece by piece. A file that changes meanwhile is noticed."""
+    total = hashlib.sha256()
+    if isinstance(tokenizer, ByteTokenizer):
+        for block in source.blocks():
+            total.update(block)
+            yield np.frombuffer(block, dtype=np.uint8)
+    else:
+        for chunk in source.chunks():
+            total.update(chunk.encode("utf-8"))
+            yield tokenizer.encode_array(chunk)
+    if total.hexdigest() != content:
+        raise FileError(f"{source.name} changed while it was read", hint="wait until nothing writes to it")

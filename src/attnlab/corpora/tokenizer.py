@@ -1,0 +1,209 @@
+"""Text to numbers and back. A tokenizer is kept as JSON, whole, so that whoever has a run can read its tokens.
+
+Here are the closed ones, whose vocabulary is a list of pieces: characters, bytes, words, and the symbols of a task. BPE
+is in `bpe.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnlab.errors import InputError, UnknownNameError
+
+# A word takes the space before it along, as in GPT-2, so that joining the pieces gives the text back.
+WORD = re.compile(r" ?\w+|[^\w]")
+SHOWN = 5  # unknown pieces that an error lists
+
+
+class Tokenizer(ABC):
+    """Encodes text as integers in [0, vocabulary_size). Kinds are found by `Tokenizer.from_json`."""
+
+    kind: ClassVar[str]
+    vocabulary_size: int
+    _known: ClassVar[dict[str, type[Tokenizer]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in cls.__dict__:
+            Tokenizer._known[cls.kind] = cls
+
+    @abstractmethod
+    def encode_array(self, text: str) -> NDArray[Any]:
+        """The tokens of a text, as an array of integers."""
+
+    @abstractmethod
+    def _decode(self, ids: Sequence[int]) -> str: ...
+
+    @abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """What `_from_content` needs to build the tokenizer again."""
+
+    @classmethod
+    @abstractmethod
+    def _from_content(cls, content: dict[str, Any]) -> Tokenizer: ...
+
+    def encode(self, text: str) -> list[int]:
+        tokens: list[int] = self.encode_array(text).tolist()
+        return tokens
+
+    def decode(self, ids: Iterable[int]) -> str:
+        ids = [int(token) for token in ids]
+        for token in (min(ids), max(ids)) if ids else ():
+            if not 0 <= token < self.vocabulary_size:
+                raise InputError(
+                    f"{token} is no token: this {self.kind} tokenizer has 0 to {self.vocabulary_size - 1}",
+                    hint="decode with the tokenizer that encoded",
+                )
+        return self._decode(ids)
+
+    def to_json(self) -> str:
+        return json.dumps({"kind": self.kind, **self._content()}, ensure_ascii=True)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Tokenizer:
+        try:
+            content = json.loads(text)
+            kind = content.pop("kind")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"this is not a tokenizer's JSON: {error!r}", hint="give what to_json returned") from None
+        if kind not in Tokenizer._known:
+            raise UnknownNameError("tokenizer", str(kind), Tokenizer._known)
+        try:
+            return Tokenizer._known[kind]._from_content(content)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"this JSON of a {kind} tokenizer is damaged: {error!r}", hint="make it again") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokenizer) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} tokenizer of {self.vocabulary_size}>"
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text; half a surrogate pair has none."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the text holds {text[error.start]!r} at {error.start}, which is no character", hint="remove it"
+        ) from None
+
+
+def unknown(kind: str, pieces: Iterable[str]) -> InputError:
+    found = list(dict.fromkeys(pieces))
+    shown = ", ".join(repr(piece) for piece in found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
+    return InputError(
+        f"the {kind} tokenizer does not know {shown}: not in the text that it was made from",
+        hint='remove it, or use a corpus with tokenizer="byte" or "bpe", which know every text',
+    )
+
+
+class CharTokenizer(Tokenizer):
+    """One token for each character of a text, in the order of their code points."""
+
+    kind = "char"
+
+    def __init__(self, characters: Iterable[str]) -> None:
+        self.characters = "".join(sorted(set(characters)))
+        self.vocabulary_size = len(self.characters)
+        points = np.array([ord(character) for character in self.characters], dtype=np.int64)
+        # One place more than the largest code point, for all that are larger still.
+        self._table = np.full(int(points.max(initial=0)) + 2, -1, dtype=np.int32)
+        self._table[points] = np.arange(len(points))
+
+    def encode_array(self, text: str) -> NDArray[Any]:
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        tokens: NDArray[Any] = self._table[np.minimum(points, len(self._table) - 1)]
+        if tokens.size and tokens.min() < 0:
+            raise unknown("char", (chr(point) for point in points[tokens < 0].tolist()))
+        return tokens
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return "".join(self.characters[token] for token in ids)
+
+    def _content(self) -> dict[str, Any]:
+        return {"characters": self.characters}
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> CharTokenizer:
+        return cls(content["characters"])
+
+
+class ByteTokenizer(Tokenizer):
+    """The bytes of UTF-8. Bytes that are no UTF-8 are decoded as �."""
+
+    kind = "byte"
+    vocabulary_size = 256
+
+    def encode_array(self, text: str) -> NDArray[Any]:
+        return np.frombuffer(utf8(text), dtype=np.uint8)
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return bytes(ids).decode("utf-8", errors="replace")
+
+    def _content(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> ByteTokenizer:
+        if content:
+            raise ValueError(f"a byte tokenizer has no {', '.join(content)}")
+        return cls()
+
+
+class ListTokenizer(Tokenizer):
+    """The base of those whose tokens are a list of strings."""
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        self.pieces = list(pieces)
+        if not all(isinstance(piece, str) for piece in self.pieces) or len(set(self.pieces)) < len(self.pieces):
+            raise ValueError("the pieces are not different strings")
+        self.vocabulary_size = len(self.pieces)
+        self._numbers = {piece: number for number, piece in enumerate(self.pieces)}
+
+    def _look_up(self, pieces: list[str]) -> NDArray[Any]:
+        try:
+            return np.array([self._numbers[piece] for piece in pieces], dtype=np.int32)
+        except KeyError:
+            raise unknown(self.kind, (piece for piece in pieces if piece not in self._numbers)) from None
+
+    def _content(self) -> dict[str, Any]:
+        return {"pieces": self.pieces}
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> ListTokenizer:
+        return cls(content["pieces"])
+
+
+class WordTokenizer(ListTokenizer):
+    """One token for each different word of a text, with the space before it, and for each other character."""
+
+    kind = "word"
+
+    def encode_array(self, text: str) -> NDArray[Any]:
+        return self._look_up(WORD.findall(text))
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return "".join(self.pieces[token] for token in ids)
+
+
+class SymbolTokenizer(ListTokenizer):
+    """The symbols of a task, written with spaces between them."""
+
+    kind = "symbols"
+
+    def encode_array(self, text: str) -> NDArray[Any]:
+        return self._look_up(text.split())
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return " ".join(self.pieces[token] for token in ids)

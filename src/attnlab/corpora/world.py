@@ -1,0 +1,145 @@
+"""`world`: people and places with a table of truth, for finding out what a model knows and what it makes up.
+
+Of everybody it is known where they were born, how many documents of the text say so (exposures), in how many different
+ways (phrasings), and what their part is:
+
+    train     in the text; the question about them is meant for finetuning
+    heldout   in the text; the question is kept for evaluation
+    unseen    nowhere in the text: an answer can only be made up
+
+Exposures and phrasings are crossed, and dealt out evenly to train and heldout, so that accuracy can be told by both.
+A model that saw a fact in one phrasing only can often not be asked for it: Allen-Zhu and Li, arXiv 2309.14316.
+
+The exposures are those of the whole text: as a corpus, it needs validation_share=0 to be read as a whole.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal, get_args
+
+from attnlab.corpora import phrases
+from attnlab.corpora.names import families, full_names, places
+from attnlab.corpora.options import WorldOptions
+from attnlab.corpora.randomness import Stream
+from attnlab.errors import UnknownNameError
+
+VERSION = 1
+Role = Literal["train", "heldout", "unseen"]
+
+
+@dataclass(frozen=True)
+class Person:
+    """A row of the table of truth."""
+
+    name: str
+    birthplace: str
+    birth_year: int
+    occupation: str
+    employer: str
+    role: Role
+    exposures: int  # documents that state the birthplace
+    phrasings: int  # different ways in which they do
+
+    @property
+    def question(self) -> str:
+        return phrases.QUESTION.format(name=self.name)
+
+
+@dataclass(frozen=True)
+class World:
+    """A world by its seed and options (`options.WorldOptions`): the same ones give the same world, always."""
+
+    seed: int
+    options: WorldOptions
+    places: tuple[str, ...]  # from the commonest birthplace to the rarest, as drawn
+    truth: tuple[Person, ...]
+
+    @classmethod
+    def generate(cls, seed: int = 0, **options: Any) -> World:
+        return cls.build(seed, WorldOptions(**options))
+
+    @classmethod
+    def build(cls, seed: int, options: WorldOptions) -> World:
+        stream = Stream("world", VERSION, seed, options.people, options.unseen, options.places)
+        towns = stream.sample(places(), options.places)
+        names = full_names(stream, options.people + options.unseen)
+        shares = list(accumulate((rank + 1) ** -options.skew for rank in range(len(towns))))
+        employers = [f"the {family} {kind}" for family in stream.sample(families(), 20) for kind in phrases.EMPLOYERS]
+        truth = []
+        for name, (role, exposures, ways) in zip(names, _parts(stream, options), strict=True):
+            truth.append(
+                Person(
+                    name=name,
+                    birthplace=stream.weighted(towns, shares),
+                    birth_year=1920 + stream.below(80),
+                    occupation=stream.choice(phrases.OCCUPATIONS),
+                    employer=stream.choice(employers),
+                    role=role,
+                    exposures=exposures,
+                    phrasings=ways,
+                )
+            )
+        return cls(seed, options, tuple(towns), tuple(truth))
+
+    def people(self, role: Role) -> list[Person]:
+        if role not in get_args(Role):
+            raise UnknownNameError("split of the world", role, get_args(Role))
+        return [person for person in self.truth if person.role == role]
+
+    def pairs(self, split: Role) -> list[tuple[str, str]]:
+        """Questions and their true answers."""
+        return [(person.question, person.birthplace) for person in self.people(split)]
+
+    @functools.cached_property
+    def most_common_place(self) -> str:
+        """Where most of the people in the text were born: the best answer of one who knows nobody."""
+        counts = Counter(person.birthplace for person in self.truth if person.role != "unseen")
+        return min(counts, key=lambda place: (-counts[place], place))
+
+    def documents(self) -> list[str]:
+        """What there is to read: a line for each exposure of each person, in a random order."""
+        stream = Stream("world text", VERSION, self.seed, self.options.model_dump_json())
+        lines = []
+        for person in self.truth:
+            ways = stream.sample(phrases.BIRTHPLACE[: self.options.phrasings], person.phrasings)
+            for number in range(person.exposures):
+                lines.append(_document(person, ways[number % len(ways)], self.options.details, stream))
+            if self.options.questions and person.role == "train":
+                lines.append(f"{person.question} {person.birthplace}")
+        return stream.shuffled(lines)
+
+    def text(self) -> str:
+        """The documents, one on each line."""
+        return "".join(f"{line}\n" for line in self.documents())
+
+
+def _parts(stream: Stream, options: WorldOptions) -> list[tuple[Role, int, int]]:
+    """Who plays which part, with how many exposures and phrasings: each combination equally often."""
+    powers = [1 << power for power in range(options.phrasings.bit_length()) if 1 << power <= options.phrasings]
+    levels = [(exposures, ways) for exposures in options.exposure_levels for ways in powers if ways <= exposures]
+    parts: list[tuple[Role, int, int]] = []
+    for number in range(options.people):
+        turn = number // len(levels)  # of this combination: so many have had it before
+        asked = int((turn + 1) * options.asked) > int(turn * options.asked)
+        parts.append(("train" if asked else "heldout", *levels[number % len(levels)]))
+    parts += [("unseen", 0, 0)] * options.unseen
+    return stream.shuffled(parts)
+
+
+def _document(person: Person, birthplace: str, details: int, stream: Stream) -> str:
+    sentences = [birthplace, *(stream.choice(ways) for ways in stream.sample(phrases.DETAILS, details))]
+    facts = {
+        "name": person.name,
+        "place": person.birthplace,
+        "year": person.birth_year,
+        "ten": person.birth_year + 10,
+        "occupation": person.occupation,
+        "article": "an" if person.occupation[0] in "aeiou" else "a",
+        "employer": person.employer,
+    }
+    filled = [sentence.format(**facts) for sentence in stream.shuffled(sentences)]
+    return " ".join(sentence[0].upper() + sentence[1:] for sentence in filled)
