@@ -24,7 +24,7 @@ from attnlab.bench import yardsticks
 from attnlab.bench.attention import check_peer, fitting
 from attnlab.bench.cases import Size
 from attnlab.bench.judging import Bar, BarsBench, judge
-from attnlab.bench.machine import describe_machine
+from attnlab.training.machine import describe_machine
 from attnlab.bench.peers import has_peer
 from attnlab.bench.progress import Listener
 from attnlab.bench.timing import check_rounds

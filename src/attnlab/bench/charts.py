@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from attnlab.bench.attention import AttentionBench, Measured
 from attnlab.bench.judging import BarsBench
-from attnlab.bench.machine import Machine
+from attnlab.training.machine import Machine
 from attnlab.bench.peers import PEER
 from attnlab.bench.report import (
     BAR_HEADINGS,

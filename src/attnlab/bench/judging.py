@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from attnlab.attention import AttentionSpec, Variant
 from attnlab.bench.cases import Size
-from attnlab.bench.machine import Machine
+from attnlab.training.machine import Machine
 from attnlab.bench.timing import Ratio
 from attnlab.bench.yardsticks import Setting
 

@@ -27,7 +27,7 @@ from attnlab.bench import (
     bench_bars,
     using_threads,
 )
-from attnlab.bench.machine import available_cores
+from attnlab.training.machine import available_cores
 from attnlab.bench.report import (
     BAR_HEADINGS,
     FIGURE_HEADINGS,

@@ -55,4 +55,5 @@ def kept_by_loss(call: ModelCall) -> int:
     at_once = max(1, loss._CHUNK_BYTES // (spec.vocabulary_size * number))
     if rows > at_once:
         return hidden + spec.vocabulary_size * spec.model_width * number
-    return hidden + rows * (spec.vocabulary_size * number + _INDEX_BYTES) + number  # the last: how many targets count
+    exact = max(4, number)  # bytes of what the loss is made from, which is never in half precision
+    return hidden + rows * (spec.vocabulary_size * exact + _INDEX_BYTES) + exact  # the last: how many targets count

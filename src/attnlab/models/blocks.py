@@ -1,8 +1,8 @@
 """The one block that every model is made of.
 
-    x ← x + attention(norm(x))
-    x ← x + cross-attention(norm(x), memory)      in the decoder of an encoder–decoder
-    x ← x + mlp(norm(x))
+x ← x + attention(norm(x))
+x ← x + cross-attention(norm(x), memory)      in the decoder of an encoder–decoder
+x ← x + mlp(norm(x))
 """
 
 from __future__ import annotations

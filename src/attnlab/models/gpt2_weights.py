@@ -105,7 +105,8 @@ def save_gpt2(model: LanguageModel, folder: Path) -> None:
     tensors = {}
     for name, entry in _entries(model.spec):
         zeros = like.new_zeros(entry.shape[-1] // len(entry.parameters))
-        whole = torch.cat([parameters.get(parameter, zeros) for parameter in entry.parameters])
+        lacks_bias = name.endswith("bias") and entry.parameters[0] not in parameters
+        whole = torch.cat([zeros if lacks_bias else parameters[parameter] for parameter in entry.parameters])
         prefix = "" if name == _HEAD else "transformer."
         tensors[prefix + name] = (whole.t() if _is_transposed(name) else whole).contiguous().cpu()
     config = _config_of(model.spec) | {"dtype": str(like.dtype).removeprefix("torch.")}

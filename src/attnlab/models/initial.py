@@ -54,5 +54,3 @@ def _draw(parameter: Tensor, mean: float, std: float, seed: int, name: str) -> N
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
     parameter.copy_(torch.empty(parameter.shape, dtype=parameter.dtype).normal_(mean, std, generator=generator))
-
-

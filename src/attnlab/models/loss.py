@@ -25,11 +25,17 @@ def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
     """The mean over the targets that are not `IGNORED`: hidden (tokens, width), weight (vocabulary, width)."""
     rows = max(1, _CHUNK_BYTES // (weight.shape[0] * hidden.element_size()))
     if len(hidden) <= rows or torch.compiler.is_compiling():
-        return F.cross_entropy(F.linear(hidden, weight), targets, ignore_index=IGNORED)
+        return F.cross_entropy(_logits(hidden, weight), targets, ignore_index=IGNORED)
     if not torch.is_grad_enabled():
         return _chunked(hidden, weight, targets, rows, None, None)
     result: Tensor = _ChunkedCrossEntropy.apply(hidden, weight, targets, rows)  # type: ignore[no-untyped-call]
     return result
+
+
+def _logits(hidden: Tensor, weight: Tensor) -> Tensor:
+    """(rows, vocabulary), at least in float32: the loss is a difference of large numbers."""
+    logits = F.linear(hidden, weight)
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def _chunked(
@@ -38,10 +44,10 @@ def _chunked(
     """The loss; gradients are written where they are wanted."""
     real = targets != IGNORED
     count = real.sum().clamp(min=1)
-    total = torch.zeros((), dtype=torch.float32, device=hidden.device)
+    total = torch.zeros((), dtype=torch.promote_types(hidden.dtype, torch.float32), device=hidden.device)
     for start in range(0, len(hidden), rows):
         part = slice(start, start + rows)
-        logits = F.linear(hidden[part], weight).float()  # (rows, vocabulary)
+        logits = _logits(hidden[part], weight)
         goal = targets[part].masked_fill(~real[part], 0)[:, None]
         height = logits.logsumexp(-1, keepdim=True)
         total += ((height - logits.gather(1, goal)) * real[part, None]).sum()
@@ -52,7 +58,7 @@ def _chunked(
         grad = grad.mul_((real[part, None] / count).to(grad.dtype)).to(hidden.dtype)
         torch.mm(grad, weight, out=hidden_grad[part])
         weight_grad.addmm_(grad.t(), hidden[part])
-    return total / count
+    return total / real.sum()  # not a number where there is no target, as in PyTorch
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

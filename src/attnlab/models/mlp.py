@@ -73,6 +73,7 @@ class _Perceptron(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, bent, w1, w2 = ctx.saved_tensors
+        x, w1, w2 = (tensor.to(bent.dtype) for tensor in (x, w1, w2))  # autocast cast them on the way forward
         w2_grad = grad.t() @ activate(bent, ctx.activation)
         bent_grad = _ACTIVATIONS[ctx.activation][1](grad @ w2, bent)
         biases = (bent_grad.sum(0), grad.sum(0)) if ctx.biased else (None, None)

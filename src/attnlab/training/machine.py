@@ -1,9 +1,11 @@
-"""The machine that is measured: what it is, how many threads it may use, and what fits into it."""
+"""The machine: what it is, how many threads it may use, what fits into it, and how fast it multiplies matrices."""
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +56,23 @@ def describe_machine() -> Machine:
         torch=torch.__version__,
         attnlab=__version__,
     )
+
+
+_PEAK_SIZES = (384, 1024, 1536)
+
+
+@functools.cache
+def matmul_peak(threads: int, seconds: float = 0.25) -> float:
+    """The best rate of a float32 matrix product here, in floating-point operations per second, measured now."""
+    best = 0.0
+    with using_threads(threads):
+        for size in _PEAK_SIZES:
+            a, b, product = torch.ones(size, size), torch.ones(size, size), torch.empty(size, size)
+            end = time.perf_counter() + seconds / len(_PEAK_SIZES)
+            while (begin := time.perf_counter()) < end:
+                torch.mm(a, b, out=product)
+                best = max(best, 2 * size**3 / (time.perf_counter() - begin))
+    return best
 
 
 @contextmanager

@@ -1,0 +1,129 @@
+"""One training step, and one evaluation: what happens between two entries of the log.
+
+A step is a pure function of the parameters, the optimizer's memory, the run's spec and the number of the step: the
+batch, the learning rate and whatever is drawn at random all follow from these. So a run that goes on from a checkpoint
+is the run that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnlab.corpora import IGNORED, Batch, Corpus
+from attnlab.models import LanguageModel
+from attnlab.training.flat import Part
+from attnlab.training.optimizers import Optimizer
+from attnlab.training.spec import ResolvedRun
+from attnlab.training.team import Team
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step did: the mean loss of its batch before it, the gradient's length, and the learning rate's factor.
+
+    `stop` says that some process was asked to stop, and is the same in all of them.
+    """
+
+    loss: float
+    gradient_norm: float
+    factor: float
+    stop: bool
+
+    @property
+    def is_finite(self) -> bool:
+        return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
+
+
+class Engine:
+    """Trains a model on a corpus, together with the other processes of a team."""
+
+    def __init__(self, run: ResolvedRun, corpus: Corpus, model: LanguageModel, optimizer: Optimizer, team: Team) -> None:
+        self.run = run
+        self.corpus = corpus
+        self.model = model
+        self.optimizer = optimizer
+        self.team = team
+        self._loss = torch.compile(model.loss) if run.execution.compile else model.loss
+
+    def step(self, number: int, stop: bool = False) -> Step:
+        """Take step `number`, the first being 0; `stop` tells the other processes that this one wants to end."""
+        run = self.run
+        self.model.train()
+        torch.manual_seed(_seed_of(run.seed, number, self.team.part.rank))
+        batch = self.corpus.batch(
+            seed=run.seed, step=number, batch_size=run.batch_size, context_length=run.model.context_length
+        )
+        count = _count(batch)
+        loss = 0.0
+        for part in _micro_batches(batch, self.team.part, run.execution.micro_batch_size):
+            share = _count(part) / count
+            with self._precision():
+                mean = self._mean_loss(part)
+            (mean * share).backward()  # type: ignore[no-untyped-call]
+            loss += mean.item() * share
+        loss, stops = self.team.add_up([loss, float(stop)])
+        factor = run.schedule.factor(number, run.steps)
+        norm = self.team.move(self.optimizer, run.clip, factor)
+        return Step(loss, norm, factor, stops > 0)
+
+    @torch.no_grad()
+    def evaluate(self) -> float:
+        """The mean loss in nats over the validation rows, which are the same in every run on this corpus."""
+        run = self.run
+        self.model.eval()
+        total, count = 0.0, 0
+        batches = self.corpus.validation_batches(
+            batch_size=max(run.batch_size, 16), context_length=run.model.context_length, limit=run.validation_rows
+        )
+        for batch in batches:
+            for part in _micro_batches(batch, self.team.part, run.execution.micro_batch_size):
+                targets = _count(part)
+                if targets:
+                    with self._precision():
+                        total += self._mean_loss(part).item() * targets
+                    count += targets
+        total, counted = self.team.add_up([total, count])
+        return total / counted
+
+    def _mean_loss(self, batch: Batch) -> Tensor:
+        inputs, targets, source, source_padding = (
+            None if tensor is None else tensor.to(self.run.execution.device) for tensor in batch
+        )
+        assert inputs is not None
+        assert targets is not None
+        if source is None:
+            return self._loss(inputs, targets)
+        return self._loss(inputs, targets, source=source, source_padding=source_padding)
+
+    def _precision(self) -> contextlib.AbstractContextManager[None]:
+        execution = self.run.execution
+        if execution.precision == "float32":
+            return contextlib.nullcontext()
+        return torch.autocast(execution.device.partition(":")[0], execution.dtype)  # type: ignore[return-value]
+
+
+def _micro_batches(batch: Batch, part: Part, size: int | None) -> Iterator[Batch]:
+    """This process's rows, so many at a time."""
+    mine = part.of(len(batch.inputs))
+    size = size or max(1, mine.stop - mine.start)
+    for start in range(mine.start, mine.stop, size):
+        rows = slice(start, min(start + size, mine.stop))
+        yield Batch(*(None if tensor is None else tensor[rows] for tensor in batch))  # type: ignore[arg-type]
+
+
+def _count(batch: Batch) -> int:
+    """How many targets there are to predict."""
+    return int((batch.targets != IGNORED).sum())
+
+
+def _seed_of(seed: int, step: int, rank: int) -> int:
+    """What dropout is drawn from."""
+    digest = hashlib.sha256(f"{seed}/{step}/{rank}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1

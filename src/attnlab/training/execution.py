@@ -1,0 +1,119 @@
+"""How this machine runs a model: threads, processes, precision, compilation.
+
+Whatever is measured is measured once, before the first step, and kept with the run: the same numbers come out of a run
+only with the same number of threads and the same precision.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import sys
+import time
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, PositiveInt
+
+from attnlab.errors import SpecError
+from attnlab.models import ModelSpec
+from attnlab.training.machine import available_cores
+
+_LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD = -4, -1, -2
+
+
+class Execution(BaseModel):
+    """What is fixed before step 0 and kept for the whole run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    device: str = "cpu"
+    threads: PositiveInt = 1  # of each process
+    workers: PositiveInt = 1  # local processes that share one batch
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    micro_batch_size: PositiveInt | None = None  # rows at a time; None: all at once
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self.precision == "bfloat16" else torch.float32
+
+
+def choose_execution(
+    model: ModelSpec,
+    batch_size: int,
+    *,
+    threads: int | None = None,
+    workers: int | None = None,
+    precision: Literal["float32", "bfloat16"] | None = None,
+    compile: bool = False,
+    micro_batch_size: int | None = None,
+) -> Execution:
+    """What is given, and the best of this machine for the rest."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    cores = available_cores()
+    if under_torchrun() or device != "cpu":
+        if workers not in {None, 1}:
+            raise SpecError("workers are for a CPU and one machine", hint="leave workers out: torchrun has its own")
+        workers = 1
+        cores = max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    if workers is None:
+        workers = cores if threads is None and hasattr(os, "fork") else max(1, cores // (threads or cores))
+    if workers > batch_size:
+        workers = batch_size
+    return Execution(
+        device=device,
+        threads=threads or max(1, cores // workers),
+        workers=workers,
+        precision=precision or fast_precision(device),
+        compile=compile,
+        micro_batch_size=micro_batch_size,
+    )
+
+
+def under_torchrun() -> bool:
+    """Whether this process is one of those that `torchrun` started."""
+    return "WORLD_SIZE" in os.environ and "RANK" in os.environ
+
+
+@functools.cache
+def fast_precision(device: str) -> Literal["float32", "bfloat16"]:
+    """bfloat16 where a matrix product in it is clearly faster; on many CPUs it is a hundred times slower."""
+    size = 128 if device == "cpu" else 2048
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        matrix = torch.ones(size, size, dtype=dtype, device=device)
+        seconds[dtype] = min(_seconds(matrix) for _ in range(3))
+    return "bfloat16" if seconds[torch.bfloat16] < 0.7 * seconds[torch.float32] else "float32"
+
+
+def _seconds(matrix: torch.Tensor) -> float:
+    begin = time.perf_counter()
+    product = matrix @ matrix
+    product[0, 0].item()  # waits for it
+    return time.perf_counter() - begin
+
+
+def can_compile() -> bool:
+    """Whether torch.compile finds what it needs on this machine."""
+    return torch.cuda.is_available() or shutil.which("g++") is not None or shutil.which("clang++") is not None
+
+
+def keep_memory() -> None:
+    """Ask the C library not to give large blocks back to the system between steps.
+
+    By default every large tensor is mapped anew, and the system clears each of its pages: a tenth of the time of a
+    training step on a CPU. With this the blocks of the step before are used again. It concerns the whole process, so
+    only commands that train call it.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        mallopt: Any = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return  # another C library, such as musl, which has no such setting
+    mallopt(_LIBC_MMAP_MAX, 0)
+    mallopt(_LIBC_TRIM_THRESHOLD, 2**31 - 1)
+    mallopt(_LIBC_TOP_PAD, 64 << 20)

@@ -1,0 +1,161 @@
+"""AdamW, and Muon beside AdamW.
+
+AdamW (arXiv 1711.05101)
+    m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   w ← w − η(m̂ / (√v̂ + ε) + λw)
+
+Muon, for the matrices inside the blocks (Jordan et al. 2024, "Muon: an optimizer for hidden layers")
+    m ← μm + g,   u = g + μm,   w ← w − η √max(1, rows / columns) · orthogonal(u)
+
+`orthogonal` replaces the singular values of a matrix by numbers near 1, by Newton–Schulz steps in the precision that is
+fast on the device. Matrices of one shape go through them together. Embeddings, the head, biases and gains stay with
+AdamW. Weight decay is for matrices and embeddings alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from torch import Tensor, nn
+
+from attnlab.attention.parts import as_spec_error
+from attnlab.training.flat import WHOLE, Allocate, FlatParameters, Group, Part
+
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+# The quintic of Jordan et al.: steep at 0, so that small singular values grow fast.
+_NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+
+
+class OptimizerSpec(BaseModel):
+    """Which optimizer, and its numbers. `matrix_learning_rate` and what follows it are Muon's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    kind: Literal["adamw", "muon"] = "adamw"
+    learning_rate: PositiveFloat = 1e-3
+    betas: tuple[Fraction, Fraction] = (0.9, 0.95)
+    epsilon: PositiveFloat = 1e-8
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    matrix_learning_rate: PositiveFloat = 0.02
+    momentum: Fraction = 0.95
+    iterations: PositiveInt = 5
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise as_spec_error(error, "an optimizer") from None
+
+
+class Optimizer:
+    """Moves all parameters of a model. What it remembers is kept and given back by name."""
+
+    def __init__(
+        self,
+        spec: OptimizerSpec,
+        model: nn.Module,
+        precision: torch.dtype = torch.float32,
+        allocate: Allocate = torch.zeros_like,
+    ) -> None:
+        self.spec = spec
+        self.precision = precision  # of the Newton–Schulz steps
+        self.flat = FlatParameters(model, self._kind_of, batched=["matrix"], allocate=allocate)
+        self.first = allocate(self.flat.values)  # AdamW's first moment, and Muon's momentum
+        adam = [group for group in self.flat.groups if group.kind != "matrix"]
+        self.second = {group: allocate(self.flat.values[group.start : group.stop]) for group in adam}
+        self.count = torch.zeros((), dtype=torch.float32, device=self.flat.values.device)
+
+    def _kind_of(self, name: str, parameter: nn.Parameter) -> str:
+        if parameter.dim() < 2:
+            return "plain"
+        in_block = ".blocks." in name and parameter.dim() == 2 and ".extras." not in name
+        return "matrix" if in_block and self.spec.kind == "muon" else "decayed"
+
+    def clip(self, norm: float, largest: float, part: Part = WHOLE) -> None:
+        """Shorten the gradient, whose length is `norm`, to the length `largest` if it is longer."""
+        if norm > largest:
+            self.flat.gradients[part.of(len(self.flat.gradients))].mul_(largest / norm)
+
+    @torch.no_grad()
+    def step(self, factor: float, part: Part = WHOLE) -> None:
+        """Move the parameters, or a part of each group, along their gradients at `factor` times the learning rate."""
+        self.count += 1
+        for group in self.flat.groups:
+            if group.kind == "matrix":
+                self._muon(group, factor, part)
+            else:
+                self._adamw(group, factor, part)
+
+    def zero_gradients(self) -> None:
+        self.flat.gradients.zero_()
+
+    def _adamw(self, group: Group, factor: float, part: Part) -> None:
+        inside = part.of(group.stop - group.start)
+        span = slice(group.start + inside.start, group.start + inside.stop)
+        torch._fused_adamw_(
+            [self.flat.values[span]],
+            [self.flat.gradients[span]],
+            [self.first[span]],
+            [self.second[group][inside]],
+            [],
+            [self.count],
+            lr=self.spec.learning_rate * factor,
+            beta1=self.spec.betas[0],
+            beta2=self.spec.betas[1],
+            weight_decay=self.spec.weight_decay if group.kind == "decayed" else 0.0,
+            eps=self.spec.epsilon,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def _muon(self, group: Group, factor: float, part: Part) -> None:
+        assert group.shape is not None
+        rows, columns = group.shape
+        mine = part.of(len(group.names))
+        span = slice(group.start + mine.start * rows * columns, group.start + mine.stop * rows * columns)
+        values, gradients, momentum = (
+            flat[span].view(-1, rows, columns) for flat in (self.flat.values, self.flat.gradients, self.first)
+        )
+        momentum.mul_(self.spec.momentum).add_(gradients)
+        ahead = gradients.add(momentum, alpha=self.spec.momentum)
+        update = orthogonal(ahead, self.spec.iterations, self.precision)
+        rate = self.spec.matrix_learning_rate * factor
+        values.mul_(1 - rate * self.spec.weight_decay)
+        values.add_(update, alpha=-rate * max(1.0, rows / columns) ** 0.5)
+
+    def state(self) -> dict[str, Tensor]:
+        """What it remembers: `first.<parameter>`, `second.<parameter>` and `count`."""
+        second = torch.zeros_like(self.first)
+        for group, tensor in self.second.items():
+            second[group.start : group.stop] = tensor
+        adam = {name for group in self.second for name in group.names}
+        kept = {f"first.{name}": tensor for name, tensor in self.flat.named(self.first).items()}
+        kept |= {f"second.{name}": tensor for name, tensor in self.flat.named(second).items() if name in adam}
+        return {**kept, "count": self.count}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Remember what `state` gave."""
+        for name, tensor in self.flat.named(self.first).items():
+            tensor.copy_(state[f"first.{name}"])
+        for group, second in self.second.items():
+            for name in group.names:
+                start, stop = (position - group.start for position in self.flat.spans[name])
+                second[start:stop].copy_(state[f"second.{name}"].flatten())
+        self.count.copy_(state["count"])
+
+
+def orthogonal(matrices: Tensor, iterations: int = 5, precision: torch.dtype = torch.float32) -> Tensor:
+    """Matrices (batch, rows, columns) with nearly the same directions, and singular values near 1."""
+    a, b, c = _NEWTON_SCHULZ
+    x = matrices.to(precision)
+    tall = x.shape[1] > x.shape[2]
+    if tall:
+        x = x.transpose(1, 2)
+    x = x / (torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(iterations):
+        gram = x @ x.transpose(1, 2)
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x.transpose(1, 2) if tall else x).to(matrices.dtype)

@@ -1,0 +1,125 @@
+"""How a run tells what it is at: a line that is drawn anew in a terminal, plain lines now and then elsewhere.
+
+    step 400/2000   loss 2.31   validation 2.29   18.4k tokens/s   71 % of peak   1:12 left
+"""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+_PLAIN_SECONDS = 10.0  # between two plain lines
+
+
+class Reporter(Protocol):
+    """Something that is told how a run gets on. All of it happens in the process that leads the run."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line of its own."""
+
+    def begin(self, step: int, steps: int, tokens_per_step: int, flops_per_step: float, peak: float) -> None:
+        """Training starts at `step`."""
+
+    def step(self, done: int, loss: float) -> None: ...
+
+    def evaluated(self, done: int, validation_loss: float) -> None: ...
+
+    def end(self) -> None:
+        """No more steps will come."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def note(self, text: str) -> None:
+        del text
+
+    def begin(self, step: int, steps: int, tokens_per_step: int, flops_per_step: float, peak: float) -> None:
+        del step, steps, tokens_per_step, flops_per_step, peak
+
+    def step(self, done: int, loss: float) -> None:
+        del done, loss
+
+    def evaluated(self, done: int, validation_loss: float) -> None:
+        del done, validation_loss
+
+    def end(self) -> None:
+        return
+
+
+class ConsoleReporter(Silent):
+    """Speaks to a person on stderr."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._validation: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end()
+
+    def note(self, text: str) -> None:
+        self.console.print(text, markup=False)
+
+    def begin(self, step: int, steps: int, tokens_per_step: int, flops_per_step: float, peak: float) -> None:
+        self._first, self._steps = step, steps
+        self._tokens, self._flops, self._peak = tokens_per_step, flops_per_step, peak
+        self._begin = self._told = self._drawn = time.perf_counter()
+        if self.console.is_terminal:
+            columns = (BarColumn(24), TextColumn("{task.description}"), TimeRemainingColumn(compact=True))
+            self._progress = Progress(*columns, console=self.console, auto_refresh=False, transient=True)
+            self._progress.start()
+            self._task = self._progress.add_task("starting", total=steps, completed=step)
+
+    def step(self, done: int, loss: float) -> None:
+        now = time.perf_counter()
+        if self._progress is not None and self._task is not None:
+            if now - self._drawn > 0.2 or done == self._steps:
+                self._drawn = now
+                self._progress.update(self._task, completed=done, description=self._describe(done, loss, now))
+                self._progress.refresh()
+        elif now - self._told > _PLAIN_SECONDS:
+            self._told = now
+            left = (now - self._begin) / max(1, done - self._first) * (self._steps - done)
+            self.note(f"{self._describe(done, loss, now)}   {_clock(left)} left")
+
+    def evaluated(self, done: int, validation_loss: float) -> None:
+        self._validation = validation_loss
+        del done
+
+    def end(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def _describe(self, done: int, loss: float, now: float) -> str:
+        rate = (done - self._first) / max(1e-9, now - self._begin)
+        parts = [f"step {done}/{self._steps}", f"loss {loss:.3f}"]
+        if self._validation is not None:
+            parts.append(f"validation {self._validation:.3f}")
+        parts.append(f"{short_count(rate * self._tokens)} tokens/s")
+        if self._peak:
+            parts.append(f"{rate * self._flops / self._peak:.0%} of peak")
+        return "   ".join(parts)
+
+
+def short_count(number: float) -> str:
+    """12345 → 12.3k."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            return f"{number / limit:.1f}{unit}"
+    return f"{number:.0f}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,338 @@
+"""A run from its spec to its result, whatever happens on the way.
+
+    result = train(RunSpec(variant="tied-kv", steps=500))
+    result = resume(Path("runs/softmax-nano-gpt2-seed0-…"))
+
+The same spec on the same text has the same directory: calling `train` again goes on where the run was interrupted, and a
+finished run is not trained again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlab.corpora import Corpus, CorpusSpec, open_corpus
+from attnlab.cost import model_cost
+from attnlab.errors import FileError, SpecError
+from attnlab.models import build_model
+from attnlab.training.checkpoints import Checkpoint, digest
+from attnlab.training.directory import MODEL, RunDirectory
+from attnlab.training.durable import write_json, write_tensors
+from attnlab.training.engine import Engine, Step
+from attnlab.training.execution import Execution, choose_execution, keep_memory
+from attnlab.training.ledger import DEFAULT_ROOT
+from attnlab.training.machine import describe_machine, matmul_peak
+from attnlab.training.optimizers import Optimizer
+from attnlab.training.progress import Reporter, Silent
+from attnlab.training.spec import ResolvedRun, RunSpec
+from attnlab.training.stopping import StopRequest
+from attnlab.training.team import LocalTeam, Team, make_team
+from attnlab.training.timing import steps_in
+from attnlab.training.tracking import Tracker
+
+TOKENIZER = "tokenizer.json"
+
+_HOPELESS_STEPS = 25
+_HOPELESS_FACTOR = 1.5  # times the loss of guessing
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run stands. `outcome` is "finished", "diverged", or "stopped" when it was asked to end early."""
+
+    path: Path
+    outcome: str
+    steps: int
+    validation_loss: float | None
+    seconds: float
+    tokens_per_second: float | None = None
+    weights_sha256: str | None = None
+    message: str | None = None
+    already: bool = False  # nothing was done, because the run had ended before
+
+    @classmethod
+    def of(cls, directory: RunDirectory, *, already: bool = False) -> RunResult:
+        """What the result of an ended run says."""
+        result = directory.result or {}
+        names = ("outcome", "steps", "validation_loss", "seconds", "tokens_per_second", "weights_sha256", "message")
+        return cls(path=directory.path, already=already, **{name: result.get(name) for name in names})
+
+
+@dataclass(frozen=True)
+class Saving:
+    """When checkpoints are written: after so many seconds, or so many steps."""
+
+    seconds: float = 60.0
+    steps: int | None = None
+
+    def is_due(self, done: int, since: float) -> bool:
+        return since >= self.seconds if self.steps is None else done % self.steps == 0
+
+
+def train(
+    spec: RunSpec,
+    out: Path = Path(DEFAULT_ROOT),
+    *,
+    reporter: Reporter | None = None,
+    trackers: Sequence[Callable[[Path, int], Tracker]] = (),
+    saving: Saving | None = None,
+    cache: Path | None = None,
+    **execution: Any,
+) -> RunResult:
+    """Train what `spec` says below the folder `out`, or go on with it. `execution` is as in `choose_execution`."""
+    keep_memory()
+    reporter = reporter or Silent()
+    corpus = open_corpus(spec.corpus, cache)
+    path = out / spec.name(corpus)
+    if not RunDirectory.exists(path):
+        model = spec.model(corpus)
+        chosen = choose_execution(model, spec.resolve(corpus, Execution()).batch_size, **execution)
+        torch.set_num_threads(chosen.threads)
+        steps = None if spec.minutes is None else steps_in(spec, corpus, chosen)
+        resolved = spec.resolve(corpus, chosen, steps)
+        _check_lengths(resolved, corpus)
+        team = make_team(chosen.workers, chosen.device)
+        if team.leads:
+            _create(path, spec, resolved, corpus)
+    else:
+        team = make_team(_resolved(RunDirectory.open(path)).execution.workers, "cpu")
+    team.add_up([0.0])  # whoever does not lead finds the directory there
+    return _go_on(path, corpus, team, reporter, trackers, saving or Saving())
+
+
+def resume(
+    path: Path,
+    *,
+    reporter: Reporter | None = None,
+    trackers: Sequence[Callable[[Path, int], Tracker]] = (),
+    saving: Saving | None = None,
+    cache: Path | None = None,
+) -> RunResult:
+    """Go on with a run that is there, as its directory says."""
+    keep_memory()
+    directory = RunDirectory.open(path)
+    if directory.result is not None:
+        return RunResult.of(directory, already=True)
+    corpus = open_corpus(CorpusSpec(**directory.record["spec"]["corpus"]), cache)
+    execution = _resolved(directory).execution
+    team = make_team(execution.workers, execution.device)
+    return _go_on(path, corpus, team, reporter or Silent(), trackers, saving or Saving())
+
+
+def _create(path: Path, spec: RunSpec, resolved: ResolvedRun, corpus: Corpus) -> None:
+    """Write down everything before the first step."""
+    machine = describe_machine()
+    record = {
+        "spec": spec.model_dump(mode="json"),
+        "resolved": resolved.model_dump(mode="json"),
+        "corpus": {"hash": corpus.hash, "training_tokens": corpus.training_tokens},
+        "versions": {"python": machine.python, "torch": machine.torch, "attnlab": machine.attnlab},
+        "machine": {"processor": machine.processor, "cores": machine.cores, "system": machine.system},
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    try:
+        RunDirectory.create(path, record)
+    except FileError:
+        if not RunDirectory.exists(path):
+            raise
+    if not (path / TOKENIZER).exists():
+        write_json(path / TOKENIZER, {"tokenizer": corpus.tokenizer.to_json()})
+
+
+def _resolved(directory: RunDirectory) -> ResolvedRun:
+    try:
+        return ResolvedRun.model_validate(directory.record["resolved"])
+    except (KeyError, ValueError) as error:
+        raise FileError(
+            f"{directory.path} holds no run that this attnlab can go on with: {error}",
+            hint="train it anew in another folder, or use the version that began it",
+        ) from None
+
+
+def _check_lengths(run: ResolvedRun, corpus: Corpus) -> None:
+    """Refuse before anything is written what the first step or the first evaluation would refuse."""
+    length = run.model.context_length
+    corpus.batch(seed=run.seed, step=0, batch_size=run.batch_size, context_length=length)
+    if next(iter(corpus.validation_batches(batch_size=1, context_length=length, limit=1)), None) is None:
+        raise SpecError(
+            f"the validation text has {corpus.validation_tokens} tokens, and a context of {length} needs more",
+            hint="use a longer text, a larger validation share or a shorter context",
+        )
+
+
+def _go_on(
+    path: Path,
+    corpus: Corpus,
+    team: Team,
+    reporter: Reporter,
+    trackers: Sequence[Callable[[Path, int], Tracker]],
+    saving: Saving,
+) -> RunResult:
+    directory = RunDirectory.open(path)
+    run = _resolved(directory)
+    if directory.record["corpus"]["hash"] != corpus.hash:
+        raise FileError(
+            f"the text of {path} has changed since the run began",
+            hint="bring the old text back, or train the new text as a run of its own",
+        )
+    with directory.hold() if team.leads else contextlib.nullcontext():
+        if directory.result is not None:
+            return RunResult.of(directory, already=True)
+        torch.set_num_threads(run.execution.threads)
+        loop = _Loop(directory, run, corpus, team, reporter, saving)
+        team.start(loop.optimizer)
+        if isinstance(team, LocalTeam) and not team.leads:
+            team.abandon(loop.run)
+        try:
+            with contextlib.ExitStack() as stack:
+                if team.leads:
+                    loop.trackers = [make(path, loop.done) for make in trackers]
+                    for tracker in loop.trackers:
+                        stack.callback(tracker.close)
+                return loop.run()
+        finally:
+            reporter.end()
+            team.stop()
+
+
+class _Loop:
+    """The steps of a run, from the last checkpoint to the end."""
+
+    def __init__(
+        self, directory: RunDirectory, run: ResolvedRun, corpus: Corpus, team: Team, reporter: Reporter, saving: Saving
+    ) -> None:
+        self.directory, self.plan, self.team, self.reporter, self.saving = directory, run, team, reporter, saving
+        self.trackers: list[Tracker] = []
+        self.model = build_model(run.model, run.seed, run.execution.device)
+        self.optimizer = Optimizer(run.optimizer, self.model, run.execution.dtype, team.allocate)
+        self.engine = Engine(run, corpus, self.model, self.optimizer, team)
+        self.stop = StopRequest()
+        self.done, self.seconds, self.above, self.validation = 0, 0.0, 0, math.nan
+        checkpoint = self._agreed_checkpoint()
+        if checkpoint is not None:
+            self._load(checkpoint)
+        if team.leads:
+            directory.rewind(self.done if checkpoint is not None else -1)
+
+    def _agreed_checkpoint(self) -> Checkpoint | None:
+        """The newest one that the leading process can read; the others take the same."""
+        found = self.directory.checkpoints.latest() if self.team.leads else None
+        step = self.team.add_up([0.0 if found is None else float(found.step)])[0]
+        return found if found is not None or not step else self.directory.checkpoints.check(int(step))
+
+    def run(self) -> RunResult:
+        """Take the steps that are left."""
+        plan = self.plan
+        if self.team.leads:
+            self._announce()
+        with self.stop.listening():
+            begin = saved = time.perf_counter()
+            before = self.seconds
+            while self.done < plan.steps:
+                step = self.engine.step(self.done, self.stop.requested)
+                self.done += 1
+                message = self._diverged(step)
+                evaluated = None
+                if message is None and (self.done % plan.evaluate_every == 0 or self.done == plan.steps):
+                    evaluated = self.validation = self.engine.evaluate()
+                now = time.perf_counter()
+                self.seconds = before + now - begin
+                if self.team.leads:
+                    self._report(step, evaluated)
+                    if message is None and (step.stop or self.saving.is_due(self.done, now - saved)):
+                        self._save()
+                        saved = time.perf_counter()
+                if message is not None:
+                    return self._finish("diverged", message)
+                if step.stop and self.done < plan.steps:
+                    return RunResult(self.directory.path, "stopped", self.done, _number(self.validation), self.seconds)
+        return self._finish("finished")
+
+    def _announce(self) -> None:
+        run, execution = self.plan, self.plan.execution
+        if self.done:
+            self.reporter.note(f"going on from step {self.done} of {run.steps}")
+        cost = model_cost(run.model, batch=run.batch_size)
+        peak = matmul_peak(execution.threads, 0.1) * execution.workers if execution.device == "cpu" else 0.0
+        self.reporter.begin(self.done, run.steps, run.tokens_per_step, cost.useful_training_flops, peak)
+
+    def _report(self, step: Step, validation: float | None) -> None:
+        entry = {
+            "step": self.done,
+            "loss": step.loss,
+            "gradient_norm": step.gradient_norm,
+            "learning_rate": self.plan.optimizer.learning_rate * step.factor,
+        }
+        if validation is not None:
+            entry["validation_loss"] = validation
+            self.reporter.evaluated(self.done, validation)
+        self.directory.log(entry)
+        self.reporter.step(self.done, step.loss)
+        for tracker in self.trackers:
+            tracker.log(self.done, {name: value for name, value in entry.items() if name != "step"})
+
+    def _diverged(self, step: Step) -> str | None:
+        """Why there is no sense in going on, if there is none."""
+        guessing = math.log(self.plan.model.vocabulary_size)
+        self.above = self.above + 1 if step.loss > _HOPELESS_FACTOR * guessing else 0
+        if not step.is_finite:
+            return (
+                f"step {self.done} has a loss of {step.loss} and a gradient of length {step.gradient_norm}: "
+                f"the learning rate of {self.plan.optimizer.learning_rate:g} is too high"
+            )
+        if self.above >= _HOPELESS_STEPS:
+            return (
+                f"the loss was above {_HOPELESS_FACTOR:g} times that of guessing ({guessing:.2f}) for the "
+                f"{self.above} steps up to {self.done}: the learning rate is too high"
+            )
+        return None
+
+    def _save(self) -> None:
+        state = {"seconds": self.seconds, "above": self.above, "validation_loss": self.validation}
+        tensors = {"model": self._weights(), "optimizer": self.optimizer.state()}
+        self.directory.checkpoints.save(self.done, tensors, state)
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        weights = checkpoint.tensors("model")
+        with torch.no_grad():
+            for name, tensor in self._weights().items():
+                tensor.copy_(weights[name])
+        self.optimizer.load_state(checkpoint.tensors("optimizer"))
+        self.done = checkpoint.step
+        self.seconds, self.above = checkpoint.state["seconds"], checkpoint.state["above"]
+        self.validation = checkpoint.state["validation_loss"]
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return self.optimizer.flat.named(self.optimizer.flat.values)
+
+    def _finish(self, outcome: str, message: str | None = None) -> RunResult:
+        if not self.team.leads:
+            return RunResult(self.directory.path, outcome, self.done, _number(self.validation), self.seconds)
+        weights = {name: tensor.cpu() for name, tensor in self._weights().items()}
+        if outcome == "finished":
+            write_tensors(self.directory.path / MODEL, weights)
+        self.directory.finish(
+            {
+                "outcome": outcome,
+                "steps": self.done,
+                "validation_loss": _number(self.validation),
+                "seconds": round(self.seconds, 3),
+                "tokens_per_second": round(self.done * self.plan.tokens_per_step / self.seconds, 1),
+                "weights_sha256": digest(weights),
+                "message": message,
+            }
+        )
+        return RunResult.of(self.directory)
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

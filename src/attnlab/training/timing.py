@@ -1,0 +1,37 @@
+"""How many steps fit into the minutes that somebody has: measured once, before the first step, and kept with the run."""
+
+from __future__ import annotations
+
+import time
+
+from attnlab.corpora import Corpus
+from attnlab.models import build_model
+from attnlab.training.engine import Engine
+from attnlab.training.execution import Execution
+from attnlab.training.optimizers import Optimizer
+from attnlab.training.spec import RunSpec
+from attnlab.training.team import Alone
+
+_WARM_UP = 2
+_SECONDS = 1.5
+
+
+def steps_in(spec: RunSpec, corpus: Corpus, execution: Execution) -> int:
+    """The steps that `spec.minutes` allow, evaluations and checkpoints included."""
+    assert spec.minutes is not None
+    alone = execution.model_copy(update={"workers": 1})
+    run = spec.resolve(corpus, alone, steps=1)
+    run = run.model_copy(update={"batch_size": max(1, run.batch_size // execution.workers)})
+    model = build_model(run.model, run.seed, execution.device)
+    engine = Engine(run, corpus, model, Optimizer(run.optimizer, model, execution.dtype), Alone())
+    for number in range(_WARM_UP):
+        engine.step(number)
+    begin, taken = time.perf_counter(), 0
+    while taken < 3 or time.perf_counter() - begin < _SECONDS:
+        engine.step(_WARM_UP + taken)
+        taken += 1
+    seconds = (time.perf_counter() - begin) / taken
+    return max(1, int(spec.minutes * 60 * _FOR_STEPS / seconds))
+
+
+_FOR_STEPS = 0.9  # of the time; the rest is for evaluations, checkpoints and a machine that slows down
