@@ -12,8 +12,8 @@ from attnlab.attention import variant
 from attnlab.bench import Listener, Size, bench_attention, describe_machine, using_threads
 from attnlab.bench import attention as attention_module
 from attnlab.bench.attention import usable
-from attnlab.training.machine import Machine, available_cores
 from attnlab.errors import SpecError
+from attnlab.training.machine import Machine, available_cores
 
 SMOKE = Size.smoke()
 

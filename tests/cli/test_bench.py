@@ -15,9 +15,9 @@ from attnlab.attention import catalogue
 from attnlab.bench import attention as attention_module
 from attnlab.bench import bars as bars_module
 from attnlab.bench.judging import Bar
-from attnlab.training.machine import available_cores
 from attnlab.bench.timing import Ratio
 from attnlab.cli import main
+from attnlab.training.machine import available_cores
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -385,7 +385,7 @@ CANNOT: dict[str, tuple[dict[str, Any], str]] = {
     "both": ({"family": "encoder-decoder"}, "family is encoder-decoder.*cross_attention is 2 specs"),
     "in turns": ({"variant": "softmax,sigmoid"}, "its layers differ in normaliser"),
     "fast": ({"architecture": "fast"}, "norm is rms.*; activation is relu-squared.*; position of attention is rope"),
-    "window": ({"variant": "window"}, "mask of attention is causal × window 256, and GPT-2 has causal"),
+    "window": ({"variant": "window"}, "mask of attention is causal × window"),
 }
 
 

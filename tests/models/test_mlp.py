@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.models import ModelSpec
-from attnlab.models.mlp import MLP, activate
+from attnlab.models import ModelSpec, mlp
+from attnlab.models.activations import activate
+from attnlab.models.mlp import MLP
 
 BENT: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -114,12 +115,22 @@ def kept_elements(run: Callable[[], Tensor], parameters: list[Tensor]) -> int:
 
 
 @every_activation
-def test_it_keeps_its_input_and_what_is_bent(activation: str) -> None:
+def test_it_keeps_its_input_and_what_is_bent(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = mlp_of(activation, True, width=8, inner=32)
     x = torch.randn(50, 8, dtype=torch.float64, requires_grad=True)
     parameters = list(module.parameters())
+    monkeypatch.setattr(mlp, "_LARGE", 0)
     assert kept_elements(lambda: module(x), parameters) == 50 * 8 + 50 * 32
     assert kept_elements(lambda: plain(module, x), parameters) >= 50 * 8 + 2 * 50 * 32
+
+
+def test_it_keeps_the_gate_where_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = mlp_of("gelu-tanh", True, width=8, inner=32)
+    x = torch.randn(50, 8, dtype=torch.float64, requires_grad=True)
+    size = 50 * 32 * 8
+    for limit, gates in ((size, 1), (size - 1, 0)):
+        monkeypatch.setattr(mlp, "_LARGE", limit)
+        assert kept_elements(lambda: module(x), list(module.parameters())) == 50 * 8 + (1 + gates) * 50 * 32
 
 
 def test_dropout_in_training_only() -> None:

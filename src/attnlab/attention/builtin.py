@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnlab.attention.masks import Mask
-from attnlab.attention.named import Variant
+from attnlab.attention.named import OfContext, Variant
 from attnlab.attention.rules import largest_divisor
 
 _NOTES = "the notes"
@@ -240,16 +240,16 @@ BUILTIN: tuple[Variant, ...] = (
     # Masks
     Variant(
         "window",
-        "Each token sees the last 256, itself included.",
-        {"mask": Mask(window=256)},
+        "Each token sees the last quarter of the context, itself included.",
+        {"mask": OfContext(lambda context: Mask(window=max(1, context // 4)))},
         source="Child et al. 2019, arXiv 1904.10509; Beltagy et al. 2020",
         asks="1.6: the square grid is the bottleneck",
         builtin=True,
     ),
     Variant(
         "prefix",
-        "The first 64 tokens see each other; the rest is causal.",
-        {"mask": Mask(prefix=64)},
+        "The first sixteenth of the context sees all of itself; the rest is causal.",
+        {"mask": OfContext(lambda context: Mask(prefix=max(1, context // 16)))},
         source="Raffel et al. 2019, arXiv 1910.10683",
         asks="1.5: masking, and not masking",
         builtin=True,

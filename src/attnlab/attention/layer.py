@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.cache import Cache
 from attnlab.attention.functional import attend, for_every_query_head
+from attnlab.attention.linear import Linear, together
 from attnlab.attention.operators import full_precision
 from attnlab.attention.positions import Rope
 from attnlab.attention.spec import AttentionSpec
@@ -30,10 +31,10 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.spec = spec
         self.projections = nn.ModuleDict(
-            {name: nn.Linear(spec.model_width, width, spec.bias) for name, width in projection_widths(spec).items()}
+            {name: Linear(spec.model_width, width, spec.bias) for name, width in projection_widths(spec).items()}
         )
         inner = output_width(spec)
-        self.output = None if inner is None else nn.Linear(inner, spec.model_width, spec.bias)
+        self.output = None if inner is None else Linear(inner, spec.model_width, spec.bias)
         extras = spec.score.extras(spec)
         self.extras = nn.ParameterDict({name: nn.Parameter(torch.empty(e.shape)) for name, e in extras.items()})
         self.dropout = nn.Dropout(spec.output_dropout)
@@ -88,7 +89,10 @@ class MultiHeadAttention(nn.Module):
         """
         self._check(x, source, cache)
         first = 0 if cache is None or self.spec.source == "cross" else cache.length
-        unturned = query = self._projected("query", x)
+        made: dict[str, Tensor] = {}  # projections of x, by name
+        if self.spec.source == "self":
+            made = dict(zip(self.projections, together(x, [*self.projections.values()]), strict=True))  # type: ignore[list-item]
+        unturned = query = self._projected("query", x, made)
         if isinstance(self.spec.position, Rope) and query is not None:
             query = self.spec.position.rotate(query, first)
         if self.spec.operator is not None and cache is not None and self.spec.source == "self":
@@ -97,8 +101,8 @@ class MultiHeadAttention(nn.Module):
                     f"the state of the operator {self.spec.operator} cannot leave out tokens again",
                     hint="decode sequences of one length together, or without a cache",
                 )
-            return self._joined(self._decode(query, x, cache, return_weights))
-        key, value = self._keys_and_values(x, source, cache, unturned)
+            return self._joined(self._decode(query, x, made, cache, return_weights))
+        key, value = self._keys_and_values(x, source, made, cache, unturned)
         start = 0 if cache is None else cache.start
         call = functools.partial(
             attend,
@@ -119,7 +123,7 @@ class MultiHeadAttention(nn.Module):
         return self._joined(call())
 
     def _keys_and_values(
-        self, x: Tensor, source: Tensor | None, cache: Cache | None, query: Tensor | None
+        self, x: Tensor, source: Tensor | None, made: dict[str, Tensor], cache: Cache | None, query: Tensor | None
     ) -> tuple[Tensor | None, Tensor]:
         """Keys and values of all tokens, those in the cache included."""
         spec = self.spec
@@ -130,10 +134,10 @@ class MultiHeadAttention(nn.Module):
         else:
             tokens = x if source is None else source
             same = source is None and _SERVED_BY[spec.sharing].get("key") == "query"
-            made = {"key": query if same else self._projected("key", tokens)}
+            vectors = {"key": query if same else self._projected("key", tokens, made)}
             if not tied:
-                made["value"] = self._projected("value", tokens)
-            held = {name: tensor for name, tensor in made.items() if tensor is not None}
+                vectors["value"] = self._projected("value", tokens, made)
+            held = {name: tensor for name, tensor in vectors.items() if tensor is not None}
             if rope is not None and not tied:
                 held["key"] = rope.rotate(held["key"], 0 if cache is None else cache.length)
             if cache is not None:
@@ -145,13 +149,15 @@ class MultiHeadAttention(nn.Module):
         vector = held["key"]
         return (vector if rope is None else rope.rotate(vector, 0 if cache is None else cache.start)), vector
 
-    def _decode(self, query: Tensor | None, x: Tensor, cache: Cache, return_weights: bool) -> Tensor:
+    def _decode(
+        self, query: Tensor | None, x: Tensor, made: dict[str, Tensor], cache: Cache, return_weights: bool
+    ) -> Tensor:
         """An operator's step from its state."""
         operator = self.spec.operator
         if return_weights or not self.spec.mask.causal:
             what = "has no attention weights" if return_weights else "decodes only if it is causal"
             raise InputError(f"the operator {operator} {what}", hint="leave out the cache or the weights")
-        key, value = self._keys_and_values(x, None, None, query)
+        key, value = self._keys_and_values(x, None, made, None, query)
         assert operator is not None
         assert query is not None
         assert key is not None
@@ -161,7 +167,7 @@ class MultiHeadAttention(nn.Module):
         cache.length += x.shape[1]
         return output.to(value.dtype)
 
-    def _projected(self, name: str, tokens: Tensor) -> Tensor | None:
+    def _projected(self, name: str, tokens: Tensor, made: dict[str, Tensor]) -> Tensor | None:
         """Queries, keys or values, (batch, heads, tokens, width); None where the score wants none."""
         spec = self.spec
         if name == "query":
@@ -173,7 +179,8 @@ class MultiHeadAttention(nn.Module):
         if not wanted:
             return None
         if spec.sharing != "identity":
-            tokens = self.projections[_SERVED_BY[spec.sharing].get(name, name)](tokens)
+            server = _SERVED_BY[spec.sharing].get(name, name)
+            tokens = made[server] if server in made else self.projections[server](tokens)
         batch, length, _ = tokens.shape
         return tokens.view(batch, length, heads, width).transpose(1, 2)
 

@@ -14,6 +14,13 @@ Change = Any | Callable[[AttentionSpec], Any]
 
 
 @dataclass(frozen=True)
+class OfContext:
+    """A change that is a function of the context's length."""
+
+    make: Callable[[int], Any]
+
+
+@dataclass(frozen=True)
 class Variant:
     """A named change of attention. A change may be a function of the spec that it starts from."""
 
@@ -33,7 +40,7 @@ class Variant:
 
     def change(self, base: AttentionSpec, context_length: int = 1024) -> AttentionSpec:
         """The same change made to another spec."""
-        changes = {name: change(base) if callable(change) else change for name, change in self.changes.items()}
+        changes = {name: _made(change, base, context_length) for name, change in self.changes.items()}
         if "score" in changes:
             needed = Score.parse(changes["score"]).needs_context
             changes["context_length"] = context_length if needed else None
@@ -47,6 +54,12 @@ class Variant:
     def equations(self) -> list[str]:
         """What it computes, line by line."""
         return equations(self.spec())
+
+
+def _made(change: Change, base: AttentionSpec, context_length: int) -> Any:
+    if isinstance(change, OfContext):
+        return change.make(context_length)
+    return change(base) if callable(change) else change
 
 
 def equations(spec: AttentionSpec) -> list[str]:

@@ -5,10 +5,10 @@ from attnlab.bench.bars import BARS, bench_bars
 from attnlab.bench.cases import Size
 from attnlab.bench.charts import attention_page, bars_page
 from attnlab.bench.judging import Bar, BarsBench, Outcome
-from attnlab.training.machine import Machine, describe_machine, using_threads
 from attnlab.bench.memory import peak_bytes
 from attnlab.bench.progress import Listener
 from attnlab.bench.timing import Durations, Ratio, take_turns
+from attnlab.training.machine import Machine, describe_machine, using_threads
 
 __all__ = [
     "BARS",

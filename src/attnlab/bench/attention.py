@@ -9,12 +9,12 @@ from typing import Any
 
 from attnlab.attention import AttentionSpec, Variant, kernel_for
 from attnlab.bench.cases import Case, Contest, Size, fused_softmax
-from attnlab.training.machine import Machine, describe_machine
 from attnlab.bench.memory import peak_bytes
 from attnlab.bench.peers import PEER, has_peer, peer_is_installed
 from attnlab.bench.progress import Listener
 from attnlab.bench.timing import Ratio, check_rounds, take_turns
 from attnlab.errors import SpecError
+from attnlab.training.machine import Machine, describe_machine
 
 BASELINE = "scaled_dot_product_attention, causal"
 

@@ -24,12 +24,12 @@ from attnlab.bench import yardsticks
 from attnlab.bench.attention import check_peer, fitting
 from attnlab.bench.cases import Size
 from attnlab.bench.judging import Bar, BarsBench, judge
-from attnlab.training.machine import describe_machine
 from attnlab.bench.peers import has_peer
 from attnlab.bench.progress import Listener
 from attnlab.bench.timing import check_rounds
 from attnlab.bench.yardsticks import DROPOUT, Setting
 from attnlab.errors import SpecError
+from attnlab.training.machine import describe_machine
 
 
 def bench_bars(

@@ -1,4 +1,4 @@
-"""What was measured, as a page with a figure."""
+"""What was measured, as a page, with figures where ratios are many."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from attnlab.bench.attention import AttentionBench, Measured
-from attnlab.bench.judging import BarsBench
-from attnlab.training.machine import Machine
+from attnlab.bench.findings import Findings
+from attnlab.bench.judging import BarsBench, Judged
 from attnlab.bench.peers import PEER
 from attnlab.bench.report import (
     BAR_HEADINGS,
@@ -22,6 +22,7 @@ from attnlab.bench.report import (
 )
 from attnlab.bench.timing import Ratio
 from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, Page, Section, Table, new_figure
+from attnlab.training.machine import Machine
 
 
 def attention_page(bench: AttentionBench) -> Page:
@@ -36,7 +37,7 @@ def attention_page(bench: AttentionBench) -> Page:
     return Page(
         title="Attention variants against fused softmax",
         lead="How long each variant takes on this machine, as a ratio to PyTorch's fused softmax attention.",
-        facts=_facts(bench.machine, str(bench.size), bench.rounds),
+        facts=facts(bench.machine, str(bench.size), bench.rounds),
         sections=[
             Section("Time", [Figure(attention_chart(bench.variants), caption)]),
             Section("Table", [*attention_words(bench), table]),
@@ -51,13 +52,37 @@ def bars_page(bench: BarsBench) -> Page:
     return Page(
         title="The bars of attnlab's attention",
         lead="What attnlab claims of its speed and memory, measured on this machine as ratios.",
-        facts=_facts(bench.machine, str(bench.size), bench.rounds),
+        facts=facts(bench.machine, str(bench.size), bench.rounds),
         sections=[
             Section("Verdicts", [Table(BAR_HEADINGS, bar_rows(bench), text_columns=(0, 1, 4))]),
             Section("What they claim", [Table(("bar", "concerns", "measured as"), claims, text_columns=(0, 1, 2))]),
             Section("How near", [Figure(bars_chart(bench), caption)]),
             Section("Every figure", [Table(FIGURE_HEADINGS, figure_rows(bench), text_columns=(0, 1, 4))]),
         ],
+    )
+
+
+def findings_page(bench: Findings, *, bars: bool) -> Page:
+    """Every table of a race, and its verdicts if they are wanted."""
+    verdicts: list[Section] = []
+    if bars:
+        claims = [(outcome.name, outcome.what, outcome.how) for outcome in bench.bars]
+        caption = "Each mark is one figure. Right of the line, it misses the bar."
+        verdicts = [
+            Section("Verdicts", [Table(BAR_HEADINGS, bar_rows(bench), text_columns=(0, 1, 4))]),
+            Section("What they claim", [Table(("bar", "concerns", "measured as"), claims, text_columns=(0, 1, 2))]),
+            Section("How near", [Figure(bars_chart(bench), caption)]),
+        ]
+    left_out = [Section("Not measured", list(bench.notes))] if bench.notes else []
+    tables = [
+        Section(found.title, [found.words, Table(found.headings, found.rows, text_columns=found.text_columns)])
+        for found in bench.tables()
+    ]
+    return Page(
+        title=bench.title,
+        lead=bench.lead,
+        facts=facts(bench.machine, "float32", bench.rounds),
+        sections=[*tables, *verdicts, *left_out],
     )
 
 
@@ -84,7 +109,7 @@ def attention_chart(measured: Sequence[Measured]) -> go.Figure:
     return figure
 
 
-def bars_chart(bench: BarsBench) -> go.Figure:
+def bars_chart(bench: Judged) -> go.Figure:
     """How much of its limit each variant uses up."""
     judged = [outcome for outcome in bench.bars if outcome.limit is not None and outcome.figures]
     figure = new_figure(x="share of the limit (×)", height=150 + 34 * len(judged))
@@ -169,7 +194,8 @@ def _range(measured: Sequence[Measured]) -> list[float]:
     return [math.log10(low) - 0.05, math.log10(high) + 0.05]
 
 
-def _facts(machine: Machine, size: str, rounds: int) -> dict[str, str]:
+def facts(machine: Machine, size: str, rounds: int) -> dict[str, str]:
+    """What figures depend on, by name."""
     warning = {"Warning": machine.warning} if machine.warning else {}
     return {
         "Machine": str(machine),

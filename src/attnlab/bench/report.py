@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from attnlab.bench.attention import AttentionBench, Measured
-from attnlab.bench.judging import BarsBench, Figure, Outcome
+from attnlab.bench.judging import Figure, Judged, Outcome
 from attnlab.bench.memory import MEBIBYTE
 from attnlab.bench.peers import PEER
 from attnlab.bench.timing import Ratio
@@ -79,7 +79,7 @@ def attention_words(bench: AttentionBench) -> list[str]:
     ]
 
 
-def bars_words(bench: BarsBench) -> list[str]:
+def bars_words(bench: Judged) -> list[str]:
     """What each bar claims."""
     return [f"{outcome.name}: {outcome.what}; {outcome.how}." for outcome in bench.bars]
 
@@ -88,7 +88,7 @@ BAR_HEADINGS = ("bar", "verdict", "limit", "worst", "of", "met by")
 FIGURE_HEADINGS = ("bar", "variant", "figure", "limit", "verdict")
 
 
-def bar_rows(bench: BarsBench) -> list[tuple[str, ...]]:
+def bar_rows(bench: Judged) -> list[tuple[str, ...]]:
     """A row for each bar, with the variant that comes nearest to missing it or misses it most."""
     rows: list[tuple[str, ...]] = []
     for outcome in bench.bars:
@@ -107,7 +107,7 @@ def bar_rows(bench: BarsBench) -> list[tuple[str, ...]]:
     return rows
 
 
-def figure_rows(bench: BarsBench, *, missed_only: bool = False) -> list[tuple[str, ...]]:
+def figure_rows(bench: Judged, *, missed_only: bool = False) -> list[tuple[str, ...]]:
     """A row for each variant of each bar."""
     return [
         (outcome.name, figure.variant, with_spread(figure.ratio), limit(outcome), _verdict(figure))

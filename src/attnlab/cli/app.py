@@ -31,7 +31,13 @@ from attnlab.errors import AttnlabError, UnknownNameError
 # The function's parameters are the verb's arguments and options, its docstring is the help, and it returns None or an
 # exit code. A verb that has verbs of its own is a cyclopts `App(name="<verb>")` instead of a function, and its help is
 # the docstring of its file. The file is imported only when its verb is called, so it may import what it likes.
-VERBS: tuple[str, ...] = ("attnlab.cli.variants:variants", "attnlab.cli.runs:runs", "attnlab.cli.bench:bench")
+VERBS: tuple[str, ...] = (
+    "attnlab.cli.variants:variants",
+    "attnlab.cli.train:train",
+    "attnlab.cli.generate:generate",
+    "attnlab.cli.runs:runs",
+    "attnlab.cli.bench:bench",
+)
 
 
 @dataclass

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from attnlab.attention import Variant, load_variants
 from attnlab.attention import variant as variant_called
@@ -19,7 +15,6 @@ from attnlab.attention import variants as all_variants
 from attnlab.bench import (
     AttentionBench,
     BarsBench,
-    Listener,
     Size,
     attention_page,
     bars_page,
@@ -27,7 +22,6 @@ from attnlab.bench import (
     bench_bars,
     using_threads,
 )
-from attnlab.training.machine import available_cores
 from attnlab.bench.report import (
     BAR_HEADINGS,
     FIGURE_HEADINGS,
@@ -38,14 +32,20 @@ from attnlab.bench.report import (
     figure_rows,
 )
 from attnlab.bench.timing import check_rounds
+from attnlab.cli.bench_races import generate, time_to_loss, train
+from attnlab.cli.listening import listening
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError
 from attnlab.pages import check_writable, write_page
+from attnlab.training.machine import available_cores
 
 _ROUNDS, _SMOKE_ROUNDS = 15, 2
 _THREADS = 2  # what the bars are meant for
 
 bench = App(name="bench", help=__doc__)
+bench.command(train)
+bench.command(generate)
+bench.command(time_to_loss)
 
 
 @bench.command
@@ -108,7 +108,7 @@ def attention(
     if out is not None:
         check_writable(out)
     chosen = _choose(variants, variants_from)
-    with using_threads(threads if threads is not None else min(_THREADS, available_cores())), _listening() as listener:
+    with using_threads(threads if threads is not None else min(_THREADS, available_cores())), listening() as listener:
         if smoke:
             listener.note("a smoke run: the figures mean nothing")
         found: AttentionBench | BarsBench
@@ -145,38 +145,3 @@ def _print(found: AttentionBench | BarsBench, *, as_json: bool) -> None:
 
 
 _STYLES = {"met": "green", "missed": "bold red", "not measured": "yellow"}
-
-
-class _Lines(Listener):
-    """Progress as plain lines, for a file or a pipe."""
-
-    def step(self, what: str, done: int, total: int) -> None:
-        say(f"{done + 1}/{total} {what}")
-
-    def note(self, text: str) -> None:
-        say(f"note: {text}")
-
-
-class _Bar(Listener):
-    """Progress as one line that changes. It is drawn between measurements only, so as not to disturb them."""
-
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
-
-    def step(self, what: str, done: int, total: int) -> None:
-        self._progress.update(self._task, description=what, completed=done, total=total)
-        self._progress.refresh()
-
-    def note(self, text: str) -> None:
-        self._progress.console.print(Text(f"note: {text}"))
-
-
-@contextmanager
-def _listening() -> Iterator[Listener]:
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield _Lines()
-        return
-    looks = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*looks, console=console, auto_refresh=False, transient=True) as progress:
-        yield _Bar(progress, progress.add_task("", total=None))

@@ -11,10 +11,11 @@ and the head, which is the embedding itself when they are tied.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec
+from attnlab.attention.linear import Linear, linear
+from attnlab.corpora import IGNORED
 from attnlab.errors import InputError
 from attnlab.models.blocks import Block, LayerCache, make_norm
 from attnlab.models.initial import initialise
@@ -87,7 +88,7 @@ class LanguageModel(nn.Module):
         pair = spec.family == "encoder-decoder"
         self.encoder = Stack(spec, spec.encoder_attention, ()) if pair else None
         self.stack = Stack(spec, spec.attention, spec.cross_attention)
-        self.head = None if spec.tied_embedding else nn.Linear(spec.model_width, spec.vocabulary_size, bias=False)
+        self.head = None if spec.tied_embedding else Linear(spec.model_width, spec.vocabulary_size, bias=False)
 
     @property
     def head_weight(self) -> Tensor:
@@ -103,8 +104,9 @@ class LanguageModel(nn.Module):
         padding: Tensor | None = None,
         positions: Tensor | None = None,
         cache: ModelCache | None = None,
+        last_only: bool = False,
     ) -> Tensor:
-        """Tokens (batch, tokens) → logits (batch, tokens, vocabulary)."""
+        """Tokens (batch, tokens) → logits (batch, tokens, vocabulary), or those of the last token (batch, 1, …)."""
         hidden = self.hidden(
             tokens,
             source=source,
@@ -113,7 +115,7 @@ class LanguageModel(nn.Module):
             positions=positions,
             cache=cache,
         )
-        return F.linear(hidden, self.head_weight)
+        return linear(hidden[:, -1:] if last_only else hidden, self.head_weight)
 
     def hidden(
         self,
@@ -160,8 +162,15 @@ class LanguageModel(nn.Module):
         source_padding: Tensor | None = None,
         padding: Tensor | None = None,
     ) -> Tensor:
-        """The mean cross-entropy in nats over the targets that are not `IGNORED`."""
+        """The mean cross-entropy in nats over the targets that are not `IGNORED`.
+
+        A prefix sees all of itself, so its tokens are given and not predicted.
+        """
         hidden = self.hidden(tokens, source=source, source_padding=source_padding, padding=padding)
+        given = max(spec.mask.prefix or 0 for spec in self.spec.attention) - 1
+        if given > 0:
+            targets = targets.clone()
+            targets[:, :given] = IGNORED
         return cross_entropy(hidden.flatten(0, 1), self.head_weight, targets.flatten())
 
     def new_cache(self) -> ModelCache:

@@ -1,12 +1,12 @@
 """The two-layer perceptron of a block: y = φ(x W₁ᵀ + b₁) W₂ᵀ + b₂.
 
-Its backward pass is written by hand, for the sake of memory: φ is computed again from what goes into it instead of
-being kept, which saves a third of what a block keeps, and its gradient is written where the incoming one was.
+Its backward pass is written by hand: φ is computed again from what goes into it instead of being kept, and its gradient
+is written where the incoming one was. Where that is large, not even the gate of φ is kept: this saves a third of what a
+block keeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,7 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from attnlab.attention.linear import Linear
+from attnlab.models.activations import ACTIVATIONS, activate
 from attnlab.models.spec import ModelSpec
+
+_LARGE = 16 << 20  # bytes, above which the gate is made again
 
 
 class MLP(nn.Module):
@@ -23,8 +27,8 @@ class MLP(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.activation = spec.activation
-        self.widen = nn.Linear(spec.model_width, spec.mlp_width, spec.bias)
-        self.narrow = nn.Linear(spec.mlp_width, spec.model_width, spec.bias)
+        self.widen = Linear(spec.model_width, spec.mlp_width, spec.bias)
+        self.narrow = Linear(spec.mlp_width, spec.model_width, spec.bias)
         self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -38,43 +42,24 @@ class MLP(nn.Module):
         return result
 
 
-def activate(x: Tensor, activation: str) -> Tensor:
-    """φ(x)."""
-    return _ACTIVATIONS[activation][0](x)
-
-
-def _relu_squared_backward(grad: Tensor, x: Tensor) -> Tensor:
-    return grad.mul_(x.clamp(min=0).mul_(2))
-
-
-# φ, and what turns the gradient of φ(x), which it may overwrite, and x into the gradient of x.
-_ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
-    "gelu": (F.gelu, torch.ops.aten.gelu_backward),
-    "gelu-tanh": (
-        lambda x: F.gelu(x, approximate="tanh"),
-        lambda grad, x: torch.ops.aten.gelu_backward(grad, x, approximate="tanh"),
-    ),
-    "relu-squared": (lambda x: x.clamp(min=0).square_(), _relu_squared_backward),
-}
-
-
 class _Perceptron(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, w1: Tensor, b1: Tensor | None, w2: Tensor, b2: Tensor | None, activation: str
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor | None, w2: Tensor, b2: Tensor | None, name: str) -> Tensor:
+        activation = ACTIVATIONS[name]
         bent = F.linear(x, w1, b1)  # (tokens, mlp width)
-        ctx.save_for_backward(x, bent, w1, w2)
+        gate = activation.gate(bent)
+        ctx.save_for_backward(x, bent, None if bent.nbytes > _LARGE else gate, w1, w2)
         ctx.activation = activation
         ctx.biased = b1 is not None
-        return F.linear(activate(bent, activation), w2, b2)
+        return F.linear(activation.apply(bent, gate), w2, b2)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, bent, w1, w2 = ctx.saved_tensors
+        x, bent, gate, w1, w2 = ctx.saved_tensors
         x, w1, w2 = (tensor.to(bent.dtype) for tensor in (x, w1, w2))  # autocast cast them on the way forward
-        w2_grad = grad.t() @ activate(bent, ctx.activation)
-        bent_grad = _ACTIVATIONS[ctx.activation][1](grad @ w2, bent)
+        gate = ctx.activation.gate(bent) if gate is None else gate
+        w2_grad = grad.t() @ ctx.activation.apply(bent, gate)
+        bent_grad = ctx.activation.back(grad @ w2, bent, gate)
         biases = (bent_grad.sum(0), grad.sum(0)) if ctx.biased else (None, None)
         return bent_grad @ w1, bent_grad.t() @ x, biases[0], w2_grad, biases[1], None

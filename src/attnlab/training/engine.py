@@ -44,7 +44,9 @@ class Step:
 class Engine:
     """Trains a model on a corpus, together with the other processes of a team."""
 
-    def __init__(self, run: ResolvedRun, corpus: Corpus, model: LanguageModel, optimizer: Optimizer, team: Team) -> None:
+    def __init__(
+        self, run: ResolvedRun, corpus: Corpus, model: LanguageModel, optimizer: Optimizer, team: Team
+    ) -> None:
         self.run = run
         self.corpus = corpus
         self.model = model
@@ -55,7 +57,8 @@ class Engine:
     def step(self, number: int, stop: bool = False) -> Step:
         """Take step `number`, the first being 0; `stop` tells the other processes that this one wants to end."""
         run = self.run
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         torch.manual_seed(_seed_of(run.seed, number, self.team.part.rank))
         batch = self.corpus.batch(
             seed=run.seed, step=number, batch_size=run.batch_size, context_length=run.model.context_length
@@ -64,6 +67,8 @@ class Engine:
         loss = 0.0
         for part in _micro_batches(batch, self.team.part, run.execution.micro_batch_size):
             share = _count(part) / count
+            if not share:
+                continue  # the mean of nothing is not a number
             with self._precision():
                 mean = self._mean_loss(part)
             (mean * share).backward()  # type: ignore[no-untyped-call]
@@ -106,7 +111,7 @@ class Engine:
         execution = self.run.execution
         if execution.precision == "float32":
             return contextlib.nullcontext()
-        return torch.autocast(execution.device.partition(":")[0], execution.dtype)  # type: ignore[return-value]
+        return torch.autocast(execution.device.partition(":")[0], execution.dtype)
 
 
 def _micro_batches(batch: Batch, part: Part, size: int | None) -> Iterator[Batch]:

@@ -15,8 +15,9 @@ import time
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
+from attnlab.attention.parts import as_spec_error
 from attnlab.errors import SpecError
 from attnlab.models import ModelSpec
 from attnlab.training.machine import available_cores
@@ -36,13 +37,19 @@ class Execution(BaseModel):
     compile: bool = False
     micro_batch_size: PositiveInt | None = None  # rows at a time; None: all at once
 
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise as_spec_error(error, "an execution") from None
+
     @property
     def dtype(self) -> torch.dtype:
         return torch.bfloat16 if self.precision == "bfloat16" else torch.float32
 
 
 def choose_execution(
-    model: ModelSpec,
+    model: ModelSpec,  # noqa: ARG001 (what is best may come to depend on it)
     batch_size: int,
     *,
     threads: int | None = None,
@@ -52,6 +59,9 @@ def choose_execution(
     micro_batch_size: int | None = None,
 ) -> Execution:
     """What is given, and the best of this machine for the rest."""
+    for name, wish in {"threads": threads, "workers": workers}.items():
+        if wish is not None and wish < 1:
+            raise SpecError(f"{name} is {wish}", hint="use 1 or more, or leave it out")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     cores = available_cores()
     if under_torchrun() or device != "cpu":

@@ -1,8 +1,8 @@
 """All parameters of a model in one piece of memory, and all gradients in another.
 
 Parameters are then views. An optimizer, the norm of the gradient and an exchange between processes need one call
-instead of one for each parameter, which is most of their cost in a small model; and matrices of one shape lie side by side,
-so that they are one batch without a copy.
+instead of one for each parameter, which is most of their cost in a small model; and matrices of one shape lie side by
+side, so that they are one batch without a copy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a run tells what it is at: a line that is drawn anew in a terminal, plain lines now and then elsewhere.
 
-    step 400/2000   loss 2.31   validation 2.29   18.4k tokens/s   71 % of peak   1:12 left
+step 400/2000   loss 2.31   validation 2.29   18.4k tokens/s   71 % of peak   1:12 left
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class ConsoleReporter(Silent):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.end()
 
     def note(self, text: str) -> None:

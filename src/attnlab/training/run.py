@@ -3,8 +3,8 @@
     result = train(RunSpec(variant="tied-kv", steps=500))
     result = resume(Path("runs/softmax-nano-gpt2-seed0-…"))
 
-The same spec on the same text has the same directory: calling `train` again goes on where the run was interrupted, and a
-finished run is not trained again.
+The same spec on the same text has the same directory: calling `train` again goes on where the run was interrupted, and
+a finished run is not trained again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from attnlab.training.durable import write_json, write_tensors
 from attnlab.training.engine import Engine, Step
 from attnlab.training.execution import Execution, choose_execution, keep_memory
 from attnlab.training.ledger import DEFAULT_ROOT
-from attnlab.training.machine import describe_machine, matmul_peak
+from attnlab.training.loading import TOKENIZER, resolved_of
+from attnlab.training.machine import available_cores, describe_machine, matmul_peak
 from attnlab.training.optimizers import Optimizer
 from attnlab.training.progress import Reporter, Silent
 from attnlab.training.spec import ResolvedRun, RunSpec
@@ -38,8 +39,6 @@ from attnlab.training.stopping import StopRequest
 from attnlab.training.team import LocalTeam, Team, make_team
 from attnlab.training.timing import steps_in
 from attnlab.training.tracking import Tracker
-
-TOKENIZER = "tokenizer.json"
 
 _HOPELESS_STEPS = 25
 _HOPELESS_FACTOR = 1.5  # times the loss of guessing
@@ -64,7 +63,8 @@ class RunResult:
         """What the result of an ended run says."""
         result = directory.result or {}
         names = ("outcome", "steps", "validation_loss", "seconds", "tokens_per_second", "weights_sha256", "message")
-        return cls(path=directory.path, already=already, **{name: result.get(name) for name in names})
+        known: dict[str, Any] = {name: result.get(name) for name in names}
+        return cls(path=directory.path, already=already, **known)
 
 
 @dataclass(frozen=True)
@@ -86,27 +86,35 @@ def train(
     trackers: Sequence[Callable[[Path, int], Tracker]] = (),
     saving: Saving | None = None,
     cache: Path | None = None,
-    **execution: Any,
+    **wishes: Any,
 ) -> RunResult:
-    """Train what `spec` says below the folder `out`, or go on with it. `execution` is as in `choose_execution`."""
+    """Train what `spec` says below the folder `out`, or go on with it. `wishes` are those of `choose_execution`."""
     keep_memory()
     reporter = reporter or Silent()
     corpus = open_corpus(spec.corpus, cache)
     path = out / spec.name(corpus)
-    if not RunDirectory.exists(path):
+    resolved = None
+    if RunDirectory.exists(path):
+        directory = RunDirectory.open(path)
+        if directory.result is not None:
+            return RunResult.of(directory, already=True)
+        execution = resolved_of(directory).execution
+        team = make_team(execution.workers, execution.device)
+    else:
         model = spec.model(corpus)
-        chosen = choose_execution(model, spec.resolve(corpus, Execution()).batch_size, **execution)
+        chosen = choose_execution(model, spec.resolve(corpus, Execution()).batch_size, **wishes)
         torch.set_num_threads(chosen.threads)
         steps = None if spec.minutes is None else steps_in(spec, corpus, chosen)
         resolved = spec.resolve(corpus, chosen, steps)
         _check_lengths(resolved, corpus)
         team = make_team(chosen.workers, chosen.device)
-        if team.leads:
+    try:
+        if team.leads and resolved is not None:
             _create(path, spec, resolved, corpus)
-    else:
-        team = make_team(_resolved(RunDirectory.open(path)).execution.workers, "cpu")
-    team.add_up([0.0])  # whoever does not lead finds the directory there
-    return _go_on(path, corpus, team, reporter, trackers, saving or Saving())
+        team.add_up([0.0])  # whoever does not lead finds the directory there
+        return _go_on(path, corpus, team, reporter, trackers, saving or Saving())
+    finally:
+        team.stop()
 
 
 def resume(
@@ -123,9 +131,12 @@ def resume(
     if directory.result is not None:
         return RunResult.of(directory, already=True)
     corpus = open_corpus(CorpusSpec(**directory.record["spec"]["corpus"]), cache)
-    execution = _resolved(directory).execution
+    execution = resolved_of(directory).execution
     team = make_team(execution.workers, execution.device)
-    return _go_on(path, corpus, team, reporter or Silent(), trackers, saving or Saving())
+    try:
+        return _go_on(path, corpus, team, reporter or Silent(), trackers, saving or Saving())
+    finally:
+        team.stop()
 
 
 def _create(path: Path, spec: RunSpec, resolved: ResolvedRun, corpus: Corpus) -> None:
@@ -144,18 +155,6 @@ def _create(path: Path, spec: RunSpec, resolved: ResolvedRun, corpus: Corpus) ->
     except FileError:
         if not RunDirectory.exists(path):
             raise
-    if not (path / TOKENIZER).exists():
-        write_json(path / TOKENIZER, {"tokenizer": corpus.tokenizer.to_json()})
-
-
-def _resolved(directory: RunDirectory) -> ResolvedRun:
-    try:
-        return ResolvedRun.model_validate(directory.record["resolved"])
-    except (KeyError, ValueError) as error:
-        raise FileError(
-            f"{directory.path} holds no run that this attnlab can go on with: {error}",
-            hint="train it anew in another folder, or use the version that began it",
-        ) from None
 
 
 def _check_lengths(run: ResolvedRun, corpus: Corpus) -> None:
@@ -178,7 +177,7 @@ def _go_on(
     saving: Saving,
 ) -> RunResult:
     directory = RunDirectory.open(path)
-    run = _resolved(directory)
+    run = resolved_of(directory)
     if directory.record["corpus"]["hash"] != corpus.hash:
         raise FileError(
             f"the text of {path} has changed since the run began",
@@ -187,6 +186,8 @@ def _go_on(
     with directory.hold() if team.leads else contextlib.nullcontext():
         if directory.result is not None:
             return RunResult.of(directory, already=True)
+        if team.leads and not (path / TOKENIZER).exists():
+            write_json(path / TOKENIZER, {"tokenizer": corpus.tokenizer.to_json()})
         torch.set_num_threads(run.execution.threads)
         loop = _Loop(directory, run, corpus, team, reporter, saving)
         team.start(loop.optimizer)
@@ -201,7 +202,6 @@ def _go_on(
                 return loop.run()
         finally:
             reporter.end()
-            team.stop()
 
 
 class _Loop:
@@ -262,7 +262,8 @@ class _Loop:
         if self.done:
             self.reporter.note(f"going on from step {self.done} of {run.steps}")
         cost = model_cost(run.model, batch=run.batch_size)
-        peak = matmul_peak(execution.threads, 0.1) * execution.workers if execution.device == "cpu" else 0.0
+        known = execution.device == "cpu" and execution.threads <= available_cores()
+        peak = matmul_peak(execution.threads, 0.1) * execution.workers if known else 0.0
         self.reporter.begin(self.done, run.steps, run.tokens_per_step, cost.useful_training_flops, peak)
 
     def _report(self, step: Step, validation: float | None) -> None:
@@ -287,12 +288,12 @@ class _Loop:
         if not step.is_finite:
             return (
                 f"step {self.done} has a loss of {step.loss} and a gradient of length {step.gradient_norm}: "
-                f"the learning rate of {self.plan.optimizer.learning_rate:g} is too high"
+                f"the learning rate of {self.plan.optimizer.learning_rate:g} is too high; train with a lower one"
             )
         if self.above >= _HOPELESS_STEPS:
             return (
                 f"the loss was above {_HOPELESS_FACTOR:g} times that of guessing ({guessing:.2f}) for the "
-                f"{self.above} steps up to {self.done}: the learning rate is too high"
+                f"{self.above} steps up to {self.done}: the learning rate is too high; train with a lower one"
             )
         return None
 
@@ -315,8 +316,12 @@ class _Loop:
         return self.optimizer.flat.named(self.optimizer.flat.values)
 
     def _finish(self, outcome: str, message: str | None = None) -> RunResult:
-        if not self.team.leads:
-            return RunResult(self.directory.path, outcome, self.done, _number(self.validation), self.seconds)
+        if self.team.leads:
+            self._write_result(outcome, message)
+        self.team.add_up([0.0])  # the others find the result there
+        return RunResult.of(self.directory)
+
+    def _write_result(self, outcome: str, message: str | None) -> None:
         weights = {name: tensor.cpu() for name, tensor in self._weights().items()}
         if outcome == "finished":
             write_tensors(self.directory.path / MODEL, weights)
@@ -331,7 +336,6 @@ class _Loop:
                 "message": message,
             }
         )
-        return RunResult.of(self.directory)
 
 
 def _number(value: float) -> float | None:

@@ -26,11 +26,13 @@ from pydantic import (
     model_validator,
 )
 
+from attnlab.attention import variant as variant_by_name
 from attnlab.attention.parts import as_spec_error
 from attnlab.attention.positions import Position
 from attnlab.corpora import Corpus, CorpusSpec
 from attnlab.errors import SpecError
 from attnlab.models import Family, ModelSpec
+from attnlab.models import size as size_by_name
 from attnlab.training.execution import Execution
 from attnlab.training.optimizers import OptimizerSpec
 from attnlab.training.recipes import optimizer as optimizer_by_name
@@ -86,6 +88,16 @@ class RunSpec(BaseModel):
     def _one_length(self) -> Self:
         if self.steps is not None and self.minutes is not None:
             raise SpecError("a run has a number of steps or of minutes, not both", hint="leave one of them out")
+        return self
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Self:
+        size_by_name(self.size)
+        recipe_by_name(self.recipe)
+        if self.optimizer is not None:
+            optimizer_by_name(self.optimizer)
+        for name in self.variant.split(","):
+            variant_by_name(name.strip())
         return self
 
     def replace(self, **changes: Any) -> RunSpec:

@@ -1,7 +1,7 @@
 """The processes that train one model together.
 
-Every process computes the gradient of its rows of the batch; the sum is the gradient of the whole batch, so that neither
-the samples nor, but for rounding, the losses depend on how many there are.
+Every process computes the gradient of its rows of the batch; the sum is the gradient of the whole batch, so that
+neither the samples nor, but for rounding, the losses depend on how many there are.
 
 Alone         one process
 LocalTeam     processes of one thread on this machine. Parameters, gradients and the optimizer's memory lie in memory
@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NoReturn
@@ -57,7 +58,7 @@ class Team(ABC):
         """Zeros for what belongs to all."""
         return torch.zeros_like(like)
 
-    def start(self, optimizer: Optimizer) -> None:
+    def start(self, optimizer: Optimizer) -> None:  # noqa: B027 (nothing to do is the usual case)
         """Called once, when everything is in place and before the first step."""
 
     @abstractmethod
@@ -68,7 +69,7 @@ class Team(ABC):
     def move(self, optimizer: Optimizer, clip: float, factor: float) -> float:
         """Sum the gradients, shorten them to `clip`, take the optimizer's step; returns the gradient's length."""
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027
         """Called at the end, whatever that is."""
 
 
@@ -79,7 +80,7 @@ class Alone(Team):
         return numbers
 
     def move(self, optimizer: Optimizer, clip: float, factor: float) -> float:
-        norm = torch.linalg.vector_norm(optimizer.flat.gradients).item()
+        norm: float = torch.linalg.vector_norm(optimizer.flat.gradients).item()
         optimizer.clip(norm, clip)
         optimizer.step(factor)
         optimizer.zero_gradients()
@@ -90,16 +91,19 @@ class TorchTeam(Team):
     """The processes of `torchrun`."""
 
     def __init__(self, device: str) -> None:
+        if device.startswith("cuda"):
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # what "cuda" means from here on
+        self.device = device
         torch.distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
         self.part = Part(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
     def add_up(self, numbers: list[float]) -> list[float]:
-        together = torch.tensor(numbers, dtype=torch.float64)
-        torch.distributed.all_reduce(together)
+        together = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        _sum(together)
         return together.tolist()
 
     def move(self, optimizer: Optimizer, clip: float, factor: float) -> float:
-        torch.distributed.all_reduce(optimizer.flat.gradients)
+        _sum(optimizer.flat.gradients)
         return Alone().move(optimizer, clip, factor)
 
     def stop(self) -> None:
@@ -132,7 +136,9 @@ class LocalTeam(Team):
         sys.stdout.flush()
         sys.stderr.flush()
         for rank in range(1, self.part.size):
-            child = os.fork()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not use
+                child = os.fork()
             if child == 0:
                 self._children = []
                 self.part = Part(rank, self.part.size)
@@ -199,7 +205,7 @@ class LocalTeam(Team):
             os.waitpid(child, 0)
         self._children = []
 
-    def abandon(self, work: Callable[[], None]) -> NoReturn:
+    def abandon(self, work: Callable[[], object]) -> NoReturn:
         """In a forked process: do `work`, and end without ever returning to what the first process was doing."""
         try:
             work()
@@ -208,6 +214,17 @@ class LocalTeam(Team):
             sys.stderr.flush()
             os._exit(1)
         os._exit(0)
+
+
+def _sum(tensor: Tensor) -> None:
+    """Over all processes of `torchrun`, in place."""
+    try:
+        torch.distributed.all_reduce(tensor)
+    except RuntimeError as error:
+        raise LostWorkerError(
+            f"another process of this run is gone: {str(error).splitlines()[0]}",
+            hint="run the same command again to go on from the last checkpoint",
+        ) from error
 
 
 def _die_with_parent() -> None:

@@ -1,13 +1,14 @@
-"""How many steps fit into the minutes that somebody has: measured once, before the first step, and kept with the run."""
+"""How many steps fit into the minutes that there are: measured once, before the first step, and kept with the run."""
 
 from __future__ import annotations
 
+import os
 import time
 
 from attnlab.corpora import Corpus
 from attnlab.models import build_model
 from attnlab.training.engine import Engine
-from attnlab.training.execution import Execution
+from attnlab.training.execution import Execution, under_torchrun
 from attnlab.training.optimizers import Optimizer
 from attnlab.training.spec import RunSpec
 from attnlab.training.team import Alone
@@ -21,7 +22,8 @@ def steps_in(spec: RunSpec, corpus: Corpus, execution: Execution) -> int:
     assert spec.minutes is not None
     alone = execution.model_copy(update={"workers": 1})
     run = spec.resolve(corpus, alone, steps=1)
-    run = run.model_copy(update={"batch_size": max(1, run.batch_size // execution.workers)})
+    processes = int(os.environ["WORLD_SIZE"]) if under_torchrun() else execution.workers
+    run = run.model_copy(update={"batch_size": max(1, run.batch_size // processes)})
     model = build_model(run.model, run.seed, execution.device)
     engine = Engine(run, corpus, model, Optimizer(run.optimizer, model, execution.dtype), Alone())
     for number in range(_WARM_UP):

@@ -31,11 +31,11 @@ class TensorBoard:
             raise UnsupportedError(
                 "TensorBoard is not installed", hint="pip install 'attnlab[tensorboard]', or leave --tensorboard out"
             ) from None
-        self._writer = SummaryWriter(run / "tensorboard", purge_step=step)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(run / "tensorboard", purge_step=step + 1)
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         for name, number in numbers.items():
-            self._writer.add_scalar(name, number, step)  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(name, number, step)
 
     def close(self) -> None:
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.close()

@@ -69,5 +69,5 @@ def _of_field(name: str, field: str, value: str) -> Treatment:
     known = [known for known in RunSpec.model_fields if known not in {"corpus", "seed"}]
     if field not in known:
         raise UnknownNameError("field of a run", field, known)
-    changed: Any = getattr(RunSpec(**{field: value}), field)  # type: ignore[arg-type]
+    changed: Any = getattr(RunSpec(**{field: value}), field)
     return Treatment(name, f"With {field} = {value}.", {field: changed})

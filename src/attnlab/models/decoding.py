@@ -1,0 +1,183 @@
+"""One sequence, one token at a time, on a CPU: the same numbers as the model, with less around them.
+
+For a single token the products read every weight once and take most of the time; what is left goes into starting a few
+hundred small operations. So the way through the model is laid out once: all results have their place in memory, the
+three projections of a layer are one product, a residual path is added to by the product itself. It serves ordinary
+layers; `TokenDecoder.serves` says whether a model has only such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnlab.attention import AttentionSpec, attend
+from attnlab.attention.linear import linear
+from attnlab.attention.normalisers import Softmax
+from attnlab.attention.positions import Alibi, Rope
+from attnlab.attention.scores import ScaledDot
+from attnlab.models.activations import activate
+from attnlab.models.blocks import Block
+from attnlab.models.language_model import LanguageModel, ModelCache
+
+_PIECES = 4  # that a product is cut into, so that several cores read at once
+
+
+class TokenDecoder:
+    """A model that has read a prompt, and reads on token by token."""
+
+    def __init__(self, model: LanguageModel, cache: ModelCache) -> None:
+        self.model = model
+        self.length = cache.length
+        self.residual = model.embedding.weight.new_empty(1, 1, model.spec.model_width)
+        held = [layer.own.held for layer in cache.layers]
+        self.layers = [
+            _Layer(block, spec, self.residual, model.spec.context_length, known)  # type: ignore[arg-type]
+            for block, spec, known in zip(model.stack.blocks, model.spec.attention, held, strict=True)
+        ]
+
+    @staticmethod
+    def serves(model: LanguageModel) -> bool:
+        """Whether every layer is an ordinary one: three projections, a map, all keys kept."""
+        weight = model.embedding.weight
+        return (
+            model.spec.family == "decoder"
+            and weight.is_cpu
+            and weight.dtype == torch.float32
+            and model.spec.model_width % _PIECES == 0
+            and model.spec.mlp_width % _PIECES == 0
+            and all(_is_ordinary(spec) for spec in model.spec.attention)
+        )
+
+    def read(self, token: int) -> Tensor:
+        """The logits (1, vocabulary) of what follows `token`."""
+        model = self.model
+        self.residual.copy_(model.embedding.weight[token])
+        if model.stack.positions is not None:
+            self.residual.add_(model.stack.positions.weight[self.length])
+        for layer in self.layers:
+            layer.advance(self.length)
+        self.length += 1
+        return linear(model.stack.norm(self.residual), model.head_weight)[0]
+
+
+def _is_ordinary(spec: AttentionSpec) -> bool:
+    projected = spec.score.projects_query and spec.score.projects_key and spec.sharing == "none"
+    shaped = spec.value_map == "factored" and spec.join == "projection"
+    heads = spec.num_heads * spec.key_width, spec.num_key_value_heads * (spec.key_width + spec.value_width)
+    cut = sum(heads) % _PIECES == 0 and spec.num_heads * spec.value_width % _PIECES == 0
+    return projected and shaped and cut and spec.operator is None and spec.mask.window is None
+
+
+class _Layer:
+    """A block, laid out for one token. Vectors have the shape (1, 1, width)."""
+
+    def __init__(
+        self, block: Block, spec: AttentionSpec, residual: Tensor, context: int, held: dict[str, Tensor]
+    ) -> None:
+        attention, mlp = block.attention, block.mlp
+        assert attention.output is not None
+        self.spec, self.residual, self.activation = spec, residual, mlp.activation
+        self.attention_norm, self.mlp_norm = _norm(block.attention_norm), _norm(block.mlp_norm)
+        parts: list[Any] = [attention.projections[name] for name in ("query", "key", "value")]
+        widths = [part.weight.shape[0] for part in parts]
+        self.made = residual.new_empty(1, 1, sum(widths))
+        heads = (spec.num_heads, spec.num_key_value_heads, spec.num_key_value_heads)
+        self.query, self.key, self.value = (
+            part.view(1, count, 1, -1) for part, count in zip(torch.split(self.made[0, 0], widths), heads, strict=True)
+        )
+        weight = torch.cat([part.weight for part in parts])
+        bias = torch.cat([part.bias for part in parts]) if spec.bias else None
+        self.project = _Product(weight, bias, self.made)
+        self.put = _Addition(attention.output, residual)
+        self.bent = residual.new_empty(1, 1, mlp.widen.weight.shape[0])
+        self.widen = _Product(mlp.widen.weight, mlp.widen.bias, self.bent)
+        self.narrow = _Addition(mlp.narrow, residual)
+        self.extras = dict(attention.extras.items())
+        self.plain = isinstance(spec.score, ScaledDot) and isinstance(spec.normaliser, Softmax)
+        self.plain = self.plain and not isinstance(spec.position, Alibi) and spec.group_size == 1
+        self.keys, self.values = _room(held["key"], context), _room(held["value"], context)
+        self.turn = _turning(spec, context, residual)
+
+    def advance(self, position: int) -> None:
+        """Add what this block has to say about the token at `position` to the residual path."""
+        self.project(self.attention_norm(self.residual))
+        query, key = self.query, self.key
+        if self.turn is not None:
+            query, key = self.turn(query, position), self.turn(key, position)
+        self.keys.narrow(2, position, 1).copy_(key)
+        self.values.narrow(2, position, 1).copy_(self.value)
+        keys, values = self.keys.narrow(2, 0, position + 1), self.values.narrow(2, 0, position + 1)
+        if self.plain:
+            out = F.scaled_dot_product_attention(query, keys, values)
+        else:
+            out = attend(query, keys, values, self.spec, query_start=position, extras=self.extras)
+        self.put(out.view(1, 1, -1))
+        self.widen(self.mlp_norm(self.residual))
+        self.narrow(activate(self.bent, self.activation))
+
+
+class _Product:
+    """y ← W x + b, into the same memory every time."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, y: Tensor) -> None:
+        self.weight = weight.detach().view(_PIECES, -1, weight.shape[1]).transpose(1, 2)
+        self.bias = None if bias is None else bias.detach().view(_PIECES, 1, -1)
+        self.y = y.view(_PIECES, 1, -1)
+
+    def __call__(self, x: Tensor) -> None:
+        x = x.expand(_PIECES, 1, -1)
+        if self.bias is None:
+            torch.bmm(x, self.weight, out=self.y)
+        else:
+            torch.baddbmm(self.bias, x, self.weight, out=self.y)
+
+
+class _Addition:
+    """y ← y + W x + b."""
+
+    def __init__(self, module: nn.Linear, y: Tensor) -> None:
+        self.weight = module.weight.detach().view(_PIECES, -1, module.weight.shape[1]).transpose(1, 2)
+        bias: Tensor | None = module.bias
+        self.bias = None if bias is None else bias.detach().view(_PIECES, 1, -1)
+        self.y = y.view(_PIECES, 1, -1)
+
+    def __call__(self, x: Tensor) -> None:
+        if self.bias is not None:
+            self.y.add_(self.bias)
+        self.y.baddbmm_(x.expand(_PIECES, 1, -1), self.weight)
+
+
+def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """A norm without the detour through its module."""
+    if not isinstance(module, nn.LayerNorm):
+        return module
+    shape, weight, epsilon = module.normalized_shape, module.weight.detach(), module.eps
+    bias: Tensor | None = module.bias
+    return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
+
+
+def _room(held: Tensor, context: int) -> Tensor:
+    """What is held, with room for a whole context: (1, heads, context, width)."""
+    room = held.new_empty(1, held.shape[1], context, held.shape[3])
+    room[:, :, : held.shape[2]] = held
+    return room
+
+
+def _turning(spec: AttentionSpec, context: int, like: Tensor) -> Callable[[Tensor, int], Tensor] | None:
+    """RoPE for one token, from a table."""
+    if not isinstance(spec.position, Rope):
+        return None
+    ones = torch.cat([like.new_ones(spec.key_width // 2), like.new_zeros(spec.key_width // 2)])
+    turned = spec.position.rotate(ones.expand(1, 1, context, -1), 0)[0, 0]  # (cos, sin) of each position
+    cosines, sines = (part.repeat(1, 2) for part in turned.chunk(2, dim=-1))
+    sines[:, : spec.key_width // 2].neg_()
+
+    def turn(vectors: Tensor, position: int) -> Tensor:
+        return torch.addcmul(vectors * cosines[position], vectors.roll(spec.key_width // 2, -1), sines[position])
+
+    return turn

@@ -1,0 +1,225 @@
+"""Writing with a model: one token after the other, each drawn from what the model says follows.
+
+    texts = generate(model, [tokenizer.encode("Once")], max_tokens=100, sampling=Sampling(temperature=0.8, top_k=50))
+
+    p ∝ exp(logits / temperature), cut to the `top_k` likeliest tokens, then to the fewest whose probabilities reach
+    `top_p` (arXiv 1904.09751); a temperature of 0 takes the likeliest
+
+Keys and values of earlier tokens are kept in a cache. Prompts of different lengths go together: the shorter are padded
+on the left, or, where a variant counts positions from the start, prompts of one length at a time. What is drawn for a
+prompt depends on its seed alone, not on the other prompts. When the context is full, the model reads its last half
+again and goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from torch import Tensor
+
+from attnlab.attention.parts import as_spec_error
+from attnlab.errors import InputError
+from attnlab.models.decoding import TokenDecoder
+from attnlab.models.language_model import LanguageModel
+
+_GREEDY = 1e-4  # a temperature that would overflow
+
+
+class Sampling(BaseModel):
+    """How the next token is chosen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    temperature: Annotated[float, Field(ge=0)] = 1.0  # below 1e-4 the likeliest is taken
+    top_k: PositiveInt | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    seed: NonNegativeInt = 0
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise as_spec_error(error, "sampling") from None
+
+
+def generate(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    sampling: Sampling | None = None,
+    *,
+    stop: int | None = None,
+    source: Tensor | None = None,
+    source_padding: Tensor | None = None,
+) -> list[list[int]]:
+    """What follows each prompt: `max_tokens` tokens, or fewer where `stop` comes before."""
+    written: list[list[int]] = [[] for _ in prompts]
+    for number, token in stream(
+        model, prompts, max_tokens, sampling, stop=stop, source=source, source_padding=source_padding
+    ):
+        written[number].append(token)
+    return written
+
+
+@torch.no_grad()
+def stream(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    sampling: Sampling | None = None,
+    *,
+    stop: int | None = None,
+    source: Tensor | None = None,
+    source_padding: Tensor | None = None,
+) -> Iterator[tuple[int, int]]:
+    """(number of the prompt, token), as they come."""
+    _check(model, prompts, max_tokens, source)
+    was_training = model.training
+    model.eval()
+    try:
+        for numbers in _batches(model, prompts):
+            rows = None if source is None else source[numbers]
+            padding = None if source_padding is None else source_padding[numbers]
+            texts = [list(prompts[number]) for number in numbers]
+            writer = _Writer(_Reader(model, rows, padding), texts, numbers, sampling or Sampling())
+            yield from writer.write(max_tokens, stop)
+    finally:
+        model.train(was_training)
+
+
+class _Reader:
+    """The model, and what it remembers of one batch of texts."""
+
+    def __init__(self, model: LanguageModel, source: Tensor | None, source_padding: Tensor | None) -> None:
+        self.model, self.source, self.source_padding = model, source, source_padding
+        self.device = model.embedding.weight.device
+        self.cache = model.new_cache()
+        self.decoder: TokenDecoder | None = None
+        self.padding: Tensor | None = None  # which tokens are real, if not all are
+        self.positions: Tensor | None = None
+
+    def begin(self, texts: list[list[int]]) -> Tensor:
+        """Read texts from the start: the logits (rows, vocabulary) of what follows each."""
+        self.cache, self.decoder = self.model.new_cache(), None
+        self.lone = len(texts) == 1 and TokenDecoder.serves(self.model)
+        tokens = self._align(texts)
+        return self._logits(tokens, source=self.source, source_padding=self.source_padding)
+
+    def go_on(self, tokens: list[int]) -> Tensor:
+        """Read one more token of each."""
+        if self.lone:
+            self.decoder = self.decoder or TokenDecoder(self.model, self.cache)
+            return self.decoder.read(tokens[0])
+        if self.padding is not None and self.positions is not None:
+            self.padding = torch.cat([self.padding, self.padding.new_ones(len(tokens), 1)], dim=1)
+            self.positions = self.positions[:, -1:] + 1
+        return self._logits(torch.tensor(tokens, device=self.device)[:, None])
+
+    @property
+    def length(self) -> int:
+        return self.cache.length if self.decoder is None else self.decoder.length
+
+    def _logits(self, tokens: Tensor, **source: Tensor | None) -> Tensor:
+        known = {"padding": self.padding, "positions": self.positions, "cache": self.cache}
+        logits: Tensor = self.model(tokens, last_only=True, **known, **source)
+        return logits[:, -1]
+
+    def _align(self, texts: list[list[int]]) -> Tensor:
+        """Tokens (rows, longest); and, if some are shorter, which are real, and where each stands."""
+        longest = max(map(len, texts))
+        missing = torch.tensor([longest - len(text) for text in texts], device=self.device)[:, None]
+        place = torch.arange(longest, device=self.device) - missing
+        ragged = bool(missing.any())
+        self.padding = place >= 0 if ragged else None
+        self.positions = place.clamp(min=0) if ragged else None
+        return torch.tensor([[0] * (longest - len(text)) + text for text in texts], device=self.device)
+
+
+class _Writer:
+    """One batch of prompts, and what has been written behind them."""
+
+    def __init__(self, reader: _Reader, texts: list[list[int]], numbers: list[int], sampling: Sampling) -> None:
+        self.reader, self.texts, self.numbers, self.sampling = reader, texts, numbers, sampling
+        self.generators = [torch.Generator().manual_seed(sampling.seed * 1_000_003 + number) for number in numbers]
+
+    def write(self, max_tokens: int, stop: int | None) -> Iterator[tuple[int, int]]:
+        context = self.reader.model.spec.context_length
+        open_rows = set(range(len(self.texts)))
+        for written in range(max_tokens):
+            if written == 0:
+                logits = self.reader.begin([text[-context:] for text in self.texts])
+            elif self.reader.length == context:
+                logits = self.reader.begin([text[-max(1, context // 2) :] for text in self.texts])
+            else:
+                logits = self.reader.go_on([text[-1] for text in self.texts])
+            for row, token in enumerate(self._choose(logits)):
+                self.texts[row].append(token)
+                if row in open_rows:
+                    yield self.numbers[row], token
+                    if token == stop:
+                        open_rows.discard(row)
+            if not open_rows:
+                return
+
+    def _choose(self, logits: Tensor) -> list[int]:
+        """The next token of each row, from logits (rows, vocabulary)."""
+        sampling = self.sampling
+        if sampling.temperature < _GREEDY:
+            best: list[int] = logits.argmax(-1).tolist()
+            return best
+        probabilities, tokens = candidates(logits, sampling)
+        drawn = [torch.rand((), generator=generator).item() for generator in self.generators]
+        reached = probabilities.cumsum(-1)
+        goal = reached[:, -1:] * torch.tensor(drawn, device=reached.device)[:, None]
+        chosen = torch.searchsorted(reached, goal, right=True).clamp_(max=reached.shape[-1] - 1)
+        result: list[int] = (chosen if tokens is None else tokens.gather(1, chosen))[:, 0].tolist()
+        return result
+
+
+def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor | None]:
+    """The probabilities (rows, candidates) that a token is drawn from, and which tokens these are; None for all."""
+    logits = logits.float()
+    kept = min(sampling.top_k or logits.shape[-1], logits.shape[-1])
+    if sampling.top_k is None and sampling.top_p is None:
+        return (logits / sampling.temperature).softmax(-1), None
+    ordered, tokens = logits.topk(kept)
+    probabilities = (ordered / sampling.temperature).softmax(-1)
+    if sampling.top_p is not None:
+        before = probabilities.cumsum(-1) - probabilities
+        probabilities = probabilities.masked_fill(before >= sampling.top_p, 0.0)
+    return probabilities, tokens
+
+
+def _batches(model: LanguageModel, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The numbers of the prompts that can go together."""
+    spec = model.spec
+    layers = (*spec.attention, *spec.encoder_attention)
+    # A table of scores knows places from the start alone, and the state of an operator cannot leave out padding.
+    if all(layer.operator is None and not layer.score.needs_context for layer in layers):
+        return [list(range(len(prompts)))]
+    by_length: dict[int, list[int]] = {}
+    for number, prompt in enumerate(prompts):
+        by_length.setdefault(min(len(prompt), spec.context_length), []).append(number)
+    return list(by_length.values())
+
+
+def _check(model: LanguageModel, prompts: Sequence[Sequence[int]], max_tokens: int, source: Tensor | None) -> None:
+    if model.spec.family == "encoder":
+        raise InputError("an encoder does not write", hint="use a decoder or an encoder–decoder")
+    if not prompts or not all(len(prompt) for prompt in prompts):
+        raise InputError("a prompt has no tokens", hint="give at least one token to begin with")
+    if max_tokens < 0:
+        raise InputError(f"{max_tokens} tokens cannot be written", hint="give a number of tokens from 0 on")
+    largest = max(max(prompt) for prompt in prompts)
+    smallest = min(min(prompt) for prompt in prompts)
+    if largest >= model.spec.vocabulary_size or smallest < 0:
+        raise InputError(
+            f"the prompt has the token {largest if smallest >= 0 else smallest}, and the model knows "
+            f"0 … {model.spec.vocabulary_size - 1}",
+            hint="use the tokenizer that the model was trained with",
+        )
+    if source is not None and len(source) != len(prompts):
+        raise InputError(f"there are {len(source)} sources and {len(prompts)} prompts", hint="give one for each")

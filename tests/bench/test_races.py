@@ -1,0 +1,226 @@
+"""Races at a size where they take no time, with a stand-in for nanoGPT: who takes part, and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnlab.attention import Relu, variant
+from attnlab.bench import Durations, grid_race, step_memory, writing
+from attnlab.bench import race as race_module
+from attnlab.bench.contenders import Contender, Matmul, Ours, RandomTokens
+from attnlab.bench.contestant import Answers
+from attnlab.bench.entries import Entry, Peers, check_nanogpt, check_threads, find_peers
+from attnlab.bench.peer_models import NanoGpt, Transformers, load_nanogpt
+from attnlab.bench.progress import Listener
+from attnlab.bench.race import Race, race
+from attnlab.bench.resident import own_peak_bytes, tree_bytes
+from attnlab.bench.shapes import SHAPES, shape, tiny
+from attnlab.bench.training import TrainPlan, bench_train
+from attnlab.bench.writing import WritePlan, bench_generate
+from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
+from attnlab.training import RunResult, RunSpec
+from attnlab.training.children import ChildError
+from attnlab.training.grid import GridResult
+from attnlab.training.machine import available_cores
+from support.nanogpt import MODEL, write_nanogpt
+
+SMALL = tiny(SHAPES["small"])
+OURS = Entry(kind="attnlab", shape=SMALL, threads=1)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    return write_nanogpt(tmp_path / "nanogpt")
+
+
+def fake_race(entries: Sequence[Entry], *_: object, **__: object) -> Race:
+    """Everybody who takes part is slower than the one before."""
+    seconds = {entry.name: (float(place), float(place)) for place, entry in enumerate(entries, 1)}
+    return Race(Durations(seconds), dict.fromkeys(seconds, 1.0))
+
+
+def test_the_shapes_that_the_bars_are_meant_for() -> None:
+    assert {name: tuple(vars(one).values())[1:] for name, one in SHAPES.items()} == {
+        "small": (4, 128, 4, 64, 12, 65),
+        "mini": (6, 384, 6, 256, 16, 65),
+        "gpt2": (12, 768, 12, 512, 2, 50257),
+    }
+    assert SHAPES["gpt2"].tokens == 1024
+    assert isinstance(SHAPES["mini"].model("relu").attention[0].normaliser, Relu)
+    with pytest.raises(UnknownNameError, match="there is no shape called 'smal'"):
+        shape("smal")
+
+
+def test_everybody_learns_the_same_kind_of_batch() -> None:
+    corpus = RandomTokens(SMALL)
+    batch = corpus.batch(seed=0, step=3, batch_size=4, context_length=16)
+    assert batch.inputs.shape == batch.targets.shape == (4, 16)
+    assert torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1])
+    assert int(batch.inputs.max()) < corpus.vocabulary_size == 17
+    part = corpus.batch(seed=0, step=3, batch_size=4, context_length=16, rows=slice(1, 3))
+    assert torch.equal(part.inputs, batch.inputs[1:3])
+
+
+def test_contenders_train_and_write(clone: Path) -> None:
+    pytest.importorskip("transformers")
+    kinds: list[tuple[type[Contender], Entry]] = [
+        (Ours, OURS),
+        (NanoGpt, Entry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone))),
+        (Transformers, Entry(kind="transformers", shape=SMALL, threads=1)),
+    ]
+    for kind, entry in kinds:
+        assert kind(entry).train(2) > 0
+        assert kind(entry).write(5) > 0
+    matmul = Matmul(Entry(kind="matmul", shape=SMALL, threads=1))
+    assert matmul.train(1) > 0
+    with pytest.raises(NotImplementedError, match="matrix products does not write"):
+        matmul.write(1)
+
+
+def test_nanogpt_learns(clone: Path) -> None:
+    contender = NanoGpt(Entry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone)))
+    contender.train(1)
+    before = [parameter.clone() for parameter in contender.model.parameters()]
+    contender.train(1)
+    assert all(not torch.equal(old, new) for old, new in zip(before, contender.model.parameters(), strict=True))
+    assert all(parameter.grad is None for parameter in contender.model.parameters())
+
+
+def test_a_whole_run_with_processes(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_memory, "_peak", lambda entry: 100 * entry.workers)
+    peers = Peers(nanogpt=clone, transformers=False, compile=False, missing=("somebody is missing",))
+    plan = TrainPlan.make([SHAPES["small"]], (), memory=True, grid=False, rounds=2).smoke()
+    found = bench_train(plan, peers, threads=2)
+    assert [one.name for one in found.races[0].runners] == ["attnlab", "nanoGPT"]
+    assert found.races[0].better_nanogpt == "nanoGPT"
+    assert found.races[0].share_of_peak.rounds == 2
+    assert [(peak.name, peak.processes, peak.bytes) for peak in found.memory] == [
+        ("attnlab", 1, 100),
+        ("attnlab", 2, 200),
+        ("nanoGPT", 1, 100),
+    ]
+    assert [outcome.name for outcome in found.bars] == ["speed-small", "memory", "memory-workers"]
+    assert found.notes == ("somebody is missing",)
+    assert len(found.tables()) == 2
+    assert found.to_dict()["races"][0]["shape"]["name"] == "small"
+
+
+def test_the_peak_of_several_processes() -> None:
+    team = Entry(kind="attnlab", shape=SMALL, threads=1, workers=2)
+    assert step_memory._peak(team) > 50 << 20  # the interpreter alone has more
+
+
+def test_a_contestant_answers_for_its_own_peak() -> None:
+    answers = Answers(OURS)
+    found = answers({"do": "train", "count": 1, "tokens": 0})
+    assert 0 < found["seconds"] <= found["with_beginning"]
+    assert answers({"do": "write", "count": 2, "tokens": 3})["seconds"] > 0
+    assert answers({"do": "peak"})["bytes"] > 50 << 20
+
+
+def test_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "race", fake_race)
+    found = bench_generate(WritePlan(rounds=2).smoke(), Peers(transformers=False), threads=1)
+    assert [one.name for one in found.writers] == ["attnlab"]
+    assert [(outcome.name, outcome.verdict) for outcome in found.bars] == [("generate", "not measured")]
+    assert not found.all_met
+    found = bench_generate(WritePlan(rounds=2), Peers(), threads=1)
+    assert found.tables()[0].rows == [("attnlab", "200", "–"), ("Transformers", "100", "2.00 2.00–2.00")]
+    assert found.bars[0].verdict == "missed"
+
+
+def test_variants_and_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pretend(specs: Sequence[RunSpec], out: Path, processes: int, threads: int) -> list[GridResult]:
+        assert (len(specs), processes, threads) == (2, 1, 1)
+        return [GridResult(spec, RunResult(out, "finished", 2, 1.0, 1.0)) for spec in specs]
+
+    monkeypatch.setattr(grid_race, "run_side_by_side", pretend)
+    chosen = [variant(name) for name in ("sparsemax", "bidirectional", "full-value", "relu")]
+    plan = TrainPlan.make([], chosen, memory=False, grid=True, rounds=2).smoke()
+    found = bench_train(plan, Peers(), threads=1)
+    assert [(step.name, step.claim) for step in found.variants] == [
+        ("sparsemax", "variants-sparse"),
+        ("full-value", "variants-full"),
+        ("relu", "variants"),
+    ]
+    assert len(found.notes) == 1
+    assert "bidirectional is left out" in found.notes[0]
+    assert [outcome.name for outcome in found.bars] == ["variants", "variants-sparse", "variants-full", "grid"]
+    assert found.grid is not None
+    assert found.grid.gain.rounds == 2
+
+
+def test_a_grid_with_a_failed_run_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        grid_race, "run_side_by_side", lambda specs, *_: [GridResult(spec, None, "out of memory") for spec in specs]
+    )
+    with pytest.raises(AttnlabError, match=r"a run of the grid failed.*: out of memory"):
+        grid_race.race_grid(grid_race.GridPlan.smoke(), 1, 1, Listener())
+
+
+def test_a_contestant_that_dies_is_told(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dying_contestant.py").write_text("raise SystemExit('no more')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(race_module, "MODULE", "dying_contestant")
+    entry = Entry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone))
+    with pytest.raises(ChildError, match=r"nanoGPT ended with code 1\n(.*\n)*  no more"):
+        race([entry], "train", 1, Listener())
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("x = 1", "has no GPT"),
+        (MODEL.replace("class GPTConfig", "class Other"), "has no GPTConfig"),
+        ("import nowhere_to_be_found", "cannot be imported: ModuleNotFoundError"),
+        ("def (", "cannot be imported: SyntaxError"),
+    ],
+)
+def test_a_model_that_is_not_nanogpts(tmp_path: Path, model: str, message: str) -> None:
+    folder = write_nanogpt(tmp_path / "other", model=model)
+    with pytest.raises(FileError, match=message) as caught:
+        load_nanogpt(folder)
+    assert caught.value.hint is not None
+
+
+def test_folders_that_are_not_nanogpts(tmp_path: Path, clone: Path) -> None:
+    with pytest.raises(FileError, match="is no folder"):
+        find_peers(tmp_path / "missing")
+    with pytest.raises(FileError, match=r"holds no model\.py"):
+        find_peers(tmp_path)
+    with pytest.raises(FileError, match=r"holds no sample\.py"):
+        check_nanogpt(clone, ("train.py", "sample.py"))
+
+
+def test_missing_peers_are_named(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnlab.bench.entries.transformers_is_installed", lambda: False)
+    peers = find_peers(None)
+    assert (peers.transformers, peers.entries(SMALL, 1)) == (False, [])
+    assert ["nanoGPT" in peers.missing[0], "Transformers" in peers.missing[1]] == [True, True]
+    monkeypatch.setattr("attnlab.bench.entries.can_compile", lambda: False)
+    peers = find_peers(clone, transformers=False)
+    assert [entry.name for entry in peers.entries(SMALL, 1)] == ["nanoGPT"]
+    assert "no C++ compiler" in peers.missing[0]
+    monkeypatch.setattr("attnlab.bench.entries.can_compile", lambda: True)
+    names = [entry.name for entry in find_peers(clone, transformers=False).entries(SMALL, 1)]
+    assert names == ["nanoGPT", "nanoGPT compiled"]
+
+
+def test_threads() -> None:
+    assert check_threads(None) == available_cores()
+    assert check_threads(1) == 1
+    for count in (0, available_cores() + 1):
+        with pytest.raises(SpecError, match=f"{count} threads cannot be measured"):
+            check_threads(count)
+
+
+def test_resident_memory_of_this_process() -> None:
+    peak, now = own_peak_bytes(), tree_bytes(os.getpid())
+    assert now > 10 << 20
+    assert now <= peak * 1.5  # of this process alone, or with what others of the tests started
+    assert tree_bytes(2**22 + 1) == 0  # nobody
