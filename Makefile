@@ -17,7 +17,7 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help variants test bench slow docs clean
+.PHONY: help variants test bench slow kills docs clean
 .NOTPARALLEL:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test       check style, types and imports, and run the tests"
 	@echo "make bench      measure attention on this machine against the peers"
 	@echo "make slow       run the tests that take long"
+	@echo "make kills      kill training 200 times at random moments, and compare what comes out"
 	@echo "make docs       write the catalogue into docs/variants.md"
 	@echo "make clean      remove .venv and everything else that was generated"
 	@echo
@@ -46,6 +47,9 @@ test: $(TEST)
 # pytest ends with 5 when no test was selected.
 slow: $(TEST)
 	$(BIN)/pytest -m slow || { status=$$?; [ $$status -eq 5 ] && echo "There are no slow tests."; }
+
+kills: $(TEST)
+	$(BIN)/pytest -m slow -s tests/training/test_campaign.py
 
 docs: $(RUNTIME)
 	@$(BIN)/attnlab variants --markdown > .catalogue.tmp

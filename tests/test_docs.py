@@ -23,13 +23,12 @@ def blocks(language: str) -> list[tuple[str, str]]:
     return [(page.name, text) for page, (kind, text) in found if kind == language]
 
 
-def commands() -> list[tuple[str, str]]:
-    """Each command of the console blocks, and what the page says that it prints."""
+def sessions() -> list[list[tuple[str, str]]]:
+    """For each console block, its commands and what the page says that each prints."""
     found = []
     for _, text in blocks("console"):
-        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-            command, _, printed = part.partition("\n")
-            found.append((command.split("  #")[0].strip(), printed.strip("\n")))
+        parts = (part.partition("\n") for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:])
+        found.append([(command.split("  #")[0].strip(), printed.strip("\n")) for command, _, printed in parts])
     return found
 
 
@@ -46,31 +45,35 @@ def _restore() -> Iterator[None]:
 @pytest.mark.parametrize(("page", "text"), blocks("python"))
 def test_python_runs(page: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
     exec(compile(text, page, "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize(("command", "printed"), commands())
+@pytest.mark.parametrize("session", sessions(), ids=lambda session: session[0][0])
 def test_commands_run(
-    command: str,
-    printed: str,
+    session: list[tuple[str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    program, *arguments = shlex.split(command)
-    if program == "make":
-        assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        return
-    assert program in {"attnlab", ".venv/bin/attnlab"}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mine.py").write_text(next(text for _, text in blocks("python") if "add_variant(" in text))
-    if arguments[0] == "bench":
-        arguments += ["--smoke"] if "--smoke" not in arguments else []
-    main(arguments)
-    captured = capsys.readouterr()
-    if printed and arguments[0] != "bench":  # measurements are never twice the same
-        assert [line.rstrip() for line in (captured.out + captured.err).splitlines()] == printed.splitlines()
+    for command, printed in session:
+        program, *arguments = shlex.split(command)
+        if program == "make":
+            assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            continue
+        assert program in {"attnlab", ".venv/bin/attnlab"}
+        measures = arguments[0] in {"bench", "train"}  # measurements are never twice the same
+        if arguments[0] == "bench":
+            arguments += ["--smoke"] if "--smoke" not in arguments else []
+        code = main(arguments)
+        captured = capsys.readouterr()
+        assert code == (2 if printed.startswith("error:") else 0), captured.err
+        if printed and not measures:
+            assert [line.rstrip() for line in (captured.out + captured.err).splitlines()] == printed.splitlines()
 
 
 def test_links_lead_somewhere() -> None:

@@ -47,7 +47,9 @@ def together(x: Tensor, maps: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
     if len(maps) < 2 or plain or not torch.is_grad_enabled():
         return tuple(map_(x) for map_ in maps)
     weights = [map_.weight for map_ in maps]
-    biases = [map_.bias for map_ in maps if map_.bias is not None]
+    biases: list[Tensor | None] = [map_.bias for map_ in maps]
+    if biases[0] is None:
+        biases = []
     made: tuple[Tensor, ...] = _Together.apply(x, len(maps), *weights, *biases)  # type: ignore[no-untyped-call]
     return made
 
@@ -67,6 +69,6 @@ class _Together(torch.autograd.Function):
         x, *weights = ctx.saved_tensors
         widths = [len(weight) for weight in weights]
         grad = torch.cat(grads, dim=-1).flatten(0, -2)  # (tokens, all rows)
-        weight_grads = (grad.t() @ x.flatten(0, -2)).split(widths)
-        bias_grads = grad.sum(0).split(widths) if ctx.biased else ()
+        weight_grads = torch.split(grad.t() @ x.flatten(0, -2), widths)
+        bias_grads = torch.split(grad.sum(0), widths) if ctx.biased else ()
         return (grad @ torch.cat(weights)).view_as(x), None, *weight_grads, *bias_grads

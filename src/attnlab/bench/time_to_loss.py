@@ -40,7 +40,14 @@ LOSS = Claim("loss", "every seed of ours", "validation loss in nats for each cha
 
 OUR_COMMAND: tuple[str, ...] = (sys.executable, "-m", "attnlab", "train")
 # Its options; the text, the seed and the folder are added.
-OUR_RECIPE: tuple[str, ...] = ("--recipe", "fast")
+OUR_RECIPE: tuple[str, ...] = (
+    *("--recipe", "fast"),
+    *("--variant", "cosine-learned"),
+    *("--steps", "310"),
+    *("--change", "num_layers=2"),
+    *("--change", "batch_size=16"),
+    *("--change", "evaluate_every=310"),
+)
 THEIR_RECIPE: tuple[str, ...] = (
     "config/train_shakespeare_char.py",
     "--device=cpu",
@@ -56,7 +63,16 @@ THEIR_RECIPE: tuple[str, ...] = (
     "--lr_decay_iters=2000",
     "--dropout=0.0",
 )
-OUR_SMOKE = ("--size", "nano", "--steps", "2", "--batch-size", "2", "--context-length", "16", "--validation-rows", "2")
+OUR_SMOKE = (
+    "--steps",
+    "2",
+    "--change",
+    "batch_size=2",
+    "--change",
+    "context_length=16",
+    "--change",
+    "validation_rows=2",
+)
 THEIR_SMOKE = ("--max_iters=1", "--eval_interval=1", "--eval_iters=1", "--batch_size=2", "--block_size=16")
 
 _NEEDED = ("train.py", "model.py", "configurator.py", THEIR_RECIPE[0])

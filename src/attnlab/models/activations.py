@@ -51,7 +51,9 @@ class Gelu(Activation):
 
 class GeluTanh(Activation):
     def gate(self, x: Tensor) -> Tensor | None:
-        return x.square().mul_(_CUBIC).add_(_LINEAR).mul_(x).sigmoid_() if not x.is_cuda else None
+        if x.is_cuda:
+            return None  # where one kernel does it all
+        return torch.addcmul(x.new_tensor(_LINEAR), x, x, value=_CUBIC).mul_(x).sigmoid_()
 
     def apply(self, x: Tensor, gate: Tensor | None) -> Tensor:
         return F.gelu(x, approximate="tanh") if gate is None else x * gate
@@ -60,9 +62,8 @@ class GeluTanh(Activation):
         if gate is None:
             result: Tensor = torch.ops.aten.gelu_backward(grad, x, approximate="tanh")
             return result
-        slope = x.square().mul_(3 * _CUBIC).add_(_LINEAR).mul_(x)  # x · 2u'
-        slope.mul_(torch.addcmul(gate, gate, gate, value=-1)).add_(gate)
-        return grad.mul_(slope)
+        slope = torch.addcmul(x.new_tensor(_LINEAR), x, x, value=3 * _CUBIC).mul_(x)  # x · 2u'
+        return grad.mul_(torch.addcmul(gate, slope, torch.addcmul(gate, gate, gate, value=-1)))
 
 
 class ReluSquared(Activation):

@@ -27,6 +27,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 # The quintic of Jordan et al.: steep at 0, so that small singular values grow fast.
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+_LONG = 2  # times as long as wide, from where on the factors are gathered
 
 
 class OptimizerSpec(BaseModel):
@@ -148,14 +149,30 @@ class Optimizer:
 
 
 def orthogonal(matrices: Tensor, iterations: int = 5, precision: torch.dtype = torch.float32) -> Tensor:
-    """Matrices (batch, rows, columns) with nearly the same directions, and singular values near 1."""
+    """Matrices (batch, rows, columns) with nearly the same directions, and singular values near 1.
+
+    A step is X ← (aI + bG + cG²) X with G = X Xᵀ. Where X is much longer than wide, the factors are gathered in a
+    matrix of the small size, and X is multiplied once at the end.
+    """
     a, b, c = _NEWTON_SCHULZ
     x = matrices.to(precision)
     tall = x.shape[1] > x.shape[2]
     if tall:
         x = x.transpose(1, 2)
     x = x / (torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True) + 1e-7)
-    for _ in range(iterations):
-        gram = x @ x.transpose(1, 2)
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    gram = x @ x.transpose(1, 2)
+    long = x.shape[2] >= _LONG * x.shape[1]
+    gathered: Tensor | None = None
+    for step in range(iterations):
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # without a on the diagonal
+        last = step == iterations - 1
+        if not long:
+            x = torch.baddbmm(x, factor, x, beta=a)
+            gram = gram if last else x @ x.transpose(1, 2)
+            continue
+        factor.diagonal(dim1=1, dim2=2).add_(a)
+        gathered = factor if gathered is None else factor @ gathered
+        gram = gram if last else factor @ gram @ factor
+    if gathered is not None:
+        x = gathered @ x
     return (x.transpose(1, 2) if tall else x).to(matrices.dtype)

@@ -36,8 +36,8 @@ RECIPES: dict[str, Recipe] = {
     ),
     "fast": Recipe(
         "fast",
-        OptimizerSpec(kind="muon", learning_rate=5e-3, betas=(0.9, 0.95), weight_decay=0.0, matrix_learning_rate=0.02),
-        Schedule(kind="trapezoid", warmup_steps=10, decay=0.6, end=0.0),
+        OptimizerSpec(kind="muon", learning_rate=0.02, betas=(0.9, 0.95), weight_decay=0.0, matrix_learning_rate=0.02),
+        Schedule(kind="trapezoid", warmup_steps=10, decay=0.9, end=0.0),
         batch_size=24,
         steps=600,
         clip=1.0,
