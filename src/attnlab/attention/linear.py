@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-_PIECES = 4
+PIECES = 4
 _SMALLEST = 1 << 15  # weights; below, starting the threads costs more than it gains
 
 
@@ -33,12 +33,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     alone = x.numel() == columns and weight.numel() >= _SMALLEST
     if not alone or torch.is_grad_enabled() or not x.is_cpu or torch.compiler.is_compiling() or x.dtype != weight.dtype:
         return F.linear(x, weight, bias)
-    whole = rows - rows % _PIECES
-    pieces = weight[:whole].view(_PIECES, -1, columns).transpose(1, 2)  # (pieces, columns, rows / pieces)
-    y = torch.bmm(x.reshape(1, 1, columns).expand(_PIECES, 1, columns), pieces).view(whole)
+    whole = rows - rows % PIECES
+    y = torch.bmm(x.reshape(1, 1, columns).expand(PIECES, 1, columns), in_pieces(weight[:whole])).view(whole)
     if whole < rows:
         y = torch.cat([y, torch.mv(weight[whole:], x.reshape(columns))])
     return (y if bias is None else y.add_(bias)).view(*x.shape[:-1], rows)
+
+
+def in_pieces(weight: Tensor) -> Tensor:
+    """A matrix (rows, columns) as a batch (pieces, columns, rows / pieces) that a row is multiplied with."""
+    return weight.view(PIECES, -1, weight.shape[1]).transpose(1, 2)
 
 
 def together(x: Tensor, maps: Sequence[nn.Linear]) -> tuple[Tensor, ...]:

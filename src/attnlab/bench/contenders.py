@@ -116,7 +116,6 @@ class Ours(Contender):
     def _begin(self) -> Engine:
         keep_memory()
         execution = choose_execution(
-            self.shape.model(),
             self.shape.batch_size,
             threads=self.entry.threads,
             workers=self.entry.workers,

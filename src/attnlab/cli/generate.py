@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from attnlab.cli.printing import show_json
 from attnlab.corpora import Gpt2Tokenizer, Tokenizer
-from attnlab.errors import FileError
+from attnlab.errors import FileError, InputError
 from attnlab.models import LanguageModel, Sampling, load_gpt2, stream
 from attnlab.training import load_run
 from attnlab.training.directory import RunDirectory
@@ -63,7 +63,7 @@ def generate(
     """
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     if samples < 1:
-        raise FileError(f"{samples} samples cannot be written", hint="use a number from 1 on")
+        raise InputError(f"{samples} samples cannot be written", hint="use a number from 1 on")
     model, tokenizer = _load(run, out)
     begin = [prompt for prompt in prompts or [""] for _ in range(samples)]
     encoded = [_encode(tokenizer, prompt) for prompt in begin]

@@ -16,15 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec, attend
-from attnlab.attention.linear import linear
+from attnlab.attention.linear import PIECES, in_pieces, linear
 from attnlab.attention.normalisers import Softmax
 from attnlab.attention.positions import Alibi, Rope
 from attnlab.attention.scores import ScaledDot
 from attnlab.models.activations import activate
 from attnlab.models.blocks import Block
 from attnlab.models.language_model import LanguageModel, ModelCache
-
-_PIECES = 4  # that a product is cut into, so that several cores read at once
 
 
 class TokenDecoder:
@@ -48,8 +46,8 @@ class TokenDecoder:
             model.spec.family == "decoder"
             and weight.is_cpu
             and weight.dtype == torch.float32
-            and model.spec.model_width % _PIECES == 0
-            and model.spec.mlp_width % _PIECES == 0
+            and model.spec.model_width % PIECES == 0
+            and model.spec.mlp_width % PIECES == 0
             and all(_is_ordinary(spec) for spec in model.spec.attention)
         )
 
@@ -69,7 +67,7 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
     projected = spec.score.projects_query and spec.score.projects_key and spec.sharing == "none"
     shaped = spec.value_map == "factored" and spec.join == "projection"
     heads = spec.num_heads * spec.key_width, spec.num_key_value_heads * (spec.key_width + spec.value_width)
-    cut = sum(heads) % _PIECES == 0 and spec.num_heads * spec.value_width % _PIECES == 0
+    cut = sum(heads) % PIECES == 0 and spec.num_heads * spec.value_width % PIECES == 0
     return projected and shaped and cut and spec.operator is None and spec.mask.window is None
 
 
@@ -125,12 +123,12 @@ class _Product:
     """y ← W x + b, into the same memory every time."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, y: Tensor) -> None:
-        self.weight = weight.detach().view(_PIECES, -1, weight.shape[1]).transpose(1, 2)
-        self.bias = None if bias is None else bias.detach().view(_PIECES, 1, -1)
-        self.y = y.view(_PIECES, 1, -1)
+        self.weight = in_pieces(weight.detach())
+        self.bias = None if bias is None else bias.detach().view(PIECES, 1, -1)
+        self.y = y.view(PIECES, 1, -1)
 
     def __call__(self, x: Tensor) -> None:
-        x = x.expand(_PIECES, 1, -1)
+        x = x.expand(PIECES, 1, -1)
         if self.bias is None:
             torch.bmm(x, self.weight, out=self.y)
         else:
@@ -141,15 +139,15 @@ class _Addition:
     """y ← y + W x + b."""
 
     def __init__(self, module: nn.Linear, y: Tensor) -> None:
-        self.weight = module.weight.detach().view(_PIECES, -1, module.weight.shape[1]).transpose(1, 2)
+        self.weight = in_pieces(module.weight.detach())
         bias: Tensor | None = module.bias
-        self.bias = None if bias is None else bias.detach().view(_PIECES, 1, -1)
-        self.y = y.view(_PIECES, 1, -1)
+        self.bias = None if bias is None else bias.detach().view(PIECES, 1, -1)
+        self.y = y.view(PIECES, 1, -1)
 
     def __call__(self, x: Tensor) -> None:
         if self.bias is not None:
             self.y.add_(self.bias)
-        self.y.baddbmm_(x.expand(_PIECES, 1, -1), self.weight)
+        self.y.baddbmm_(x.expand(PIECES, 1, -1), self.weight)
 
 
 def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from attnlab.attention.parts import as_spec_error
 from attnlab.errors import SpecError
-from attnlab.models import ModelSpec
 from attnlab.training.machine import available_cores
 
 _LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD = -4, -1, -2
@@ -49,7 +48,6 @@ class Execution(BaseModel):
 
 
 def choose_execution(
-    model: ModelSpec,  # noqa: ARG001 (what is best may come to depend on it)
     batch_size: int,
     *,
     threads: int | None = None,

@@ -101,8 +101,7 @@ def train(
         execution = resolved_of(directory).execution
         team = make_team(execution.workers, execution.device)
     else:
-        model = spec.model(corpus)
-        chosen = choose_execution(model, spec.resolve(corpus, Execution()).batch_size, **wishes)
+        chosen = choose_execution(spec.resolve(corpus, Execution()).batch_size, **wishes)
         torch.set_num_threads(chosen.threads)
         steps = None if spec.minutes is None else steps_in(spec, corpus, chosen)
         resolved = spec.resolve(corpus, chosen, steps)

@@ -1,0 +1,58 @@
+"""Linear maps: the other ways give what `F.linear` gives, forwards and backwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from attnlab.attention import linear as room
+from attnlab.attention.linear import Linear, linear, together
+
+
+@pytest.mark.parametrize("rows", [4, 7, 64, 65])
+@pytest.mark.parametrize("shape", [(24,), (1, 24), (1, 1, 24)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_one_row(rows: int, shape: tuple[int, ...], biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_SMALLEST", 0)
+    x, weight = torch.randn(shape, dtype=torch.float64), torch.randn(rows, 24, dtype=torch.float64)
+    bias = torch.randn(rows, dtype=torch.float64) if biased else None
+    with torch.no_grad():
+        torch.testing.assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
+
+
+def test_one_row_is_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    whole = room.in_pieces
+    monkeypatch.setattr(room, "in_pieces", lambda weight: used.append(len(weight)) or whole(weight))
+    module = Linear(256, 256)
+    x = torch.randn(1, 256)
+    module(x)  # with a gradient to come, it stays whole
+    with torch.no_grad():
+        module(torch.randn(2, 256))
+        assert not used
+        module(x)
+    assert used == [256]
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_together_is_apart(biased: bool) -> None:
+    maps = [nn.Linear(6, width, biased, dtype=torch.float64) for width in (4, 4, 3)]
+    x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
+    weights = [torch.randn(2, 5, width, dtype=torch.float64) for width in (4, 4, 3)]
+    wanted = [x, *(parameter for one in maps for parameter in one.parameters())]
+    found = []
+    for outputs in (together(x, maps), tuple(one(x) for one in maps)):
+        loss = sum((output * weight).sum() for output, weight in zip(outputs, weights, strict=True))
+        found.append([*outputs, *torch.autograd.grad(loss, wanted)])  # type: ignore[arg-type]
+    for mine, plain in zip(*found, strict=True):
+        torch.testing.assert_close(mine, plain)
+
+
+def test_together_where_only_one_is_used() -> None:
+    maps = [nn.Linear(6, 4, dtype=torch.float64) for _ in range(2)]
+    x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
+    together(x, maps)[1].sum().backward()
+    assert maps[0].weight.grad is None or not maps[0].weight.grad.any()
+    torch.testing.assert_close(x.grad, maps[1].weight.sum(0).expand_as(x))
