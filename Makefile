@@ -17,19 +17,24 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help variants test bench slow kills docs clean
+.PHONY: help compare variants test bench slow kills trust docs clean
 .NOTPARALLEL:
 
 help:
+	@echo "make compare    the main job: what happens to GPT-2 with one projection for key and value, and so on"
 	@echo "make variants   show the catalogue of attention variants"
 	@echo "make test       check style, types and imports, and run the tests"
 	@echo "make bench      measure attention on this machine against the peers"
 	@echo "make slow       run the tests that take long"
 	@echo "make kills      kill training 200 times at random moments, and compare what comes out"
+	@echo "make trust      count how often verdicts are wrong where the truth is known, and time the main job"
 	@echo "make docs       write the catalogue into docs/variants.md"
 	@echo "make clean      remove .venv and everything else that was generated"
 	@echo
 	@echo "PYTHON=python3.12 chooses the Python that .venv is made with; WORKERS=2 the number of test processes."
+
+compare: $(RUNTIME)
+	@$(BIN)/attnlab compare
 
 variants: $(RUNTIME)
 	@$(BIN)/attnlab variants
@@ -50,6 +55,10 @@ slow: $(TEST)
 
 kills: $(TEST)
 	$(BIN)/pytest -m slow -s tests/training/test_campaign.py
+
+trust: $(RUNTIME)
+	$(BIN)/attnlab bench verdicts --trained runs/null --bars
+	$(BIN)/attnlab bench compare --bars
 
 docs: $(RUNTIME)
 	@$(BIN)/attnlab variants --markdown > .catalogue.tmp

@@ -9,7 +9,23 @@ from pathlib import Path
 import plotly.offline
 import pytest
 
-from attnlab.pages import PALETTE, THEME, Figure, Page, Section, Table, new_figure, render, write_page
+from attnlab.pages import (
+    PALETTE,
+    THEME,
+    Details,
+    Figure,
+    Gallery,
+    Note,
+    Page,
+    Part,
+    Points,
+    Section,
+    Table,
+    new_figure,
+    prose,
+    render,
+    write_page,
+)
 
 
 class Reader(HTMLParser):
@@ -49,7 +65,7 @@ def chart(name: str = "series") -> Figure:
     return Figure(figure, f"What {name} shows.")
 
 
-def page(*content: str | Figure | Table) -> Page:
+def page(*content: Part) -> Page:
     return Page("A title", "A lead.", [Section("A heading", content)], {"Machine": "a small one"})
 
 
@@ -104,6 +120,9 @@ def test_text_stays_text() -> None:
     given = Page(
         attack, attack, [Section(attack, [attack, chart(attack), Table([attack], [[attack]], attack)])], {"a": attack}
     )
+    others = page(Note(attack), Points([attack]), Details(attack, [attack]), Gallery([chart(attack)], attack))
+    assert "img" not in {tag for tag, _ in Reader(render(others)).tags}
+    assert Reader(render(others)).text.count(attack) >= 6
     reader = Reader(render(given))
     assert "img" not in {tag for tag, _ in reader.tags}
     assert len(reader.scripts) == len(Reader(render(page(chart()))).scripts)
@@ -117,6 +136,45 @@ def test_a_table_is_marked_up_for_those_who_cannot_see_it() -> None:
     assert [head.get("class") for head in heads] == ["text", None, "text", "text"]
     assert [attributes.get("class") for tag, attributes in reader.tags if tag == "td"] == [None, "text"]
     assert ("html", {"lang": "en"}) in reader.tags
+
+
+def test_words_of_a_table_may_stand_out_besides_what_they_say() -> None:
+    table = Table(["name", "verdict"], [["one", "worse"], ["two", "none"]], text_columns=(0, 1), tones={"worse": "bad"})
+    cells = [attributes.get("class") for tag, attributes in Reader(render(page(table))).tags if tag == "td"]
+    assert cells == ["text bad", "text"]
+
+
+def test_a_table_without_headings_has_no_line_for_them() -> None:
+    assert "<thead>" not in render(page(Table(["", ""], [["one", "1"]])))
+
+
+def test_figures_of_a_gallery_are_drawn_in_their_order() -> None:
+    html = render(page(chart("one"), Gallery([chart("two"), chart("three")], "Both."), chart("four")))
+    places = [html.index(f'id="figure-{number}"') for number in (1, 2, 3, 4)]
+    assert places == sorted(places)
+    assert [html.index(f"What {name} shows.") for name in ("one", "two", "three", "four")] == sorted(
+        html.index(f"What {name} shows.") for name in ("one", "two", "three", "four")
+    )
+
+
+def test_details_are_closed_until_somebody_opens_them() -> None:
+    reader = Reader(render(page(Details("More", ["Words.", Points(["A point."])]))))
+    assert ("details", {}) in reader.tags
+    for words in ("More", "Words.", "A point."):
+        assert words in reader.text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("use `--size gpt2` here", "use <code>--size gpt2</code> here"),
+        ("a ` alone", "a ` alone"),
+        ("`<b>`", "<code>&lt;b&gt;</code>"),
+        ("1.5 % of 2 ×", "1.5\u00a0% of 2\u00a0×"),
+    ],
+)
+def test_prose_has_code_and_keeps_a_number_with_its_unit(text: str, expected: str) -> None:
+    assert prose(text) == expected
 
 
 def test_light_dark_and_paper() -> None:
@@ -153,7 +211,7 @@ def test_colours_stand_out_from_both_backgrounds(colour: str) -> None:
 
 def test_text_stands_out_from_its_background() -> None:
     styles = Reader(render(page())).styles
-    for name in ("text", "soft"):
-        pairs = re.findall(rf"--back: (#[0-9a-f]{{6}});.*?--{name}: (#[0-9a-f]{{6}})", styles)
+    for name in ("text", "soft", "good", "bad", "even"):
+        pairs = re.findall(rf"--back: (#[0-9a-f]{{6}});.*?--{name}: (#[0-9a-f]{{6}})", styles, flags=re.DOTALL)
         assert len(pairs) == 3
         assert all(contrast(*pair) >= 4.5 for pair in pairs)

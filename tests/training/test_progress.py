@@ -115,5 +115,5 @@ def test_short_counts(number: float, text: str) -> None:
 
 
 def test_long_times_have_hours() -> None:
-    assert progress._clock(59.6) == "1:00"
-    assert progress._clock(3725) == "1:02:05"
+    assert progress.clock_time(59.6) == "1:00"
+    assert progress.clock_time(3725) == "1:02:05"

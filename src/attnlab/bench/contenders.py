@@ -25,6 +25,7 @@ from attnlab.models.generation import generate
 from attnlab.training import Execution, RunSpec, choose_execution
 from attnlab.training.engine import Engine
 from attnlab.training.execution import keep_memory
+from attnlab.training.fitting import fitted
 from attnlab.training.optimizers import Optimizer
 from attnlab.training.team import LocalTeam, Team, make_team
 
@@ -141,7 +142,8 @@ class Ours(Contender):
 def make_engine(shape: Shape, execution: Execution, team: Team, variant: str = "softmax") -> Engine:
     """What takes the steps of a run of the recipe `gpt2`."""
     corpus = RandomTokens(shape)
-    run = RunSpec(recipe="gpt2", variant=variant, steps=_STEPS, **shape.dimensions).resolve(corpus, execution)
+    spec = RunSpec(recipe="gpt2", variant=variant, steps=_STEPS, **shape.dimensions)
+    run = fitted(spec.resolve(corpus, execution))
     model = build_model(run.model, run.seed)
     return Engine(run, corpus, model, Optimizer(run.optimizer, model, execution.dtype, team.allocate), team)
 

@@ -32,6 +32,7 @@ from attnlab.errors import AttnlabError, UnknownNameError
 # exit code. A verb that has verbs of its own is a cyclopts `App(name="<verb>")` instead of a function, and its help is
 # the docstring of its file. The file is imported only when its verb is called, so it may import what it likes.
 VERBS: tuple[str, ...] = (
+    "attnlab.cli.compare:compare",
     "attnlab.cli.variants:variants",
     "attnlab.cli.train:train",
     "attnlab.cli.generate:generate",

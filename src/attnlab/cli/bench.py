@@ -33,6 +33,7 @@ from attnlab.bench.report import (
 )
 from attnlab.bench.timing import check_rounds
 from attnlab.cli.bench_races import generate, time_to_loss, train
+from attnlab.cli.bench_trust import compare, verdicts
 from attnlab.cli.listening import listening
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError
@@ -46,6 +47,8 @@ bench = App(name="bench", help=__doc__)
 bench.command(train)
 bench.command(generate)
 bench.command(time_to_loss)
+bench.command(verdicts)
+bench.command(compare)
 
 
 @bench.command

@@ -84,7 +84,7 @@ def train(
     smoke
         Tiny shapes and 2 rounds, to try the tool; the figures mean nothing.
     """
-    _check(bars=bars, strict=strict, out=out)
+    check_request(bars=bars, strict=strict, out=out)
     rounds = _rounds(rounds, _TRAIN_ROUNDS, smoke=smoke)
     threads = check_threads(threads)
     chosen = [shape_called(name) for name in dict.fromkeys(shape)]
@@ -94,9 +94,9 @@ def train(
     plan = TrainPlan.make(chosen, all_variants() if variants else (), memory=memory, grid=grid, rounds=rounds)
     peers = find_peers(nanogpt, transformers=transformers)
     with listening() as listener:
-        _warn(listener, smoke=smoke)
+        warn_of_smoke(listener, smoke=smoke)
         found = bench_train(plan.smoke() if smoke else plan, peers, threads, listener)
-    return _finish(found, bars=bars, strict=strict, out=out, as_json=as_json)
+    return finish(found, bars=bars, strict=strict, out=out, as_json=as_json)
 
 
 def generate(
@@ -134,14 +134,14 @@ def generate(
     smoke
         A tiny model and 2 rounds, to try the tool; the figures mean nothing.
     """
-    _check(bars=bars, strict=strict, out=out)
+    check_request(bars=bars, strict=strict, out=out)
     threads = check_threads(threads)
     plan = replace(WritePlan(), rounds=_rounds(rounds, _WRITE_ROUNDS, smoke=smoke))
     peers = find_peers(nanogpt, transformers=transformers)
     with listening() as listener:
-        _warn(listener, smoke=smoke)
+        warn_of_smoke(listener, smoke=smoke)
         found = bench_generate(plan.smoke() if smoke else plan, peers, threads, listener)
-    return _finish(found, bars=bars, strict=strict, out=out, as_json=as_json)
+    return finish(found, bars=bars, strict=strict, out=out, as_json=as_json)
 
 
 def time_to_loss(
@@ -176,15 +176,16 @@ def time_to_loss(
     smoke
         A few steps, to try the tool; the figures mean nothing.
     """
-    _check(bars=bars, strict=strict, out=out)
+    check_request(bars=bars, strict=strict, out=out)
     check_nanogpt(nanogpt)
     with listening() as listener:
-        _warn(listener, smoke=smoke)
+        warn_of_smoke(listener, smoke=smoke)
         found = bench_time_to_loss(text, nanogpt, seeds, listener, smoke=smoke)
-    return _finish(found, bars=bars, strict=strict, out=out, as_json=as_json)
+    return finish(found, bars=bars, strict=strict, out=out, as_json=as_json)
 
 
-def _check(*, bars: bool, strict: bool, out: Path | None) -> None:
+def check_request(*, bars: bool, strict: bool, out: Path | None) -> None:
+    """Refuse what cannot be done before anything is measured."""
     if strict and not bars:
         raise AttnlabError("--strict judges the bars, and they are not measured", hint="add --bars")
     if out is not None:
@@ -197,12 +198,12 @@ def _rounds(given: int | None, usual: int, *, smoke: bool) -> int:
     return rounds
 
 
-def _warn(listener: Listener, *, smoke: bool) -> None:
+def warn_of_smoke(listener: Listener, *, smoke: bool) -> None:
     if smoke:
         listener.note("a smoke run: the figures mean nothing")
 
 
-def _finish(found: Findings, *, bars: bool, strict: bool, out: Path | None, as_json: bool) -> int:
+def finish(found: Findings, *, bars: bool, strict: bool, out: Path | None, as_json: bool) -> int:
     """Print what was found, write the page, and give the exit code."""
     if as_json:
         show_json(found.to_dict())

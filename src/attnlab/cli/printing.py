@@ -40,6 +40,13 @@ def show(*things: Table | Text | str) -> None:
         console.print(Text(thing) if isinstance(thing, str) else thing)
 
 
+def tell(*things: Table | Text | str) -> None:
+    """Print for a person what is not the answer, on stderr."""
+    console = Console(stderr=True, highlight=False)
+    for thing in things:
+        console.print(Text(thing) if isinstance(thing, str) else thing)
+
+
 def show_json(data: object) -> None:
     """Print for a program, on stdout."""
     print(json.dumps(data, indent=2, ensure_ascii=False))

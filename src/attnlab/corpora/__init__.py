@@ -1,6 +1,7 @@
 """Text and tasks: corpora, tokenizers, batches."""
 
 from attnlab.corpora.batches import IGNORED, Batch, Corpus
+from attnlab.corpora.bigram import bigram_loss
 from attnlab.corpora.bpe import BpeTokenizer, Gpt2Tokenizer
 from attnlab.corpora.cache import CacheWarning, default_cache
 from attnlab.corpora.kinship import Kinship, Relative
@@ -39,6 +40,7 @@ __all__ = [
     "WordTokenizer",
     "World",
     "WorldOptions",
+    "bigram_loss",
     "default_cache",
     "open_corpus",
 ]

@@ -24,6 +24,7 @@ class Size:
 
 
 SIZES: dict[str, Size] = {
+    "pico": Size(2, 96, 3, 32),
     "nano": Size(4, 128, 4, 64),
     "micro": Size(6, 192, 6, 128),
     "mini": Size(6, 384, 6, 256),

@@ -109,13 +109,14 @@ class ModelSpec(BaseModel):
     ) -> ModelSpec:
         """A model by the names of its size, its architecture and its attention.
 
-        `changes` are fields of the size (`num_layers`, `num_heads`, …) or of the spec. `variant` may name several,
-        parted by commas: layers take turns.
+        `changes` are fields of the size (`num_layers`, `num_heads`, …) or of the spec, or `head_width`, which keys and
+        values have instead of the model's width divided among the heads. `variant` may name several, parted by commas:
+        layers take turns.
         """
         shape = size_by_name(size)
         style = architecture_by_name(architecture)
         dimensions = {name: changes.pop(name, None) or value for name, value in shape.dimensions().items()}
-        heads = dimensions.pop("num_heads")
+        heads, head_width = dimensions.pop("num_heads"), changes.pop("head_width", None)
         place = style.position if position is None else Position.parse(position)
         mlp_width = changes.pop("mlp_width", None) or 4 * dimensions["model_width"]
         fields = {**style.model_fields_of_spec(), **dimensions, "mlp_width": mlp_width, "position": place, **changes}
@@ -129,6 +130,7 @@ class ModelSpec(BaseModel):
                 AttentionSpec(
                     model_width=fields["model_width"],
                     num_heads=heads,
+                    key_width=head_width,
                     bias=fields["bias"],
                     weight_dropout=dropout,
                     output_dropout=dropout,

@@ -2,7 +2,21 @@
 
 from attnlab.pages.figures import BLUE, GREEN, GREY, ORANGE, PALETTE, THEME, new_figure
 from attnlab.pages.files import check_writable, write_whole
-from attnlab.pages.page import Figure, Page, Section, Table, render, write_page
+from attnlab.pages.page import (
+    Details,
+    Figure,
+    Gallery,
+    Note,
+    Page,
+    Part,
+    Points,
+    Section,
+    Table,
+    Tone,
+    prose,
+    render,
+    write_page,
+)
 
 __all__ = [
     "BLUE",
@@ -11,12 +25,19 @@ __all__ = [
     "ORANGE",
     "PALETTE",
     "THEME",
+    "Details",
     "Figure",
+    "Gallery",
+    "Note",
     "Page",
+    "Part",
+    "Points",
     "Section",
     "Table",
+    "Tone",
     "check_writable",
     "new_figure",
+    "prose",
     "render",
     "write_page",
     "write_whole",

@@ -23,6 +23,7 @@ _AXIS: Mapping[str, object] = {
     "ticks": "outside",
     "tickcolor": GREY,
     "automargin": True,
+    "title": {"font": {"size": 13}, "standoff": 8},
     "fixedrange": True,  # a page is scrolled with the wheel and the finger
 }
 

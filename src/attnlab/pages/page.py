@@ -6,16 +6,23 @@ follows the reader's choice of light or dark, fits a telephone, and prints.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import jinja2
 import plotly.graph_objects as go
 import plotly.offline
+from markupsafe import Markup, escape
 
 from attnlab.pages.figures import figure_html
 from attnlab.pages.files import write_whole
+
+_UNIT = re.compile(r"(?<=\d) (?=[%×])")
+
+Tone = Literal["good", "bad", "even", "open"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,42 @@ class Table:
     rows: Sequence[Sequence[str]]
     caption: str = ""
     text_columns: Sequence[int] = (0,)  # those aligned to the left
+    wrap_columns: Sequence[int] = ()  # those whose text may take several lines
+    code_columns: Sequence[int] = ()  # those that are to be copied, such as commands
+    tones: Mapping[str, Tone] = field(default_factory=dict)  # words of cells that stand out, besides what they say
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Small figures side by side, as many in a row as there is room for."""
+
+    figures: Sequence[Figure]
+    caption: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """Words that nobody should miss."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Points:
+    """A list of sentences."""
+
+    items: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Details:
+    """What is there for those who open it. A closed one is not printed but for its summary."""
+
+    summary: str
+    content: Sequence[str | Table | Points]
+
+
+Part = str | Figure | Table | Gallery | Note | Points | Details
 
 
 @dataclass(frozen=True)
@@ -41,7 +84,7 @@ class Section:
     """A heading with paragraphs, figures and tables below it."""
 
     heading: str
-    content: Sequence[str | Figure | Table]
+    content: Sequence[Part]
 
 
 @dataclass(frozen=True)
@@ -56,7 +99,7 @@ class Page:
 
 def render(page: Page) -> str:
     """The page as HTML."""
-    charts = [part.chart for section in page.sections for part in section.content if isinstance(part, Figure)]
+    charts = [chart for section in page.sections for part in section.content for chart in _charts(part)]
     # Named by their order, so that the same page is the same file.
     drawn = iter([figure_html(chart, f"figure-{number}") for number, chart in enumerate(charts, start=1)])
     sections = [
@@ -67,13 +110,30 @@ def render(page: Page) -> str:
     return _environment().get_template("page.html").render(page=page, sections=sections, script=script)
 
 
-def _part(part: str | Figure | Table, drawn: Iterator[str]) -> dict[str, object]:
-    """What the template wants to know of a paragraph, a figure or a table."""
-    if isinstance(part, str):
-        return {"kind": "text", "text": part}
-    if isinstance(part, Figure):
-        return {"kind": "figure", "html": next(drawn), "caption": part.caption}
-    return {"kind": "table", "table": part}
+def _charts(part: Part) -> list[go.Figure]:
+    if isinstance(part, Gallery):
+        return [figure.chart for figure in part.figures]
+    return [part.chart] if isinstance(part, Figure) else []
+
+
+def _part(part: Part, drawn: Iterator[str]) -> dict[str, object]:
+    """What the template wants to know of a part."""
+    match part:
+        case str():
+            return {"kind": "text", "text": part}
+        case Figure():
+            return {"kind": "figure", "html": next(drawn), "caption": part.caption}
+        case Gallery():
+            figures = [{"html": next(drawn), "caption": figure.caption} for figure in part.figures]
+            return {"kind": "gallery", "figures": figures, "caption": part.caption}
+        case Note():
+            return {"kind": "note", "text": part.text}
+        case Points():
+            return {"kind": "points", "items": part.items}
+        case Details():
+            return {"kind": "details", "summary": part.summary, "parts": [_part(one, drawn) for one in part.content]}
+        case Table():
+            return {"kind": "table", "table": part}
 
 
 def write_page(page: Page, path: Path) -> None:
@@ -81,11 +141,21 @@ def write_page(page: Page, path: Path) -> None:
     write_whole(path, render(page))
 
 
+def prose(text: str) -> Markup:
+    """Text as HTML: what stands between backticks is code, and a number stays with its unit."""
+    pieces = [str(escape(piece)) for piece in _UNIT.sub("\u00a0", text).split("`")]
+    if len(pieces) % 2 == 0:  # a backtick without its other
+        return Markup("`".join(pieces))
+    return Markup("".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces)))
+
+
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("attnlab.pages"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["prose"] = prose
+    return environment

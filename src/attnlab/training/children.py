@@ -45,8 +45,15 @@ class Child:
     """A process that runs `python -m module arguments…` until it is closed."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str] = (), *, name: str, environment: Mapping[str, str] | None = None
+        self,
+        module: str,
+        arguments: Sequence[str] = (),
+        *,
+        name: str,
+        environment: Mapping[str, str] | None = None,
+        apart: bool = False,
     ) -> None:
+        """`apart`: what is typed in the terminal, such as Ctrl-C, does not reach it."""
         self.name = name
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -55,6 +62,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self._said,
             env={**os.environ, **(environment or {})},
+            process_group=0 if apart else None,
         )
 
     @property
@@ -69,6 +77,10 @@ class Child:
     def interrupt(self) -> None:
         """Ask it to end in order, as a system that shuts down does."""
         self._process.terminate()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
 
     def ask(self, **question: Any) -> dict[str, Any]:
         """Put a question, and wait for the answer."""

@@ -19,9 +19,10 @@ from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from attnlab.attention.parts import as_spec_error
 from attnlab.errors import SpecError
-from attnlab.training.machine import available_cores
+from attnlab.training.machine import available_cores, using_threads
 
 _LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD = -4, -1, -2
+_ROUNDS = 7  # of a measurement, of which the fastest counts
 
 
 class Execution(BaseModel):
@@ -88,13 +89,17 @@ def under_torchrun() -> bool:
 
 @functools.cache
 def fast_precision(device: str) -> Literal["float32", "bfloat16"]:
-    """bfloat16 where a matrix product in it is clearly faster; on many CPUs it is a hundred times slower."""
+    """bfloat16 where a matrix product in it is clearly faster; on many CPUs it is a hundred times slower.
+
+    On a CPU by one thread: two of them, on a machine that has other work, wait for each other's turn, which takes a
+    hundred times as long as the product and says nothing about precision.
+    """
     size = 128 if device == "cpu" else 2048
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        matrix = torch.ones(size, size, dtype=dtype, device=device)
-        seconds[dtype] = min(_seconds(matrix) for _ in range(3))
-    return "bfloat16" if seconds[torch.bfloat16] < 0.7 * seconds[torch.float32] else "float32"
+    matrices = [torch.ones(size, size, dtype=dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
+    with using_threads(1):
+        rounds = [[_seconds(matrix) for matrix in matrices] for _ in range(_ROUNDS)]
+    whole, half = (min(column) for column in zip(*rounds, strict=True))
+    return "bfloat16" if half < 0.7 * whole else "float32"
 
 
 def _seconds(matrix: torch.Tensor) -> float:

@@ -4,21 +4,18 @@
 
 Small models train faster so than one after the other with all threads, for threads of one process wait for each other
 in every operation. Each run is what `train` makes of its spec: one that has ended is not trained again, one that was
-interrupted goes on. What goes wrong with one run does not stop the others.
+interrupted goes on, also when its process was killed. What goes wrong with one run does not stop the others.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnlab.errors import SpecError
-from attnlab.training.children import Child, ChildError
+from attnlab.training.crew import Answered, Crew, CrewListener
 from attnlab.training.ledger import DEFAULT_ROOT
 from attnlab.training.machine import available_cores
 from attnlab.training.run import RunResult
@@ -50,85 +47,45 @@ def run_side_by_side(
 ) -> list[GridResult]:
     """Train all specs below the folder `out`, `processes` at a time with `threads` each; the results are in order.
 
-    By default there is a process for each core. `ended` is called with the number of a spec and what became of it, from
-    whichever thread saw it end.
+    By default there is a process for each core. `ended` is called with the number of a spec and what became of it.
     """
+    processes, threads = divide_cores(processes, threads)
+    options = {"out": str(out), "threads": threads, "cache": None if cache is None else str(cache)}
+    listener = _Telling(specs, ended)
+    crew = Crew(_MODULE, processes, unfinished=why_unfinished)
+    answers = crew.ask_all([{"spec": spec.model_dump(mode="json"), **options} for spec in specs], listener)
+    return [_result(spec, answer) for spec, answer in zip(specs, answers, strict=True)]
+
+
+def divide_cores(processes: int | None, threads: int | None) -> tuple[int, int]:
+    """What is given of both, and of the rest what this machine has: a process for each core, or threads for all."""
     for name, wish in {"processes": processes, "threads": threads}.items():
         if wish is not None and wish < 1:
             raise SpecError(f"{wish} {name} cannot train", hint="use 1 or more, or leave it out")
     cores = available_cores()
-    processes = min(processes or cores, max(1, len(specs)))
-    threads = threads or max(1, cores // processes)
-    grid = _Grid(specs, {"out": str(out), "threads": threads, "cache": None if cache is None else str(cache)}, ended)
-    with ThreadPoolExecutor(processes) as pool:
-        workers = [pool.submit(grid.work) for _ in range(processes)]
-        try:
-            for worker in workers:
-                worker.result()
-        except BaseException:
-            grid.stop()
-            raise
-    return [grid.results[number] for number in range(len(specs))]
+    processes = processes or max(1, cores // (threads or 1))
+    return processes, threads or max(1, cores // processes)
 
 
-class _Grid:
-    """The runs that are left, and what became of the others."""
+def why_unfinished(result: Mapping[str, Any]) -> str | None:
+    """Why a run that a process answered with must be gone on with: somebody else asked that process to end."""
+    return "the process was asked to end, and saved its run" if result["outcome"] == "stopped" else None
 
-    def __init__(self, specs: Sequence[RunSpec], options: dict[str, Any], ended: Ended | None) -> None:
-        self.specs, self.options, self.ended = specs, options, ended
-        self.results: dict[int, GridResult] = {}
-        self._left: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._children: set[Child] = set()
-        self._lock = threading.Lock()
-        self._stopped = False
-        for number in range(len(specs)):
-            self._left.put(number)
 
-    def work(self) -> None:
-        """Train what is left, run after run, in one process as long as that lives."""
-        child: Child | None = None
-        try:
-            while not self._stopped:
-                try:
-                    number = self._left.get_nowait()
-                except queue.Empty:
-                    return
-                child = child or self._start()
-                found = self._train(child, self.specs[number])
-                if found.result is None and child.has_ended:
-                    self._end(child)
-                    child = None
-                with self._lock:
-                    self.results[number] = found
-                if self.ended is not None:
-                    self.ended(number, found)
-        finally:
-            if child is not None:
-                self._end(child)
+def result_of(answer: Mapping[str, Any]) -> RunResult:
+    """A result that came as JSON."""
+    return RunResult(**{**answer, "path": Path(answer["path"])})
 
-    def stop(self) -> None:
-        """Ask every process to save and end."""
-        with self._lock:
-            self._stopped = True
-            for child in self._children:
-                child.interrupt()
 
-    def _train(self, child: Child, spec: RunSpec) -> GridResult:
-        try:
-            answer = child.ask(spec=spec.model_dump(mode="json"), **self.options)
-        except ChildError as error:
-            return GridResult(spec, None, str(error))
-        return GridResult(spec, RunResult(**{**answer, "path": Path(answer["path"])}))
+@dataclass(frozen=True)
+class _Telling(CrewListener):
+    specs: Sequence[RunSpec]
+    ended: Ended | None
 
-    def _start(self) -> Child:
-        child = Child(_MODULE, name="a process of the grid")
-        with self._lock:
-            self._children.add(child)
-            if self._stopped:
-                child.interrupt()
-        return child
+    def answered(self, number: int, answer: Answered) -> None:
+        if self.ended is not None:
+            self.ended(number, _result(self.specs[number], answer))
 
-    def _end(self, child: Child) -> None:
-        with self._lock:
-            self._children.discard(child)
-        child.close()
+
+def _result(spec: RunSpec, answer: Answered) -> GridResult:
+    return GridResult(spec, None if answer.content is None else result_of(answer.content), answer.problem)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attnlab.training.children import serve
+from attnlab.training.children import Answer, serve
 from attnlab.training.run import train
 from attnlab.training.spec import RunSpec
 
@@ -30,6 +31,12 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     return {**asdict(result), "path": str(result.path)}
 
 
+def serve_until_alone(answer: Answer) -> None:
+    """Answer questions as long as whoever asks, the process named on the command line, is there."""
+    threading.Thread(target=stop_when_alone, args=[int(sys.argv[1])], daemon=True).start()
+    serve(answer)
+
+
 def stop_when_alone(parent: int) -> None:
     """When whoever asked is gone, have the run saved and stopped: somebody will go on with it."""
     while os.getppid() == parent:
@@ -38,5 +45,4 @@ def stop_when_alone(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=stop_when_alone, args=[os.getppid()], daemon=True).start()
-    serve(answer)
+    serve_until_alone(answer)

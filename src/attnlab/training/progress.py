@@ -91,7 +91,7 @@ class ConsoleReporter(Silent):
         elif now - self._told > _PLAIN_SECONDS:
             self._told = now
             left = (now - self._begin) / max(1, done - self._first) * (self._steps - done)
-            self.note(f"{self._describe(done, loss, now)}   {_clock(left)} left")
+            self.note(f"{self._describe(done, loss, now)}   {clock_time(left)} left")
 
     def evaluated(self, done: int, validation_loss: float) -> None:
         self._validation = validation_loss
@@ -121,7 +121,8 @@ def short_count(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _clock(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
+    """3725 → 1:02:05."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -29,6 +29,7 @@ from attnlab.training.directory import MODEL, RunDirectory
 from attnlab.training.durable import write_json, write_tensors
 from attnlab.training.engine import Engine, Step
 from attnlab.training.execution import Execution, choose_execution, keep_memory
+from attnlab.training.fitting import fitted
 from attnlab.training.ledger import DEFAULT_ROOT
 from attnlab.training.loading import TOKENIZER, resolved_of
 from attnlab.training.machine import available_cores, describe_machine, matmul_peak
@@ -104,7 +105,7 @@ def train(
         chosen = choose_execution(spec.resolve(corpus, Execution()).batch_size, **wishes)
         torch.set_num_threads(chosen.threads)
         steps = None if spec.minutes is None else steps_in(spec, corpus, chosen)
-        resolved = spec.resolve(corpus, chosen, steps)
+        resolved = fitted(spec.resolve(corpus, chosen, steps))
         _check_lengths(resolved, corpus)
         team = make_team(chosen.workers, chosen.device)
     try:
@@ -260,6 +261,8 @@ class _Loop:
         run, execution = self.plan, self.plan.execution
         if self.done:
             self.reporter.note(f"going on from step {self.done} of {run.steps}")
+        if getattr(type(self.reporter), "begin", None) is Silent.begin:
+            return  # nobody wants to know, and measuring the peak takes a moment
         cost = model_cost(run.model, batch=run.batch_size)
         known = execution.device == "cpu" and execution.threads <= available_cores()
         peak = matmul_peak(execution.threads, 0.1) * execution.workers if known else 0.0

@@ -41,6 +41,7 @@ from attnlab.training.schedules import Schedule
 
 _EVALUATIONS = 5  # over a run, unless asked for otherwise
 _VALIDATION_TOKENS = 32_768
+_SHAPE = ("num_layers", "model_width", "num_heads", "context_length", "mlp_width", "head_width", "dropout")
 
 
 class RunSpec(BaseModel):
@@ -62,6 +63,7 @@ class RunSpec(BaseModel):
     num_heads: PositiveInt | None = None
     context_length: PositiveInt | None = None
     mlp_width: PositiveInt | None = None
+    head_width: PositiveInt | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
 
     optimizer: str | None = None
@@ -136,7 +138,7 @@ class RunSpec(BaseModel):
 
     def model(self, corpus: Corpus) -> ModelSpec:
         """The model that learns this corpus: an encoder–decoder where there is another sequence to read."""
-        shape = _given(self, "num_layers", "model_width", "num_heads", "context_length", "mlp_width", "dropout")
+        shape = _given(self, *_SHAPE)
         paired = corpus.spec.name == "translation"
         return ModelSpec.build(
             self.size,

@@ -1,0 +1,159 @@
+"""Comparisons whose truth is known: losses drawn at random, judged by `judge` as those of a real comparison are.
+
+A loss is the arm's true mean, plus an effect of the seed that all arms share, plus noise of its own; so the differences
+to one baseline are correlated as they are in reality. As long as an arm is undecided the user adds seeds and looks
+again, until the planned looks are used up.
+
+    false difference    no arm differs, and one comes out better or worse at any look
+    false equivalence   every arm differs by just the margin, and one comes out equivalent at any look
+    overlooked          one arm differs by what a pilot's plan calls detectable, and the first look does not find it
+
+The first two count once for a family of arms, however many of them go wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnlab.errors import SpecError
+from attnlab.experiments.judging import Judgement, Procedure, judge, planned_effect
+from attnlab.statistics import pooled_sd
+
+Noise = Literal["normal", "heavy tails", "unequal"]
+Question = Literal["false difference", "false equivalence", "overlooked"]
+Losses = NDArray[np.float64]  # (1 + arms, seeds), the baseline first
+
+ODD: tuple[Noise, ...] = ("heavy tails", "unequal")  # break what the tests assume
+PILOT_SEEDS = 3
+
+_BASELINE = "baseline"
+_TAILS = 4  # degrees of freedom of heavy tails
+_TIMES = 2.0  # of the baseline's noise has the noisiest of unequal arms, and the quietest as much less
+_SEED_EFFECT = 5.0  # of the noise; pairing takes it away
+_MUCH_NOISE = 3.0  # margins: nothing comes out equivalent, so all looks are used up
+# Standard deviations of a difference, in margins. With less noise arms at the margin come out worse or better, and with
+# more nothing can come out equivalent; between them the procedure is nearest to going wrong.
+_AT_MARGIN = (0.7, 1.0, 1.4)
+
+
+@dataclass(frozen=True)
+class Design:
+    """The comparisons that are simulated."""
+
+    arms: int = 8
+    seeds: int = 9
+    extension: int = 9  # seeds that are added for each further look
+    procedure: Procedure = field(default_factory=Procedure)
+
+    def __post_init__(self) -> None:
+        for name, least in (("arms", 1), ("seeds", 2), ("extension", 1)):
+            if getattr(self, name) < least:
+                raise SpecError(f"{getattr(self, name)} {name} simulate nothing", hint=f"use at least {least}")
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """How many seeds there are at each look."""
+        return tuple(self.seeds + number * self.extension for number in range(self.procedure.looks))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One question under one kind of noise; `goes_wrong` simulates one comparison, given its number."""
+
+    question: Question
+    setting: str
+    bounded: bool  # whether a bar limits how often it may go wrong
+    goes_wrong: Callable[[np.random.Generator, int], bool]
+
+
+def draw_losses(rng: np.random.Generator, noise: Noise, arms: int, seeds: int, sd: float) -> Losses:
+    """Losses of arms that do not differ; a difference to the baseline has the standard deviation `sd`.
+
+    Where arms are unequally noisy, it has that for one that is as noisy as the baseline.
+    """
+    shape = (1 + arms, seeds)
+    if noise == "heavy tails":
+        own = rng.standard_t(_TAILS, shape) / math.sqrt(_TAILS / (_TAILS - 2))
+    else:
+        own = rng.standard_normal(shape)
+    if noise == "unequal":
+        own[1:] *= np.geomspace(1 / _TIMES, _TIMES, arms)[:, None]
+    return np.asarray((own + _SEED_EFFECT * rng.standard_normal(seeds)) * (sd / math.sqrt(2)))
+
+
+def take_looks(losses: Losses, looks: tuple[int, ...], procedure: Procedure) -> Iterator[tuple[Judgement, ...]]:
+    """The judgements at the first look, and at each further one as long as an arm is undecided."""
+    names = [_BASELINE, *(f"arm {number}" for number in range(1, len(losses)))]
+    for seeds in looks:
+        rows = losses[:, :seeds].tolist()
+        table = {name: dict(enumerate(row)) for name, row in zip(names, rows, strict=True)}
+        judgements = judge(table, _BASELINE, procedure, witnesses=False)
+        yield judgements
+        if all(one.verdict != "undecided" for one in judgements):
+            return
+
+
+def finds_difference(losses: Losses, looks: tuple[int, ...], procedure: Procedure) -> bool:
+    """Whether any arm comes out better or worse at any look."""
+    return any(one.verdict in ("better", "worse") for look in take_looks(losses, looks, procedure) for one in look)
+
+
+def all_trials(design: Design) -> list[Trial]:
+    """Every question, under noise as the tests assume it and under noise that they do not."""
+    margins: list[tuple[Noise, float]] = [("normal", sd) for sd in _AT_MARGIN]
+    margins += [(noise, _AT_MARGIN[1]) for noise in ODD]
+    pilots = list(dict.fromkeys((min(2, design.arms), design.arms)))
+    return [
+        *(_no_difference(design, noise) for noise in ("normal", *ODD)),
+        *(_at_margin(design, noise, sd) for noise, sd in margins),
+        *(_planted(design, "normal", arms) for arms in pilots),
+        *(_planted(design, noise, pilots[-1]) for noise in ODD),
+    ]
+
+
+def _no_difference(design: Design, noise: Noise) -> Trial:
+    def goes_wrong(rng: np.random.Generator, _: int) -> bool:
+        sd = _MUCH_NOISE * design.procedure.margin
+        losses = draw_losses(rng, noise, design.arms, design.looks[-1], sd)
+        return finds_difference(losses, design.looks, design.procedure)
+
+    return Trial("false difference", noise, noise == "normal", goes_wrong)
+
+
+def _at_margin(design: Design, noise: Noise, sd: float) -> Trial:
+    margin = design.procedure.margin
+
+    def goes_wrong(rng: np.random.Generator, _: int) -> bool:
+        losses = draw_losses(rng, noise, design.arms, design.looks[-1], sd * margin)
+        losses[1:] += margin * rng.choice((-1.0, 1.0), (design.arms, 1))
+        looks = take_looks(losses, design.looks, design.procedure)
+        return any(one.verdict == "equivalent" for look in looks for one in look)
+
+    return Trial("false equivalence", f"{noise}, {sd:g} × margin", noise == "normal", goes_wrong)
+
+
+def _planted(design: Design, noise: Noise, pilot_arms: int) -> Trial:
+    degrees = pilot_arms * (PILOT_SEEDS - 1)
+    # What is detectable grows with the pilot's standard deviation in proportion.
+    unit = planned_effect(1.0, design.seeds, design.arms, design.procedure, degrees=degrees).detectable
+
+    def goes_wrong(rng: np.random.Generator, number: int) -> bool:
+        sd = _MUCH_NOISE * design.procedure.margin
+        # Drawn for all arms, so that the pilot's are as noisy as the plan's; it sees those in the middle.
+        pilot = draw_losses(rng, noise, design.arms, PILOT_SEEDS, sd)
+        first = 1 + (design.arms - pilot_arms) // 2
+        found, seen = pooled_sd(pilot[first : first + pilot_arms] - pilot[0])
+        assert seen == degrees
+        arm, sign = number % design.arms, 1 if number % 2 else -1
+        losses = draw_losses(rng, noise, design.arms, design.seeds, sd)
+        losses[1 + arm] += sign * unit * found
+        judgements = next(take_looks(losses, design.looks[:1], design.procedure))
+        return judgements[arm].verdict != ("worse" if sign > 0 else "better")
+
+    return Trial("overlooked", f"{noise}, pilot of {pilot_arms} arms", noise == "normal", goes_wrong)

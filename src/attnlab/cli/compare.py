@@ -1,0 +1,266 @@
+"""Compare variants of attention."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from attnlab.cli.printing import make_table, say, show, show_json, tell
+from attnlab.errors import AttnlabError
+from attnlab.experiments.answer import Answer, find_answer
+from attnlab.experiments.claims import arms_of, published_claims
+from attnlab.experiments.request import QUESTIONS, Request, ladder
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attnlab.experiments.plan import Plan
+
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+
+_RUNS = Path("runs")
+_STYLES = {
+    "better": "bold green",
+    "worse": "bold red",
+    "unstable": "bold red",
+    "equivalent": "cyan",
+    "undecided": "yellow",
+    "reproduced": "green",
+    "not reproduced": "red",
+    "underpowered": "yellow",
+}
+
+
+def compare(
+    *variants: str,
+    baseline: str = "softmax",
+    seeds: int = 10,
+    steps: int | None = None,
+    size: str = "pico",
+    recipe: str = "gpt2",
+    corpus: str = "pydoc",
+    tokenizer: str = "char",
+    vocabulary_size: int | None = None,
+    change: Annotated[Sequence[str], Parameter(name="--change", negative="")] = (),
+    add_seeds: int = 0,
+    first_seed: int = 0,
+    margin: float = 0.01,
+    alpha: float = 0.05,
+    looks: int = 2,
+    match: Literal["parameters", "flops", "cache"] | None = None,
+    tune: int = 0,
+    pilot: int | None = None,
+    claims: Flag = False,
+    ladder_: Annotated[bool, Parameter(name="--ladder", negative="", show_default=False)] = False,
+    plan: Flag = False,
+    on: Literal["local", "ray", "slurm"] = "local",
+    where: Annotated[Sequence[str], Parameter(name="--where", negative="")] = (),
+    processes: int | None = None,
+    threads: int | None = None,
+    variants_from: Path | None = None,
+    out: Path = _RUNS,
+    report: Path | None = None,
+    csv: Path | None = None,
+    markdown: Flag = False,
+    quiet: Flag = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+) -> int:
+    """Train the baseline and the variants over paired seeds, and give a verdict with its evidence.
+
+    A plan is written first: what is compared, how it is judged, what can be found, how long it takes. The same command
+    goes on after any interruption, and a comparison that is finished is answered at once. Without VARIANTS, the default
+    asks what happens to GPT-2 with one projection for key and value, with normalised dot products, and without softmax.
+
+    Parameters
+    ----------
+    variants
+        What is compared: variants of the catalogue, recipes, optimizers, positions, fields of a run such as
+        dropout=0.1, or several joined by &. The name of a comparison's folder opens that comparison.
+    baseline
+        What they are compared with.
+    seeds
+        How many pairs of runs; each seed is an order of the data and a draw of initial weights, the same for all.
+    steps
+        How many steps each run takes; by default those of the setting or the recipe.
+    size
+        pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large or gpt2-xl.
+    recipe
+        gpt2 (faithful) or fast (soonest to a loss).
+    corpus
+        pydoc, world, kinship, mqar, or the path of a text file or a folder.
+    tokenizer
+        char, byte, word, bpe, or gpt2:FOLDER.
+    vocabulary_size
+        How many tokens bpe is to have.
+    change
+        A change of all arms alike, such as position=rope or batch_size=32; may be repeated.
+    add_seeds
+        Take the next planned look with so many seeds more.
+    first_seed
+        The first of the seeds.
+    margin
+        The difference that would not matter, as a share of perplexity.
+    alpha
+        The chance of a false verdict that is accepted for all variants and looks together.
+    looks
+        How many looks are planned; each tests at alpha / looks.
+    match
+        Compare each variant once more, made equal to the baseline in this.
+    tune
+        Learning rates to try for each arm first.
+    pilot
+        Seeds of a pilot that shows the noise; 0 for none. By default 3 where no noise is recorded.
+    claims
+        Judge published claims; without VARIANTS, all of them.
+    ladder_
+        The same arms on associative recall too, with more and more to remember.
+    plan
+        Write the plan and stop.
+    on
+        Where runs run: local processes, ray, or slurm.
+    where
+        An option of ray or slurm, such as address=auto or partition=gpu; may be repeated.
+    processes
+        Runs at a time on this machine.
+    threads
+        Threads of each run.
+    variants_from
+        A Python file that adds variants of your own.
+    out
+        The folder that holds comparisons and runs.
+    report
+        Also write the report to this HTML file.
+    csv
+        Also write all runs to this CSV file.
+    markdown
+        Print the table in Markdown.
+    quiet
+        Say nothing while it trains.
+    as_json
+        Print everything as JSON.
+    """
+    opened = _opened(variants, out)
+    if opened is not None:
+        request, out = opened
+    else:
+        cards = published_claims() if claims else ()
+        request = Request.with_variants_of(
+            variants_from,
+            variants=variants or (arms_of(cards, baseline) if claims else QUESTIONS),
+            baseline=baseline,
+            recipe=recipe,
+            size=size,
+            corpus=corpus,
+            tokenizer=tokenizer,
+            vocabulary_size=vocabulary_size,
+            steps=steps,
+            changes=tuple(change),
+            seeds=seeds,
+            first_seed=first_seed,
+            margin=margin,
+            alpha=alpha,
+            looks=looks,
+            match=match,
+            tune=tune,
+            pilot=pilot,
+            claims=claims,
+        )
+    options = {"processes": processes, "threads": threads, **_options(where)}
+    launch = {"out": out, "on": on, "where": options}
+    for number, wanted in enumerate([request, *(ladder(request) if ladder_ else [])]):
+        answer = None if add_seeds or plan or csv or report else find_answer(wanted, out)
+        if answer is None:
+            answer = _make(wanted, launch, add_seeds, report, csv, quiet=quiet, only_plan=plan)
+        if number:
+            show("")
+        if answer is not None:
+            _tell(answer, markdown=markdown, as_json=as_json)
+    return 0
+
+
+def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:
+    """The comparison whose folder was named instead of variants."""
+    if len(variants) != 1:
+        return None
+    for path in (Path(variants[0]), out / variants[0]):
+        if (path / "plan.json").is_file():
+            from attnlab.experiments.plan import Plan
+
+            return Plan.load(path).request, path.parent
+        if (path / "run.json").is_file():
+            raise AttnlabError(
+                f"{path} is a single run, and no comparison", hint="`attnlab runs show` tells about a run"
+            )
+    return None
+
+
+def _options(pairs: Sequence[str]) -> dict[str, Any]:
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise AttnlabError(f"--where {pair!r} is no option", hint="write name=value, such as address=auto")
+        options[name] = value
+    return options
+
+
+def _make(
+    request: Request,
+    launch: dict[str, Any],
+    add_seeds: int,
+    report: Path | None,
+    csv: Path | None,
+    *,
+    quiet: bool,
+    only_plan: bool,
+) -> Answer | None:
+    """Carry the comparison out, and write down what came of it."""
+    from attnlab.experiments.answering import conclude
+    from attnlab.experiments.comparing import compare as carry_out
+    from attnlab.experiments.comparing import plan_comparison
+    from attnlab.experiments.progress import LaunchConsole
+    from attnlab.pages import check_writable
+
+    for path in (report, csv):
+        if path is not None:
+            check_writable(path)
+    with contextlib.nullcontext() if quiet else LaunchConsole() as console:
+        if only_plan:
+            show(*_plan_lines(plan_comparison(request, listener=console, **launch)))
+            return None
+
+        def planned(plan: Plan) -> None:
+            if not quiet:
+                tell(*_plan_lines(plan), "")
+
+        comparison = carry_out(request, add_seeds=add_seeds, planned=planned, listener=console, **launch)
+    return conclude(comparison, report=report, csv=csv)
+
+
+def _plan_lines(plan: Plan) -> list[Table | str]:
+    from attnlab.experiments.plan_words import plan_rows
+
+    table = make_table(["", ""], plan_rows(plan), left=(0, 1), wrap=(1,))
+    return ["The plan:\n", table, *(f"\nwarning: {warning}" for warning in plan.warnings)]
+
+
+def _tell(answer: Answer, *, markdown: bool, as_json: bool) -> None:
+    if as_json:
+        show_json(answer.data)
+        return
+    if markdown:
+        print(answer.markdown)
+        return
+    show(*answer.first_lines, "")
+    show(make_table(answer.headings, answer.rows, left=(0, 1), styles=_STYLES))
+    for note in answer.notes:
+        show(f"\n{note}")
+    if answer.claims:
+        headings = ("claim", "at this scale", "found", "source")
+        show("", make_table(headings, answer.claims, left=(0, 1, 3), wrap=(0, 2, 3), styles=_STYLES))
+    if answer.report:
+        say(f"\nreport: {answer.report}")

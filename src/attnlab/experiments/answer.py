@@ -1,0 +1,111 @@
+"""The answer of a comparison as it was printed, kept so that a question asked again is answered at once.
+
+Importing this file loads neither PyTorch nor anything else that takes its time. An answer is given again only if all
+that it rests on is as it was: the request, the version, the files that the text was read from and, where the text is
+Python's own, the Python. In any doubt there is none, and the comparison is looked at afresh, which trains nothing that
+is finished.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnlab.experiments.request import Request
+
+ANSWER = "answer.json"
+_FORMAT = 1
+_PYTHONS_OWN = "pydoc"  # the corpus that differs between releases of Python
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the terminal shows, and what that rests on."""
+
+    request_hash: str
+    folder: str
+    first_lines: tuple[str, ...]
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    report: str  # the page; "" if none was written
+    python: str
+    sources: dict[str, str]  # files that the text was read from, with their SHA-256
+    markdown: str  # the table, to paste
+    claims: tuple[tuple[str, ...], ...]  # what became of published claims, a row each
+    data: dict[str, Any]  # as `--json` prints it
+
+
+def save(answer: Answer, folder: Path) -> None:
+    """Keep an answer in the comparison's folder. A report in that folder is found again wherever the folder goes."""
+    from attnlab.pages import write_whole  # here, because it brings plotly along, which finding an answer does not need
+
+    fields = dataclasses.asdict(answer)
+    report = Path(answer.report)
+    if answer.report and report.resolve().is_relative_to(folder.resolve()):
+        fields["report"] = str(report.resolve().relative_to(folder.resolve()))
+    elif answer.report:
+        fields["report"] = str(report.resolve())
+    text = json.dumps({"format": _FORMAT, "answer": _finite(fields)}, ensure_ascii=False, allow_nan=False)
+    write_whole(folder / ANSWER, text + "\n")
+
+
+def _finite(data: Any) -> Any:
+    """`data` without numbers that JSON does not have."""
+    match data:
+        case float() if not math.isfinite(data):
+            return None
+        case dict():
+            return {key: _finite(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_finite(value) for value in data]
+    return data
+
+
+def find_answer(request: Request, out: Path) -> Answer | None:
+    """The answer that this request got before, if it still holds."""
+    folder = out / request.folder
+    try:
+        answer = _read(folder)
+        return answer if _still_holds(answer, request) else None
+    except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        return None  # there is none, or its file is damaged
+
+
+def _read(folder: Path) -> Answer:
+    record = json.loads((folder / ANSWER).read_text(encoding="utf-8"))
+    if record["format"] != _FORMAT:
+        raise ValueError("another version")
+    fields = record["answer"]
+    if not isinstance(fields["data"], dict):
+        raise TypeError("not an object")
+    lines = {name: _texts(fields[name]) for name in ("first_lines", "headings", "notes")}
+    tables = {name: tuple(_texts(row) for row in fields[name]) for name in ("rows", "claims")}
+    report = str(folder / fields["report"]) if fields["report"] else ""
+    return Answer(**{**fields, **lines, **tables, "folder": str(folder), "report": report})
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError("not a list of texts")
+    return tuple(values)
+
+
+def _still_holds(answer: Answer, request: Request) -> bool:
+    return (
+        answer.request_hash == request.hash
+        and (request.corpus != _PYTHONS_OWN or answer.python == platform.python_version())
+        and (not answer.report or Path(answer.report).is_file())
+        and all(_sha256(Path(path)) == digest for path, digest in answer.sources.items())
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,111 @@
+"""From the folders of the runs to what a comparison found."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attnlab.corpora import Corpus
+from attnlab.errors import FileError
+from attnlab.experiments.launching import Job
+from attnlab.experiments.plan import Arm, Plan
+from attnlab.experiments.results import ArmResult, Cell
+from attnlab.training import RunDirectory, RunSpec
+from attnlab.training.durable import read_json
+
+RUNS = "runs"
+MEASURES, USAGE = "measures.json", "usage.json"
+_POINTS = 100  # of a training curve in a report
+
+
+def jobs_of(plan: Plan, folder: Path, seeds: tuple[int, ...]) -> list[Job]:
+    """Every arm at every seed, seed by seed, so that what is there after an interruption is paired."""
+    specs = [arm.at(seed) for seed in seeds for arm in plan.arms]
+    return [Job(number, spec, folder / RUNS) for number, spec in enumerate(specs)]
+
+
+def collect(plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus) -> tuple[ArmResult, ...]:
+    """All runs of a plan, which have ended."""
+    return tuple(
+        ArmResult(arm, tuple(_cell(arm, seed, folder / RUNS, corpus, plan) for seed in seeds)) for arm in plan.arms
+    )
+
+
+def check_runs(plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus) -> None:
+    """Refuse runs that lie in the place of the plan's and are others."""
+    for job in jobs_of(plan, folder, seeds):
+        path = job.out / job.spec.name(corpus)
+        if not RunDirectory.exists(path):
+            continue
+        record = RunDirectory.open(path).record
+        if record.get("spec") != job.spec.model_dump(mode="json") or record["corpus"]["hash"] != plan.corpus_hash:
+            raise FileError(
+                f"{path} is a run of another plan: it trains something else than its place says",
+                hint="move it away, or compare in another folder with --out DIR",
+            )
+
+
+def _cell(arm: Arm, seed: int, folder: Path, corpus: Corpus, plan: Plan) -> Cell:
+    spec = arm.at(seed)
+    directory = RunDirectory.open(folder / spec.name(corpus))
+    result = directory.result
+    if result is None:
+        raise FileError(f"{directory.path} has not ended", hint="call `attnlab compare` again: it goes on")
+    metrics = list(directory.metrics())
+    finished = result["outcome"] == "finished"
+    return Cell(
+        arm=arm.name,
+        seed=seed,
+        outcome="finished" if finished else "diverged",
+        path=directory.path,
+        command=command_of(spec, plan),
+        loss=result["validation_loss"] if finished else None,
+        message=result.get("message"),
+        curve=tuple((entry["step"], entry["validation_loss"]) for entry in metrics if "validation_loss" in entry),
+        training_curve=tuple(_thinned([(entry["step"], entry["loss"]) for entry in metrics if "loss" in entry])),
+        seconds=result["seconds"],
+        tokens_per_second=result.get("tokens_per_second"),
+        peak_bytes=_kept(directory.path / USAGE).get("peak_bytes"),
+        weights_sha256=result.get("weights_sha256"),
+        measures=_numbers(_kept(directory.path / MEASURES).get("measures", {})),
+    )
+
+
+def command_of(spec: RunSpec, plan: Plan) -> str:
+    """The command that trains this one run again."""
+    words = ["attnlab", "train", "--variant", spec.variant, "--recipe", spec.recipe, "--size", spec.size]
+    words += ["--corpus", spec.corpus.name, "--tokenizer", spec.corpus.tokenizer]
+    if spec.corpus.vocabulary_size is not None:
+        words += ["--vocabulary-size", str(spec.corpus.vocabulary_size)]
+    words += ["--steps", str(spec.steps), "--seed", str(spec.seed)]
+    words += ["--threads", str(plan.threads), "--workers", "1"]
+    named = {"variant", "recipe", "size", "corpus", "steps", "seed"}
+    for name, value in spec.model_dump(exclude=named, exclude_none=True).items():
+        words += ["--change", f"{name}={value['kind'] if isinstance(value, Mapping) else value}"]
+    if plan.request.variants_from is not None:
+        words += ["--variants-from", plan.request.variants_from]
+    return shlex.join(words)
+
+
+def _thinned(points: list[tuple[int, float]]) -> Iterator[tuple[int, float]]:
+    """A curve as means over stretches of it."""
+    width = -(-len(points) // _POINTS) or 1
+    for start in range(0, len(points), width):
+        stretch = points[start : start + width]
+        yield stretch[-1][0], sum(loss for _, loss in stretch) / len(stretch)
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """What was noted beside a run, if it was."""
+    try:
+        return read_json(path) if path.exists() else {}
+    except FileError:
+        return {}
+
+
+def _numbers(values: object) -> dict[str, float]:
+    if not isinstance(values, Mapping):
+        return {}
+    return {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}

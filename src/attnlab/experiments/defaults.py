@@ -1,0 +1,45 @@
+"""What `attnlab compare` does unless it is told otherwise, and how that was chosen.
+
+The rates are the best of those that were tried for each variant with seeds that no comparison uses, and the noise is
+that of the same runs; docs/log.md has the search and the commands that repeat it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnlab.experiments.request import Request
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A default that was searched for: how long it trains, at which rates, and how noisy it is."""
+
+    steps: int
+    batch_size: int
+    warmup_steps: int
+    evaluations: int
+    validation_tokens: int
+    rates: dict[str, float]
+    noise: float  # standard deviation of a paired difference, nats
+    degrees: int  # of freedom of the noise
+
+
+PICO = Setting(
+    steps=400,
+    batch_size=16,
+    warmup_steps=40,
+    evaluations=8,
+    validation_tokens=16_384,
+    rates={},
+    noise=0.01,
+    degrees=8,
+)
+
+
+def setting_of(request: Request) -> Setting | None:
+    """The searched default that a request keeps to, if it does."""
+    usual = Request()
+    same = ("recipe", "size", "corpus", "corpus_options", "tokenizer", "vocabulary_size", "changes")
+    kept = all(getattr(request, name) == getattr(usual, name) for name in same)
+    return PICO if kept and request.steps in {None, PICO.steps} else None

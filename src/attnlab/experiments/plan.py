@@ -1,0 +1,146 @@
+"""The plan of a comparison: everything that is decided before the first run, written down where it can be checked.
+
+A plan is made once (`planning.py`), kept as plan.json with its own hash, and read from there ever after. What it says
+about arms, seeds, metric and tests is what happens; a file that was edited by hand is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from attnlab.errors import FileError
+from attnlab.experiments.procedure import Procedure
+from attnlab.experiments.request import Request
+from attnlab.training import RunSpec
+from attnlab.training.durable import read_json, write_json
+
+PLAN = "plan.json"
+METRIC = "validation loss in nats after the last step"
+_FORMAT = 1
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Trial(_Record):
+    """One learning rate that was tried for an arm, and what came of it; None if it diverged."""
+
+    learning_rate: float
+    loss: float | None
+
+
+class Matching(_Record):
+    """How an arm was made equal to the baseline, and how nearly."""
+
+    what: Literal["parameters", "flops", "cache"]
+    field: str  # what was solved for
+    value: int
+    target: float
+    reached: float
+
+    @property
+    def error(self) -> float:
+        """The share that is missing or too much."""
+        return self.reached / self.target - 1
+
+
+class Arm(_Record):
+    """One thing that is compared: a name, what it means, and the run without its seed."""
+
+    name: str
+    meaning: str
+    run: RunSpec
+    rate_from: str  # where its learning rate comes from
+    parameters: int
+    training_flops: int  # of one step
+    cache_bytes: int  # of a full context
+    step_seconds: float  # measured before the first run, one thread
+    trials: tuple[Trial, ...] = ()
+    matching: Matching | None = None
+
+    def at(self, seed: int) -> RunSpec:
+        return self.run.replace(seed=seed)
+
+    @property
+    def hash(self) -> str:
+        """Of the run's spec: the same for all seeds."""
+        return hashlib.sha256(self.run.model_dump_json(exclude={"seed"}).encode()).hexdigest()[:12]
+
+
+class Pilot(_Record):
+    """What is known beforehand about the noise of a paired difference."""
+
+    sd: float  # nats
+    degrees: int
+    source: str
+
+
+class Plan(_Record):
+    """Arms (the baseline first), seeds, metric, procedure, and what can be expected of them."""
+
+    request: Request
+    arms: tuple[Arm, ...]
+    seeds: tuple[int, ...]  # of the first look
+    steps: int
+    metric: str
+    procedure: Procedure
+    pilot: Pilot
+    detectable: float  # nats
+    smallest_p: float
+    seeds_for_margin: int | None
+    predicted_minutes: float
+    processes: int
+    threads: int
+    corpus_hash: str
+    bigram_loss: float | None  # nats; None where the corpus is no text
+    warnings: tuple[str, ...]
+    python: str
+    sources: dict[str, str] = {}  # files that the text was read from, with their SHA-256
+    made: str
+
+    @property
+    def baseline(self) -> Arm:
+        return self.arms[0]
+
+    @property
+    def others(self) -> tuple[Arm, ...]:
+        return self.arms[1:]
+
+    def arm(self, name: str) -> Arm:
+        return next(arm for arm in self.arms if arm.name == name)
+
+    def save(self, folder: Path) -> None:
+        data = self.model_dump(mode="json")
+        write_json(folder / PLAN, {"format": _FORMAT, "sha256": _hash(data), "plan": data})
+
+    @classmethod
+    def load(cls, folder: Path) -> Plan:
+        """The plan in a comparison's folder, as it was made."""
+        path = folder / PLAN
+        if not path.exists():
+            raise FileError(f"{folder} is no comparison: it has no {PLAN}", hint="`attnlab compare` makes one")
+        record = read_json(path)
+        if record.get("format") != _FORMAT:
+            raise FileError(
+                f"{path} is of another version of attnlab", hint="compare again in another folder, with --out DIR"
+            )
+        data: dict[str, Any] = record.get("plan", {})
+        if _hash(data) != record.get("sha256"):
+            raise FileError(
+                f"{path} was changed after it was made; a plan that can change afterwards is none",
+                hint="bring the old file back, or ask for what you want with the options of `attnlab compare`",
+            )
+        try:
+            return cls.model_validate(data)
+        except (ValidationError, LookupError, ValueError) as error:
+            raise FileError(f"{path} cannot be read: {error}", hint="compare again in another folder") from None
+
+
+def _hash(data: object) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

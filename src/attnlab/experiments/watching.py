@@ -1,0 +1,161 @@
+"""How far all runs of a grid are, read from their directories: so it is the same wherever they run.
+
+Only the last line of a run's metrics is read, and only when the file has grown.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from attnlab.training.directory import METRICS, RUN
+
+_TAIL = 2048  # bytes, more than a line has
+_WINDOW = 60.0  # seconds that the speed is measured over
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a job's run is and how long it will be; `steps` is None where minutes were asked for."""
+
+    label: str
+    path: Path
+    steps: int | None
+    tokens_per_step: int
+
+
+@dataclass(frozen=True)
+class JobState:
+    """How far one job is. `word` is what the system that runs it calls its state, where it has a word."""
+
+    label: str
+    status: Literal["waiting", "running", "ended"]
+    step: int = 0
+    steps: int | None = None
+    loss: float | None = None
+    word: str | None = None
+
+
+@dataclass(frozen=True)
+class GridState:
+    """How far all jobs are."""
+
+    jobs: tuple[JobState, ...]
+    share: float  # of all tokens
+    tokens_per_second: float
+    seconds_left: float | None  # None as long as nothing can be said
+
+    @property
+    def ended(self) -> int:
+        return sum(job.status == "ended" for job in self.jobs)
+
+    @property
+    def running(self) -> tuple[JobState, ...]:
+        return tuple(job for job in self.jobs if job.status == "running")
+
+
+class Watch:
+    """Looks at the runs of a grid now and then."""
+
+    def __init__(self, places: Sequence[Place], clock: Callable[[], float] = time.monotonic) -> None:
+        self._places, self._clock = places, clock
+        self._states = [JobState(place.label, "waiting", steps=place.steps) for place in places]
+        self._seen: list[tuple[int, int] | None] = [_stamp(place.path / METRICS) for place in places]
+        for number, place in enumerate(places):
+            self._read(number, place)
+        self._history: deque[tuple[float, int]] = deque([(clock(), self._tokens())])
+
+    def end(self, number: int) -> None:
+        """This job has ended, whatever became of it."""
+        self._read(number, self._places[number])
+        self._states[number] = replace(self._states[number], status="ended", word=None)
+
+    def look(self, words: Mapping[int, str] | None = None) -> GridState:
+        """How far all are now; `words` are what others call the states of some."""
+        for number, place in enumerate(self._places):
+            if self._states[number].status == "ended":
+                continue
+            stamp = _stamp(place.path / METRICS)
+            if stamp is not None and stamp != self._seen[number]:
+                self._seen[number] = stamp
+                self._read(number, place)
+                self._states[number] = replace(self._states[number], status="running")
+            self._states[number] = replace(self._states[number], word=(words or {}).get(number))
+        return self._sum_up()
+
+    def _read(self, number: int, place: Place) -> None:
+        state = self._states[number]
+        if state.steps is None:
+            state = replace(state, steps=_steps(place.path / RUN))
+        step, loss = _last(place.path / METRICS) or (state.step, state.loss)
+        self._states[number] = replace(state, step=step, loss=loss)
+
+    def _tokens(self) -> int:
+        return sum(state.step * place.tokens_per_step for state, place in zip(self._states, self._places, strict=True))
+
+    def _sum_up(self) -> GridState:
+        now = self._clock()
+        self._history.append((now, self._tokens()))
+        while now - self._history[0][0] > _WINDOW:
+            self._history.popleft()
+        (begin, before), (end, after) = self._history[0], self._history[-1]
+        rate = max(0.0, (after - before) / (end - begin)) if end > begin else 0.0
+        known = [state.steps for state in self._states if state.steps is not None]
+        guess = max(known, default=0)  # of those whose number of steps is still to be measured
+        total = left = 0
+        for state, place in zip(self._states, self._places, strict=True):
+            steps = state.steps or guess
+            total += steps * place.tokens_per_step
+            left += 0 if state.status == "ended" else max(0, steps - state.step) * place.tokens_per_step
+        share = 1 - left / total if total else 0.0
+        certain = total and (rate or not left)
+        return GridState(tuple(self._states), share, rate, (left / rate if left else 0.0) if certain else None)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _last(path: Path) -> tuple[int, float | None] | None:
+    """The step and the loss of the last whole line, if there is one that can be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL))
+            lines = file.read().split(b"\n")[:-1]  # what follows the last line's end is still being written
+    except OSError:
+        return None
+    entry = _object(lines[-1]) if lines else {}
+    step, loss = entry.get("step"), entry.get("loss")
+    if not isinstance(step, int):
+        return None
+    try:
+        return step, None if loss is None else float(loss)  # a loss that is not finite stands there as a word
+    except (TypeError, ValueError):
+        return step, None
+
+
+def _steps(path: Path) -> int | None:
+    """How many steps a run that has begun will take."""
+    try:
+        resolved = _object(path.read_bytes()).get("resolved")
+    except OSError:
+        return None
+    steps = resolved.get("steps") if isinstance(resolved, dict) else None
+    return steps if isinstance(steps, int) else None
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,148 @@
+"""Tests and intervals for paired differences, such as the losses of two arms at the same seeds.
+
+With n differences of mean d, standard deviation s and standard error e = s / √n:
+
+    paired t      t = d / e, with n − 1 degrees of freedom
+    equivalence   two one-sided tests: p is that of t = (|d| − m) / e for a margin m     Schuirmann 1987
+    sign flips    the share of all 2ⁿ choices of signs whose |mean| is at least |d|      Fisher 1935
+    BCa           the bootstrap, corrected for bias and for skew                         Efron 1987
+    Holm          the i-th smallest of k p-values times k − i + 1, never falling         Holm 1979
+
+Where all differences are the same, there is no spread to judge by, and they are taken at their word: p is 0 for what
+they show and 1 for what they do not.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+# Not scipy.stats, which takes long to load.
+from scipy import special  # type: ignore[import-untyped,unused-ignore]
+
+from attnlab.errors import InputError
+from attnlab.statistics.checking import check_positive, check_share, check_values
+
+_EXACT = 20  # so many signs are tried in all ways
+_FLIPS = 100_000  # drawn where there are more
+_RESAMPLES = 9_999
+_ROUNDING = 1e-12  # sums that are equal but for rounding count as equal
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean, and between what it lies."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """A mean, its standard error, and the degrees of freedom that it was found with."""
+
+    mean: float
+    error: float
+    degrees: int
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """The mean with its interval by Student's t."""
+    check_share("level", level)
+    found = _estimate(values)
+    half = _quantile(found.degrees, level) * found.error
+    return Interval(found.mean, found.mean - half, found.mean + half)
+
+
+def paired_t(differences: Sequence[float]) -> float:
+    """The two-sided p of a mean of 0."""
+    found = _estimate(differences)
+    if found.error == 0:
+        return 1.0 if found.mean == 0 else 0.0
+    return 2 * float(special.stdtr(found.degrees, -abs(found.mean) / found.error))
+
+
+def equivalence(differences: Sequence[float], margin: float) -> float:
+    """The p of a mean that is at least the margin away from 0: the larger one of two one-sided tests."""
+    check_positive("margin", margin)
+    found = _estimate(differences)
+    beyond = abs(found.mean) - margin
+    if found.error == 0:
+        return 0.0 if beyond < 0 else 1.0
+    return float(special.stdtr(found.degrees, beyond / found.error))
+
+
+def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
+    """The two-sided p of differences that are as likely to be negative as positive; drawn for more than 20 of them.
+
+    The sums grow from one difference to the next, so that they never need a table of all signs.
+    """
+    numbers = check_values(differences)
+    tolerance = _ROUNDING * float(np.abs(numbers).sum())
+    sums = numbers[:1]  # its sign stays: turning all signs round changes no |sum|
+    if numbers.size <= _EXACT:
+        for number in numbers[1:]:
+            sums = np.concatenate((sums + number, sums - number))
+        return float(np.mean(np.abs(sums) >= abs(float(sums[0])) - tolerance))
+    rng = np.random.default_rng(seed)
+    for number in numbers[1:]:
+        sums = sums + np.where(rng.integers(2, size=_FLIPS) == 0, number, -number)
+    far = np.count_nonzero(np.abs(sums) >= abs(float(numbers.sum())) - tolerance)
+    return (int(far) + 1) / (_FLIPS + 1)
+
+
+def bca_interval(differences: Sequence[float], level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
+    """Where the mean lies by the bootstrap; None where resampling cannot say, as with no spread at all."""
+    check_share("level", level)
+    numbers = check_values(differences)
+    if numbers.min() == numbers.max():
+        return None
+    from scipy import stats  # type: ignore[import-untyped,unused-ignore]
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        interval = stats.bootstrap(
+            (numbers,),
+            np.mean,
+            confidence_level=level,
+            n_resamples=_RESAMPLES,
+            method="BCa",
+            rng=np.random.default_rng(seed),
+        ).confidence_interval
+    low, high = float(interval.low), float(interval.high)
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values, corrected for their number, in the order in which they were given."""
+    if not all(0 <= p <= 1 for p in p_values):  # also for NaN
+        raise InputError(f"p-values outside 0 … 1: {list(p_values)}", hint="use p = 1 for what could not be tested")
+    adjusted, reached = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = float(reached)
+    return adjusted
+
+
+def _estimate(values: Sequence[float]) -> _Estimate:
+    numbers: list[float] = check_values(values).tolist()  # for so few of them, faster than an array
+    count, low, high = len(numbers), min(numbers), max(numbers)
+    if low == high:  # exactly, where a mean would be rounded
+        return _Estimate(low, 0.0, count - 1)
+    scale = max(-low, high)
+    units = [number / scale for number in numbers]  # whose squares neither vanish nor overflow
+    mean = math.fsum(units) / count
+    squares = math.fsum((unit - mean) ** 2 for unit in units)
+    return _Estimate(mean * scale, math.sqrt(squares / (count - 1) / count) * scale, count - 1)
+
+
+@lru_cache(maxsize=1024)
+def _quantile(degrees: int, level: float) -> float:
+    """How many standard errors an interval reaches to either side."""
+    return -float(special.stdtrit(degrees, (1 - level) / 2))

@@ -1,0 +1,191 @@
+"""Questions answered side by side, each by one of several processes; a process that dies costs nothing but time.
+
+    answers = Crew("some.module", processes=2).ask_all([{"seed": 0}, {"seed": 1}, {"seed": 2}])
+
+The module serves as in `children`. A process answers one question after the other. If it dies, a fresh one is asked the
+same again, and at last its end is the answer; what goes wrong with one question does not stop the others. Ctrl-C asks
+all processes to end in order, and waits for them; a second one kills them.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import methodcaller
+from typing import Any
+
+from attnlab.training.children import Child, ChildError
+
+RETAKES = 3  # times that a question is asked again because a process was lost
+TICK = 1.0  # seconds
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a process answered, or why there is no answer."""
+
+    content: dict[str, Any] | None
+    problem: str | None = None
+
+
+class CrewListener:
+    """Told how the crew gets on, always in the thread that asks. This one keeps silent."""
+
+    def answered(self, number: int, answer: Answered) -> None: ...
+
+    def lost(self, number: int, reason: str, retake: int) -> None:
+        """The process that worked on this question is gone, and the question is put to another."""
+
+    def tick(self) -> None:
+        """About a second has passed."""
+
+
+class Crew:
+    """Processes that all run the same module. It is asked once."""
+
+    def __init__(
+        self,
+        module: str,
+        processes: int,
+        *,
+        name: str = "a process of the grid",
+        unfinished: Callable[[Mapping[str, Any]], str | None] = lambda _: None,
+        retakes: int = RETAKES,
+    ) -> None:
+        """`unfinished` says of an answer why the question must be asked again, or None if it need not be."""
+        self._module, self._processes, self._name = module, processes, name
+        self._unfinished, self._retakes = unfinished, retakes
+        self._questions: Sequence[Mapping[str, Any]] = ()
+        self._left: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[Callable[[CrewListener], None]] = queue.SimpleQueue()
+        self._answers: dict[int, Answered] = {}
+        self._children: set[Child] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def ask_all(self, questions: Sequence[Mapping[str, Any]], listener: CrewListener | None = None) -> list[Answered]:
+        """The answers, in the order of the questions."""
+        self._questions = questions
+        for number in range(len(questions)):
+            self._left.put(number)
+        count = min(self._processes, len(questions))
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
+        try:
+            for thread in threads:
+                thread.start()
+            self._listen(listener or CrewListener())
+        except BaseException:
+            self._stop(Child.interrupt)
+            try:
+                _join(threads)
+            except BaseException:
+                self._stop(Child.kill)
+                raise
+            raise
+        _join(threads)
+        return [self._answers[number] for number in range(len(questions))]
+
+    def _listen(self, listener: CrewListener) -> None:
+        told = time.monotonic()
+        while len(self._answers) < len(self._questions):
+            wait = max(0.0, told + TICK - time.monotonic())
+            try:
+                self._news.get(timeout=wait)(listener)
+            except queue.Empty:
+                told = time.monotonic()
+                listener.tick()
+
+    def _stop(self, end: Callable[[Child], None]) -> None:
+        with self._lock:
+            self._stopped = True
+            for child in self._children:
+                end(child)
+
+    # In a thread for each process
+
+    def _work(self) -> None:
+        """Have what is left answered, by one process as long as that lives."""
+        child: Child | None = None
+        try:
+            while not self._stopped:
+                try:
+                    number = self._left.get_nowait()
+                except queue.Empty:
+                    return
+                child = self._see_to(number, child)
+        except BaseException as error:
+            self._news.put(_raising(error))
+        finally:
+            self._end(child)
+
+    def _see_to(self, number: int, child: Child | None) -> Child | None:
+        """Have one question answered; the process that is there afterwards."""
+        for retake in range(1, self._retakes + 2):
+            answer, reason, child = self._try(number, child)
+            if answer is None and self._stopped:
+                return child
+            if answer is None and retake > self._retakes:
+                answer = Answered(None, f"{reason}\n\nit was tried {retake} times, and each time the process was lost")
+            if answer is not None:
+                self._news.put(partial(self._keep, number, answer))
+                return child
+            self._news.put(methodcaller("lost", number, reason, retake))
+        return child
+
+    def _try(self, number: int, child: Child | None) -> tuple[Answered | None, str, Child | None]:
+        """The answer, or None and the reason to ask again; and the process that is there afterwards."""
+        try:
+            child = child or self._start()
+        except OSError as error:  # such as no more processes, or no more memory
+            return None, f"no process can be started: {error}", None
+        answer, reason = self._ask(child, number)
+        if child.has_ended:
+            self._end(child)
+            child = None
+        return answer, reason, child
+
+    def _ask(self, child: Child, number: int) -> tuple[Answered | None, str]:
+        """The answer, or None and the reason to ask again."""
+        try:
+            content = child.ask(**self._questions[number])
+        except ChildError as error:
+            return (None, str(error)) if error.died else (Answered(None, str(error)), "")
+        reason = self._unfinished(content)
+        return (Answered(content), "") if reason is None else (None, reason)
+
+    def _keep(self, number: int, answer: Answered, listener: CrewListener) -> None:
+        self._answers[number] = answer
+        listener.answered(number, answer)
+
+    def _start(self) -> Child:
+        with self._lock:
+            if self._stopped:
+                raise InterruptedError("all is being stopped")
+            child = Child(self._module, [str(os.getpid())], name=self._name, apart=True)
+            self._children.add(child)
+        return child
+
+    def _end(self, child: Child | None) -> None:
+        if child is None:
+            return
+        child.close()
+        with self._lock:
+            self._children.discard(child)
+
+
+def _raising(error: BaseException) -> Callable[[CrewListener], None]:
+    def fail(_: CrewListener) -> None:
+        raise error
+
+    return fail
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(TICK)

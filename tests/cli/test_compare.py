@@ -1,0 +1,108 @@
+"""`attnlab compare`, as somebody types it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnlab.cli import main
+
+SMALL = [
+    *("compare", "tied-kv", "--corpus", "kinship", "--steps", "6", "--seeds", "3", "--pilot", "0", "--processes", "2"),
+    *("--change", "num_layers=1", "--change", "model_width=16", "--change", "num_heads=2"),
+    *("--change", "context_length=8", "--change", "batch_size=4", "--change", "validation_rows=8"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_comparison_and_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(SMALL) == 0
+    first = capsys.readouterr()
+    assert "Against softmax, over 3 paired seeds, tied-kv is" in first.out
+    assert "Small runs" in first.out
+    assert "The plan:" in first.err
+    assert "sign-flip" in first.err
+    assert re.search(r"tied-kv seed 2: validation \d", first.err)
+    (folder,) = Path("runs").iterdir()
+    report = (folder / "report.html").read_text()
+    assert "tied-kv" in report
+    assert (folder / "runs.csv").read_text().count("\n") == 7
+    assert main(SMALL) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert "seed" not in again.err
+    assert main(["compare", str(folder)]) == 0
+    assert capsys.readouterr().out == first.out
+
+
+def test_an_answer_that_is_there_needs_no_pytorch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--quiet"]) == 0
+    said = capsys.readouterr().out
+    code = (
+        "import sys; from attnlab.cli import main; code = main(sys.argv[1:]); sys.exit(code or 'torch' in sys.modules)"
+    )
+    again = subprocess.run([sys.executable, "-c", code, *SMALL], capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stdout) == (0, said)
+
+
+def test_data_tables_and_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--quiet", "--json", "--report", "page.html", "--csv", "runs.csv"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["verdicts"][0]["arm"] == "tied-kv"
+    assert [len(arm["runs"]) for arm in data["arms"]] == [3, 3]
+    assert Path("page.html").exists()
+    assert Path("runs.csv").exists()
+    assert main([*SMALL, "--markdown"]) == 0
+    assert "| tied-kv | **" in capsys.readouterr().out
+
+
+def test_a_plan_alone_trains_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--plan"]) == 0
+    said = capsys.readouterr().out
+    assert "validation loss in nats after the last step" in said
+    (folder,) = Path("runs").iterdir()
+    assert (folder / "plan.json").exists()
+    assert not (folder / "runs").exists()
+
+
+def test_seeds_are_added_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--quiet"]) == 0
+    assert main([*SMALL, "--quiet", "--add-seeds", "2"]) == 0
+    assert "Look 2 added seeds 3 and 4" in " ".join(capsys.readouterr().out.split())
+    assert main([*SMALL, "--quiet", "--add-seeds", "2"]) == 2
+    assert "all of them were taken" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "tied-kvv"], "did you mean 'tied-kv'"),
+        (["compare", "tied-kv", "--seeds", "1"], "one seed says nothing"),
+        (["compare", "tied-kv", "--margin", "0"], "margin"),
+        (["compare", "tied-kv", "--on", "moon"], "on"),
+        (["compare", "tied-kv", "--where", "rubbish"], "no option"),
+        (["compare", "tied-kv", "--corpus", "missing.txt"], "missing.txt"),
+        (["compare", "tied-kv", "--report", "no/such/folder.html"], "no folder"),
+    ],
+)
+def test_what_cannot_be_done_is_told(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_run_is_no_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--quiet"]) == 0
+    run = next(next(Path("runs").iterdir()).glob("runs/*"))
+    assert main(["compare", str(run)]) == 2
+    assert "is a single run" in capsys.readouterr().err

@@ -1,0 +1,92 @@
+"""Published claims: that they are whole, and that they are judged by intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from attnlab.experiments.claim_judging import judge_claims
+from attnlab.experiments.claims import Claim, arms_of, published_claims
+from attnlab.lens.measures import MEASURES
+from attnlab.training import treatment
+from support.comparisons import make_comparison
+
+CARDS = published_claims()
+
+
+def card(**fields: Any) -> Claim:
+    words = dict.fromkeys(("statement", "published", "setting", "source"), "…")
+    return Claim(**{"id": "a", "arm": "tied-kv", **words, **fields})
+
+
+def test_the_cards_are_whole() -> None:
+    assert len(CARDS) >= 8
+    assert len({card.id for card in CARDS}) == len(CARDS)
+    for one in CARDS:
+        assert treatment(one.arm).changes
+        assert treatment(one.against).name == one.against
+        assert one.measure is None or one.measure in MEASURES
+        assert all((one.statement, one.published, one.setting, one.source))
+
+
+def test_all_that_is_needed_is_trained_once() -> None:
+    arms = arms_of(CARDS, "softmax")
+    assert len(set(arms)) == len(arms)
+    assert "softmax" not in arms
+    assert {"tied-kv", "tied-qk", "cosine", "cosine-learned", "sigmoid", "sigmoid-no-bias", "relu", "muon"} <= {*arms}
+
+
+def test_a_claim_must_say_something() -> None:
+    with pytest.raises(ValidationError, match="nothing in, or nothing out"):
+        card()
+    with pytest.raises(ValidationError, match="nothing in, or nothing out"):
+        card(low=1.0, high=0.5)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "standing"),
+    [
+        ({"low": 0.0}, "reproduced"),
+        ({"low": -1.0, "high": 6.0}, "reproduced"),
+        ({"high": 0.0}, "not reproduced"),
+        ({"low": 5.0}, "not reproduced"),
+        ({"low": 2.02}, "underpowered"),  # the true difference: e^0.02 is 2.02 % more
+        ({"against": "cosine", "high": 0.0}, "reproduced"),
+        ({"arm": "cosine", "against": "tied-kv", "high": 0.0}, "not reproduced"),
+    ],
+)
+def test_an_interval_decides(claimed: dict[str, Any], standing: str) -> None:
+    comparison = make_comparison(("tied-kv", "cosine"), noise=0.002)
+    (found,) = judge_claims(comparison, [card(**claimed)])
+    assert found.standing == standing
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < (found.mean or 0) < found.high
+
+
+def test_more_claims_ask_for_wider_intervals() -> None:
+    comparison = make_comparison(("tied-kv",))
+    (alone,) = judge_claims(comparison, [card(low=0.0)])
+    together = judge_claims(comparison, [card(low=0.0, id=str(number)) for number in range(10)])[0]
+    assert (together.low or 0) < (alone.low or 0)
+
+
+def test_diverging_is_worse_than_anything() -> None:
+    comparison = make_comparison(("tied-kv", "cosine"), diverged={"cosine": [1]})
+    worse, fine, pair = judge_claims(
+        comparison, [card(arm="cosine", low=0.0), card(arm="cosine", high=1.0), card(against="cosine", high=0.0)]
+    )
+    assert [one.standing for one in (worse, fine, pair)] == ["reproduced", "not reproduced", "reproduced"]
+    assert "diverged at seed 1" in worse.reason
+
+
+def test_claims_about_what_was_not_trained_are_left_out() -> None:
+    assert judge_claims(make_comparison(("tied-kv",)), [card(arm="cosine", low=0.0)]) == ()
+
+
+def test_a_measure_that_a_variant_does_not_have() -> None:
+    (found,) = judge_claims(make_comparison(("tied-kv",)), [card(measure="unheard of", high=0.0)])
+    assert found.standing == "underpowered"
+    assert "has no unheard of" in found.reason

@@ -1,0 +1,99 @@
+"""Plans: what they fix, and that they cannot be changed afterwards."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from attnlab.corpora import open_corpus
+from attnlab.errors import FileError, SpecError, UnknownNameError
+from attnlab.experiments.jobs import LaunchListener
+from attnlab.experiments.plan import Plan
+from attnlab.experiments.planning import corpus_spec, make_plan
+from attnlab.experiments.request import Request
+from support.requests import InProcess, small
+
+
+def planned(folder: Path, request: Request, launcher: InProcess | None = None) -> Plan:
+    corpus = open_corpus(corpus_spec(request), folder / "cache")
+    return make_plan(request, corpus, folder, launcher or InProcess(folder / "cache"), LaunchListener())
+
+
+def test_a_plan_says_everything_beforehand(tmp_path: Path) -> None:
+    plan = planned(tmp_path, small(variants=("tied-kv", "cosine & learning_rate=0.01")))
+    assert [arm.name for arm in plan.arms] == ["softmax", "tied-kv", "cosine & learning_rate=0.01"]
+    assert plan.seeds == (0, 1, 2)
+    assert plan.steps == 6
+    assert plan.detectable > 0
+    assert plan.smallest_p == 0.25
+    assert any("sign-flip" in warning for warning in plan.warnings)
+    assert plan.predicted_minutes > 0
+    tied, softmax = plan.arm("tied-kv"), plan.baseline
+    assert tied.cache_bytes * 2 == softmax.cache_bytes
+    assert tied.parameters < softmax.parameters
+    assert plan.others[1].rate_from == "as asked for"
+    assert plan.bigram_loss is None
+
+
+def test_paired_runs_see_the_same_data_and_begin_alike(tmp_path: Path) -> None:
+    plan = planned(tmp_path, small())
+    softmax, tied = (arm.at(1) for arm in plan.arms)
+    assert softmax.replace(variant="tied-kv") == tied
+    with pytest.raises(SpecError, match="would not see the same data"):
+        planned(tmp_path, small(variants=("batch_size=8",), changes=("num_layers=1",)))
+    with pytest.raises(SpecError, match="minutes"):
+        planned(tmp_path, small(steps=None, changes=("minutes=1",)))
+
+
+def test_a_plan_is_read_as_it_was_written_and_not_otherwise(tmp_path: Path) -> None:
+    plan = planned(tmp_path, small())
+    plan.save(tmp_path)
+    assert Plan.load(tmp_path) == plan
+    path = tmp_path / "plan.json"
+    record = json.loads(path.read_text())
+    record["plan"]["procedure"]["margin"] = 0.5
+    path.write_text(json.dumps(record))
+    with pytest.raises(FileError, match="was changed after it was made"):
+        Plan.load(tmp_path)
+    path.write_text("rubbish")
+    with pytest.raises(FileError, match="damaged"):
+        Plan.load(tmp_path)
+    path.write_text(json.dumps({**record, "format": 99}))
+    with pytest.raises(FileError, match="another version"):
+        Plan.load(tmp_path)
+    with pytest.raises(FileError, match="no comparison"):
+        Plan.load(tmp_path / "elsewhere")
+
+
+def test_an_unknown_variant_gets_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        planned(tmp_path, small(variants=("tied-kvv",)))
+    assert "tied-kv" in (caught.value.hint or "")
+
+
+def test_every_arm_has_the_same_number_of_trials(tmp_path: Path) -> None:
+    launcher = InProcess(tmp_path / "cache")
+    plan = planned(tmp_path, small(tune=3), launcher)
+    assert launcher.trained == 6
+    for arm in plan.arms:
+        rates = [trial.learning_rate for trial in arm.trials]
+        assert rates == [0.0005, 0.001, 0.002]
+        losses = {trial.learning_rate: trial.loss for trial in arm.trials}
+        assert arm.run.learning_rate == min(rates, key=lambda rate: losses[rate] or math.inf)
+    edge = [arm.name for arm in plan.arms if arm.run.learning_rate != 0.001]
+    assert bool(edge) == any("may lie beyond" in warning for warning in plan.warnings)
+
+
+def test_a_pilot_shows_the_noise(tmp_path: Path) -> None:
+    launcher = InProcess(tmp_path / "cache")
+    plan = planned(tmp_path, small(pilot=2), launcher)
+    assert launcher.trained == 4
+    assert plan.pilot.degrees == 1
+    assert 0 < plan.pilot.sd < 1
+    foreign = planned(tmp_path, small())
+    assert "no pilot was run" in foreign.pilot.source
+    with pytest.raises(SpecError, match="one seed"):
+        planned(tmp_path, small(pilot=1))

@@ -1,0 +1,255 @@
+"""The words of a comparison say what was found, in plain terms and with the figures."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from attnlab.experiments.formats import (
+    and_list,
+    byte_text,
+    count_text,
+    measure_text,
+    p_text,
+    percent_interval,
+    percent_text,
+    ratio_text,
+    seeds_text,
+    signed,
+)
+from attnlab.experiments.ranking import in_order, matching_words
+from attnlab.experiments.results import Comparison
+from attnlab.experiments.wording import (
+    HEADINGS,
+    bigram_words,
+    diverged_words,
+    first_lines,
+    headline,
+    look_words,
+    notes,
+    rows,
+    scale_words,
+    verdict_sentence,
+    verdict_sentences,
+)
+from attnlab.statistics import Interval
+from support.comparisons import EFFECTS, STEPS, make_comparison
+
+
+def sized(size: str, parameters: int, steps: int) -> Comparison:
+    """A comparison at another size."""
+    comparison = make_comparison(("tied-kv",), seeds=3)
+    run = comparison.plan.baseline.run.replace(size=size)
+    arm = comparison.plan.baseline.model_copy(update={"run": run, "parameters": parameters})
+    plan = comparison.plan.model_copy(update={"arms": (arm, *comparison.plan.others), "steps": steps})
+    return dataclasses.replace(comparison, plan=plan)
+
+
+def test_the_verdict_comes_first_and_then_how_far_it_reaches() -> None:
+    first, second = first_lines(make_comparison(("tied-kv", "cosine-learned", "entmax15", "cosine")))
+    assert first.startswith(
+        "Against softmax, over 8 paired seeds: cosine-learned is better; tied-kv and cosine are worse"
+    )
+    assert "how soon attention sets in" in second
+    assert "`--size nano --steps 2000` answers more" in second
+    assert "`--size gpt2` on a GPU" in second
+
+
+def test_one_variant_has_its_sentence_as_the_headline() -> None:
+    comparison = make_comparison(("tied-kv",))
+    sentence = headline(comparison)
+    assert sentence.startswith("Against softmax, over 8 paired seeds, tied-kv is worse: +")
+    assert "% perplexity (97.5 % interval +" in sentence
+    assert "fewer steps" in sentence
+    assert "0.50 × the cache" in sentence
+    assert "0.92 × the parameters" in sentence
+
+
+@pytest.mark.parametrize(
+    ("size", "steps", "expected"),
+    [
+        ("nano", 330, "--size nano --steps 2000"),
+        ("nano", 2000, "--size micro --steps 4000"),
+        ("mini", 330, "--size mini --steps 8000"),
+        ("mini", 8000, "been trained to the end: `--size gpt2` on a GPU"),
+    ],
+)
+def test_what_would_answer_more_is_more_than_this(size: str, steps: int, expected: str) -> None:
+    assert expected in scale_words(sized(size, 800_000, steps).plan)
+
+
+def test_a_model_of_gpt2s_size_is_not_called_small() -> None:
+    words = scale_words(sized("gpt2", 124_000_000, 5000).plan)
+    assert "mall" not in words
+    assert "gpt2, 124 M parameters, 5,000 steps" in words
+
+
+def test_each_verdict_has_its_words() -> None:
+    comparison = make_comparison(tuple(EFFECTS), diverged={"relu": (3, 5)}, seeds=10)
+    sentences = {one.arm: verdict_sentence(comparison, one) for one in comparison.judgements}
+    verdicts = {one.arm: one.verdict for one in comparison.judgements}
+    assert set(verdicts.values()) == {"better", "worse", "equivalent", "undecided", "unstable"}
+    assert sentences["relu"] == "relu is unstable (diverged at seeds 3 and 5, 2 of 10)."
+    same = next(name for name, verdict in verdicts.items() if verdict == "equivalent")
+    assert f"{same} is equivalent within the margin of 1 %:" in sentences[same]
+    assert all(verdicts[name] in words for name, words in sentences.items())
+
+
+def test_a_difference_inside_the_margin_says_so() -> None:
+    comparison = make_comparison(("tied-kv",))
+    judgement = dataclasses.replace(comparison.judgements[0], within_margin=True)
+    assert "tied-kv is worse, though by less than the margin of 1 %:" in verdict_sentence(comparison, judgement)
+
+
+def test_those_that_differ_are_told_first() -> None:
+    comparison = make_comparison(("entmax15", "cosine", "cosine-learned"))
+    assert [words.split()[0] for words in verdict_sentences(comparison)][:2] == ["cosine-learned", "cosine"]
+
+
+def test_a_row_for_each_arm_the_best_first() -> None:
+    comparison = make_comparison(("cosine", "tied-kv", "cosine-learned"), diverged={"cosine": (1,)})
+    found = rows(comparison)
+    assert [row[0] for row in found] == ["softmax", "cosine-learned", "tied-kv", "cosine"]
+    assert all(len(row) == len(HEADINGS) for row in found)
+    row = dict(zip(HEADINGS, found[2], strict=True))
+    assert row["verdict"] == "worse"
+    assert row["Δ loss\n(nats)"].startswith("+0.0")
+    assert row["Δ perplexity"].startswith("+")
+    assert row["worth\nin steps"].startswith("−")
+    assert row["p\n(Holm)"] == "< 0.001"
+    assert row["cache"] == "0.50 ×"
+    lost = dict(zip(HEADINGS, found[3], strict=True))
+    assert lost["verdict"] == "unstable"
+    assert lost["worth\nin steps"] == lost["Δ perplexity"] == lost["interval"] == lost["p\n(Holm)"] == "–"
+
+
+def test_looks_are_counted_and_what_they_changed_is_said() -> None:
+    first = make_comparison(seeds=4)
+    assert look_words(first).startswith("This is look 1 of 2 planned; each tests at a level of 0.05 / 2 = 0.025.")
+    second = make_comparison(("sparsemax", "sigmoid", "entmax15"), seeds=12, first_look=3)
+    words = look_words(second)
+    assert words.startswith("This is look 2 of 2 planned")
+    assert "Look 2 added seeds 3–11 to seeds 0–2: it changed" in words
+    before, after = (look.verdicts for look in second.looks)
+    for name in after:
+        assert (f"{name} from {before[name]} to {after[name]}" in words) == (before[name] != after[name])
+
+
+def test_what_is_undecided_may_have_more_seeds_if_a_look_is_left() -> None:
+    early = make_comparison(("sigmoid",), seeds=3, noise=0.02)
+    assert early.judgements[0].verdict == "undecided"
+    assert "Seeds can be added once more (`--add-seeds`). About" in look_words(early)
+    late = make_comparison(("sigmoid",), seeds=4, first_look=3, noise=0.02)
+    assert late.judgements[0].verdict == "undecided"
+    assert "No look is left" in look_words(late)
+
+
+def test_diverged_runs_are_named_those_of_the_baseline_too() -> None:
+    comparison = make_comparison(diverged={"softmax": (0,), "cosine": (1, 2, 3)})
+    assert diverged_words(comparison) == [
+        "Diverged: softmax at seed 0 and cosine at seeds 1–3. They are counted and shown, never dropped."
+    ]
+    assert {one.verdict for one in comparison.judgements} == {"undecided"}
+    assert diverged_words(make_comparison()) == []
+
+
+def test_everything_diverged_is_still_a_comparison() -> None:
+    comparison = make_comparison(("cosine",), seeds=2, diverged={"softmax": (0, 1), "cosine": (0, 1)})
+    assert headline(comparison).endswith("cosine is undecided.")
+    assert rows(comparison)[0][2] == "–"
+    assert bigram_words(comparison) == ""
+
+
+@pytest.mark.parametrize(
+    ("bigram", "expected"),
+    [
+        (2.02, "nats below the best bigram table (2.020): it has learned to use"),
+        (1.80, "nats below the best bigram table (1.800), which needs no attention"),
+        (1.50, "nats above the best bigram table (1.500), which needs no attention"),
+        (None, ""),
+    ],
+)
+def test_the_baseline_stands_against_the_best_bigram_table(bigram: float | None, expected: str) -> None:
+    assert expected in bigram_words(make_comparison(bigram_loss=bigram))
+    assert (bigram is None) == (bigram_words(make_comparison(bigram_loss=bigram)) == "")
+
+
+def test_matching_says_whether_verdict_and_ranking_survive() -> None:
+    words = matching_words(make_comparison(match=True))
+    assert words[0].startswith(
+        "tied-kv [parameters] is made equal in parameters (0.1 % more) by mlp_width = 430, and is still worse (+"
+    )
+    assert words[-1] == "The ranking survives the matching."
+    assert matching_words(make_comparison()) == []
+
+
+def test_a_ranking_that_turns_round_is_told() -> None:
+    comparison = make_comparison(("tied-kv", "cosine"), match=True)
+    turned = tuple(
+        dataclasses.replace(one, mean=0.9, low=0.8, high=1.0) if one.arm.endswith("]") else one
+        for one in comparison.judgements
+    )
+    words = matching_words(dataclasses.replace(comparison, judgements=turned))
+    assert words[-1] == "The ranking does not survive the matching: tied-kv and cosine change places."
+
+
+def test_the_plans_warnings_are_repeated() -> None:
+    comparison = make_comparison(seeds=3)
+    assert comparison.plan.warnings
+    assert set(comparison.plan.warnings) <= set(notes(comparison))
+    later = make_comparison(seeds=6, first_look=3)
+    assert later.plan.warnings
+    assert not set(later.plan.warnings) & set(notes(later))  # they spoke of the first look
+
+
+def test_arms_without_a_mean_come_last() -> None:
+    comparison = make_comparison(("cosine", "tied-kv"), diverged={"tied-kv": (0,)})
+    assert [one.arm for one in in_order(comparison.judgements)] == ["cosine", "tied-kv"]
+
+
+def test_steps_that_an_arm_is_worth() -> None:
+    comparison = make_comparison(("cosine-learned",), noise=0.0001)
+    share = comparison.worth("cosine-learned")
+    assert share is not None
+    assert share > 1
+    assert f"worth {share - 1:.0%}".replace("%", " % more steps") in headline(comparison)
+    assert comparison.plan.steps == STEPS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (signed(-0.0188, 4), "−0.0188"),
+        (signed(0.00001, 4), "±0.0000"),
+        (percent_text(0.0188), "+1.9 %"),
+        (percent_text(-0.0003), "−0.03 %"),
+        (percent_text(0.5), "+65 %"),
+        (percent_interval(Interval(1.9, 1.2, 2.6), "95 %"), "+1.9 % (95 % interval +1.2 … +2.6)"),
+        (percent_interval(None, "95 %"), "–"),
+        (p_text(0.0004), "< 0.001"),
+        (p_text(0.0312), "0.031"),
+        (p_text(None), "–"),
+        (count_text(999), "999"),
+        (count_text(230_000), "230 k"),
+        (count_text(999_999), "1.00 M"),
+        (count_text(124_000_000), "124 M"),
+        (byte_text(512), "512 B"),
+        (byte_text(98_304), "96.0 KiB"),
+        (ratio_text(1, 2), "0.50 ×"),
+        (ratio_text(1, 0), "–"),
+        (ratio_text(None, 1), "–"),
+        (and_list(["a"]), "a"),
+        (and_list(["a", "b", "c"]), "a, b and c"),
+        (seeds_text([3]), "seed 3"),
+        (seeds_text([1, 2]), "seeds 1 and 2"),
+        (seeds_text([7, 0, 1, 2, 3]), "seeds 0–3 and 7"),
+        (seeds_text([]), "no seeds"),
+        (measure_text(-0.04), "−0.040"),
+        (measure_text(12345.0), "1.2e+04"),
+        (measure_text(0.0012), "0.0012"),
+        (measure_text(0.0), "0.000"),
+    ],
+)
+def test_numbers_are_written_for_people(text: str, expected: str) -> None:
+    assert text == expected
