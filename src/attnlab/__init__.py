@@ -2,8 +2,8 @@
 
     comparison = attnlab.compare(variants=("tied-kv",))
 
-Importing this package is cheap on purpose: nothing heavy is imported before it is used, so that `attnlab --help` answers
-at once.
+Importing this package is cheap on purpose: nothing heavy is imported before it is used, so that `attnlab --help`
+answers at once.
 """
 
 from importlib import import_module

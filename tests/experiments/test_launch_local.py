@@ -87,7 +87,11 @@ def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
     worker = holder_of(run)
     os.kill(parent, signal.SIGKILL)
     assert wait(parent) == -signal.SIGKILL
-    wait_until(lambda: not is_alive(worker))
+    try:
+        wait_until(lambda: not is_alive(worker), 30)
+    finally:
+        if is_alive(worker):
+            os.kill(worker, signal.SIGKILL)
     assert run.checkpoints.steps(), "it saved its run"
 
 

@@ -33,16 +33,22 @@ serve(answer)
 
 
 FRAGILE = """
-import os
+import itertools, os, sys
+
+def lines(stdin):
+    for line in stdin:
+        if '"seed": 7' in line:
+            os._exit(9)
+        yield line
+
+sys.stdin = lines(sys.stdin)
+first = next(sys.stdin)  # before PyTorch is imported, which takes its time
+sys.stdin = itertools.chain([first], sys.stdin)
+
 from attnlab.training.children import serve
 from attnlab.training.grid_process import answer
 
-def fragile(question):
-    if question["spec"]["seed"] == 7:
-        os._exit(9)
-    return answer(question)
-
-serve(fragile)
+serve(answer)
 """
 
 

@@ -53,6 +53,7 @@ def compare(
     looks: int = 2,
     match: Literal["parameters", "flops", "cache"] | None = None,
     tune: int = 0,
+    tune_seeds: int = 1,
     pilot: int | None = None,
     claims: Flag = False,
     ladder_: Annotated[bool, Parameter(name="--ladder", negative="", show_default=False)] = False,
@@ -112,6 +113,8 @@ def compare(
         Compare each variant once more, made equal to the baseline in this.
     tune
         Learning rates to try for each arm first.
+    tune_seeds
+        Seeds that each of these is tried with.
     pilot
         Seeds of a pilot that shows the noise; 0 for none. By default 3 where no noise is recorded.
     claims
@@ -166,6 +169,7 @@ def compare(
             looks=looks,
             match=match,
             tune=tune,
+            tune_seeds=tune_seeds,
             pilot=pilot,
             claims=claims,
         )
@@ -187,10 +191,9 @@ def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:
     if len(variants) != 1:
         return None
     for path in (Path(variants[0]), out / variants[0]):
-        if (path / "plan.json").is_file():
-            from attnlab.experiments.plan import Plan
-
-            return Plan.load(path).request, path.parent
+        request = Request.of(path)
+        if request is not None:
+            return request, path.parent
         if (path / "run.json").is_file():
             raise AttnlabError(
                 f"{path} is a single run, and no comparison", hint="`attnlab runs show` tells about a run"

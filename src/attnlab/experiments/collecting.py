@@ -5,31 +5,33 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from attnlab.corpora import Corpus
 from attnlab.errors import FileError
 from attnlab.experiments.launching import Job
 from attnlab.experiments.plan import Arm, Plan
 from attnlab.experiments.results import ArmResult, Cell
+from attnlab.experiments.usage import read_peak
+from attnlab.lens import measures_of_run
 from attnlab.training import RunDirectory, RunSpec
-from attnlab.training.durable import read_json
 
 RUNS = "runs"
-MEASURES, USAGE = "measures.json", "usage.json"
 _POINTS = 100  # of a training curve in a report
 
 
 def jobs_of(plan: Plan, folder: Path, seeds: tuple[int, ...]) -> list[Job]:
     """Every arm at every seed, seed by seed, so that what is there after an interruption is paired."""
-    specs = [arm.at(seed) for seed in seeds for arm in plan.arms]
-    return [Job(number, spec, folder / RUNS) for number, spec in enumerate(specs)]
+    pairs = [(arm, seed) for seed in seeds for arm in plan.arms]
+    return [Job(number, arm.at(seed), folder / RUNS, arm.name) for number, (arm, seed) in enumerate(pairs)]
 
 
-def collect(plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus) -> tuple[ArmResult, ...]:
+def collect(
+    plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus, cache: Path | None = None
+) -> tuple[ArmResult, ...]:
     """All runs of a plan, which have ended."""
     return tuple(
-        ArmResult(arm, tuple(_cell(arm, seed, folder / RUNS, corpus, plan) for seed in seeds)) for arm in plan.arms
+        ArmResult(arm, tuple(_cell(plan, arm, seed, folder / RUNS, corpus, cache) for seed in seeds))
+        for arm in plan.arms
     )
 
 
@@ -47,7 +49,7 @@ def check_runs(plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus)
             )
 
 
-def _cell(arm: Arm, seed: int, folder: Path, corpus: Corpus, plan: Plan) -> Cell:
+def _cell(plan: Plan, arm: Arm, seed: int, folder: Path, corpus: Corpus, cache: Path | None) -> Cell:
     spec = arm.at(seed)
     directory = RunDirectory.open(folder / spec.name(corpus))
     result = directory.result
@@ -67,9 +69,9 @@ def _cell(arm: Arm, seed: int, folder: Path, corpus: Corpus, plan: Plan) -> Cell
         training_curve=tuple(_thinned([(entry["step"], entry["loss"]) for entry in metrics if "loss" in entry])),
         seconds=result["seconds"],
         tokens_per_second=result.get("tokens_per_second"),
-        peak_bytes=_kept(directory.path / USAGE).get("peak_bytes"),
+        peak_bytes=read_peak(directory.path),
         weights_sha256=result.get("weights_sha256"),
-        measures=_numbers(_kept(directory.path / MEASURES).get("measures", {})),
+        measures=_measures(directory.path, cache) if finished else {},
     )
 
 
@@ -97,15 +99,10 @@ def _thinned(points: list[tuple[int, float]]) -> Iterator[tuple[int, float]]:
         yield stretch[-1][0], sum(loss for _, loss in stretch) / len(stretch)
 
 
-def _kept(path: Path) -> dict[str, Any]:
-    """What was noted beside a run, if it was."""
+def _measures(path: Path, cache: Path | None) -> dict[str, float]:
+    """What the lens says of a finished run. It is measured now if it was not before, as after a worker's death."""
     try:
-        return read_json(path) if path.exists() else {}
+        found = measures_of_run(path, cache=cache)
     except FileError:
         return {}
-
-
-def _numbers(values: object) -> dict[str, float]:
-    if not isinstance(values, Mapping):
-        return {}
-    return {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}
+    return {name: value for name, value in found.items() if value is not None}

@@ -22,9 +22,9 @@ from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.experiments.collecting import check_runs, collect, jobs_of
 from attnlab.experiments.judging import Judgement, judge
 from attnlab.experiments.launching import JobEnd, Launcher, LaunchListener, launcher
-from attnlab.experiments.plan import PLAN, Plan
+from attnlab.experiments.plan import Plan
 from attnlab.experiments.planning import corpus_spec, make_plan
-from attnlab.experiments.request import Request
+from attnlab.experiments.request import PLAN, Request
 from attnlab.experiments.results import Comparison, Look
 from attnlab.training.disk import make_folders, refusal
 from attnlab.training.durable import read_json, write_json
@@ -93,6 +93,7 @@ class _Ready:
     folder: Path
     works: Launcher
     listener: LaunchListener
+    cache: Path | None
 
 
 def compare(
@@ -164,7 +165,7 @@ def _made_ready(
     except OSError as error:
         raise refusal(f"{folder} cannot be made", error) from error
     with holding(folder):
-        yield _Ready(_plan(request, corpus, folder, works, listener), corpus, folder, works, listener)
+        yield _Ready(_plan(request, corpus, folder, works, listener), corpus, folder, works, listener, cache)
 
 
 def _plan(request: Request, corpus: Corpus, folder: Path, works: Launcher, listener: LaunchListener) -> Plan:
@@ -190,7 +191,7 @@ def _carry_out(ready: _Ready, progress: _Progress) -> Comparison:
     ends = ready.works.run(jobs_of(plan, folder, seeds), listener=ready.listener)
     taken = time.perf_counter() - begin
     _check_ends(ends)
-    arms = collect(plan, folder, seeds, ready.corpus)
+    arms = collect(plan, folder, seeds, ready.corpus, ready.cache)
     losses = {arm.name: {cell.seed: cell.loss for cell in arm.cells} for arm in arms}
     judgements = judge(losses, plan.baseline.name, plan.procedure)
     progress.take(judgements, taken)

@@ -24,9 +24,10 @@ class Job:
     number: int
     spec: RunSpec
     out: Path
+    label: str = ""  # what it is called, if not by its variant
 
     def __str__(self) -> str:
-        return f"{self.spec.variant} seed {self.spec.seed}"
+        return f"{self.label or self.spec.variant} seed {self.spec.seed}"
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,8 @@ def _work(threads: int, options: dict[str, Any]) -> Work:
     if unknown:
         raise UnknownNameError("option of a launcher", unknown[0], known)
     given = {name: value for name, value in options.items() if value is not None}
-    paths = {name: Path(given[name]) for name in ("cache", "variants_from") if name in given}
-    fields: dict[str, Any] = {**given, **paths}
-    return Work(threads=threads, **fields)
+    paths: dict[str, Any] = {name: Path(given[name]) for name in ("cache", "variants_from") if name in given}
+    return Work(threads=threads, **{**given, **paths})
 
 
 LAUNCHERS: dict[str, Callable[[int | None, int | None, dict[str, Any]], Launcher]] = {

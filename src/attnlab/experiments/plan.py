@@ -15,11 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from attnlab.errors import FileError
 from attnlab.experiments.procedure import Procedure
-from attnlab.experiments.request import Request
+from attnlab.experiments.request import PLAN, Request
 from attnlab.training import RunSpec
 from attnlab.training.durable import read_json, write_json
 
-PLAN = "plan.json"
 METRIC = "validation loss in nats after the last step"
 _FORMAT = 1
 

@@ -155,7 +155,8 @@ def _tuned(
     listener: LaunchListener,
 ) -> list[_Draft]:
     listener.note(f"{request.tune} learning rates for each of {len(drafts)} arms")
-    tuned = tune([draft.run for draft in drafts], request.tune, corpus, folder / "tuning", launcher, listener)
+    runs = [draft.run for draft in drafts]
+    tuned = tune(runs, request.tune, request.tune_seeds, corpus, folder / "tuning", launcher, listener)
     words = f"the best of {request.tune} that were tried for this plan"
     return [
         replace(draft, run=found.run, trials=found.trials, rate_from=words)

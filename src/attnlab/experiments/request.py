@@ -41,6 +41,7 @@ QUESTIONS = (
     "sparsemax",
     "entmax15",
 )
+PLAN = "plan.json"
 Match = Literal["parameters", "flops", "cache"]
 Corpora = dict[str, int | float | str | bool]
 
@@ -67,6 +68,7 @@ class Request(BaseModel):
     looks: PositiveInt = 2
     match: Match | None = None
     tune: NonNegativeInt = 0  # learning-rate trials of each arm
+    tune_seeds: PositiveInt = 1  # that each trial is a mean over
     pilot: NonNegativeInt | None = None  # seeds of the pilot; None: as many as are needed
     claims: bool = False  # whether published claims are judged too
     variants_from: str | None = None
@@ -111,6 +113,17 @@ class Request(BaseModel):
     def replace(self, **changes: Any) -> Request:
         """Another request with some fields changed."""
         return Request(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+
+    @classmethod
+    def of(cls, folder: Path) -> Request | None:
+        """What the comparison in a folder was asked; None if there is none. The plan itself is checked later."""
+        path = folder / PLAN
+        if not path.is_file():
+            return None
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8"))["plan"]["request"])
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise FileError(f"{path} is damaged: {error}", hint="compare again in another folder") from None
 
     @property
     def hash(self) -> str:

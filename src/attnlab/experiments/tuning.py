@@ -1,6 +1,6 @@
 """The same number of learning-rate trials for every arm, so that none is judged by a rate that suits another.
 
-Trials use a seed that no comparison uses. They lie evenly on a logarithmic scale around the recipe's own rate, a factor
+Trials use seeds that no comparison uses. They lie evenly on a logarithmic scale around the recipe's own rate, a factor
 of two apart, and the arm takes the best of those that did not diverge.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from attnlab.corpora import Corpus
 from attnlab.errors import AttnlabError
-from attnlab.experiments.launching import Job, Launcher, LaunchListener
+from attnlab.experiments.launching import Job, JobEnd, Launcher, LaunchListener
 from attnlab.experiments.plan import Trial
 from attnlab.training import Execution, RunSpec
 
@@ -27,36 +28,45 @@ class Tuned:
     run: RunSpec
     trials: tuple[Trial, ...]
 
-    @property
-    def at_the_edge(self) -> bool:
-        """Whether the best lies at the end of what was tried, so that a better one may lie beyond."""
-        rates = [trial.learning_rate for trial in self.trials]
-        return len(rates) > 1 and self.run.learning_rate in {min(rates), max(rates)}
-
 
 def tune(
-    runs: Sequence[RunSpec], count: int, corpus: Corpus, folder: Path, launcher: Launcher, listener: LaunchListener
+    runs: Sequence[RunSpec],
+    count: int,
+    seeds: int,
+    corpus: Corpus,
+    folder: Path,
+    launcher: Launcher,
+    listener: LaunchListener,
 ) -> list[Tuned]:
-    """Try `count` rates for each run."""
+    """Try `count` rates for each run, each with `seeds` seeds."""
+    tried = [(run, rate) for run in runs for rate in _rates(run, count, corpus)]
     jobs: list[Job] = []
-    tried: list[float] = []
-    for run in runs:
-        for rate in _rates(run, count, corpus):
-            jobs.append(Job(len(jobs), _with_rate(run, rate, corpus).replace(seed=TUNING_SEED), folder))
-            tried.append(rate)
+    for run, rate in tried:
+        for number in range(seeds):
+            trial = _with_rate(run, rate, corpus).replace(seed=TUNING_SEED + number)
+            jobs.append(Job(len(jobs), trial, folder, f"{run.variant} at {rate:g}"))
     ends = launcher.run(jobs, listener=listener)
+    trials = [
+        Trial(learning_rate=rate, loss=_mean_loss(ends[place * seeds : (place + 1) * seeds]))
+        for place, (_, rate) in enumerate(tried)
+    ]
     tuned = []
     for number, run in enumerate(runs):
-        mine = range(number * count, (number + 1) * count)
-        trials = []
-        for job in mine:
-            result = ends[job].result
-            if result is None:
-                raise AttnlabError(f"a trial of {run.variant} failed: {ends[job].problem}", hint="call it again")
-            loss = result.validation_loss if result.outcome == "finished" else None
-            trials.append(Trial(learning_rate=tried[job], loss=loss))
-        tuned.append(Tuned(_with_rate(run, _best(run, trials), corpus), tuple(trials)))
+        mine = tuple(trials[number * count : (number + 1) * count])
+        tuned.append(Tuned(_with_rate(run, _best(run, mine), corpus), mine))
     return tuned
+
+
+def _mean_loss(ends: Sequence[JobEnd]) -> float | None:
+    """None if any of them diverged."""
+    losses = []
+    for end in ends:
+        if end.result is None:
+            raise AttnlabError(f"the trial {end.job} failed: {end.problem}", hint="call it again: it goes on")
+        if end.result.outcome != "finished" or end.result.validation_loss is None:
+            return None
+        losses.append(end.result.validation_loss)
+    return fmean(losses)
 
 
 def _rates(run: RunSpec, count: int, corpus: Corpus) -> list[float]:

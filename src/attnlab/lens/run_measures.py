@@ -3,8 +3,9 @@
     measures_of_run(Path("runs/softmax-nano-gpt2-seed0-…"))["entropy"]
 
 Beside the measures of attention there are three of learning: how often the likeliest token is right, the loss on rows
-that the run was trained on, and its gap to the validation loss. The last two are means over as many rows, of the final model set to evaluate. The texts of the two differ,
-so that a gap says little by itself; the gaps of two variants on the same rows say which of them learnt by heart.
+that the run was trained on, and its gap to the validation loss. The losses are means over as many rows, of the final
+model set to evaluate. The texts of the two differ, so that a gap says little by itself; the gaps of two variants on the
+same rows say which of them learnt by heart.
 
     runs/<id>/measures.json    the format of the instruments, the hash of the weights, the numbers, and a hash of these
 """
