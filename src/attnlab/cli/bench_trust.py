@@ -12,7 +12,7 @@ from attnlab.cli.listening import listening
 from attnlab.experiments.progress import LaunchConsole
 
 _TRAINED = 320  # runs: twenty comparisons of four and then eight seeds a side
-_SMOKE_SIMULATIONS, _SMOKE_TRAINED = 20, 80
+_SMOKE_SIMULATIONS, _SMOKE_TRAINED = 20, 160
 
 
 def verdicts(

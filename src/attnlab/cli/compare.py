@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from attnlab.cli.printing import make_table, say, show, show_json, tell
+from attnlab.cli.printing import fits, make_table, say, show, show_json, tell
 from attnlab.errors import AttnlabError
 from attnlab.experiments.answer import Answer, find_answer
 from attnlab.experiments.claims import arms_of, published_claims
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 _RUNS = Path("runs")
+_DISPENSABLE = ("tokens/s", "parameters", "Δ loss", "cache", "worth", "p")  # the report has them all
 _STYLES = {
     "better": "bold green",
     "worse": "bold red",
@@ -173,7 +174,7 @@ def compare(
             pilot=pilot,
             claims=claims,
         )
-    options = {"processes": processes, "threads": threads, **_options(where)}
+    options = {"processes": processes, "threads": threads, **_options(on, where)}
     launch = {"out": out, "on": on, "where": options}
     for number, wanted in enumerate([request, *(ladder(request) if ladder_ else [])]):
         answer = None if add_seeds or plan or csv or report else find_answer(wanted, out)
@@ -201,14 +202,18 @@ def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:
     return None
 
 
-def _options(pairs: Sequence[str]) -> dict[str, Any]:
-    options = {}
+def _options(on: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """What a launcher is told besides how many processes and threads; Slurm's own options are handed on to it."""
+    options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise AttnlabError(f"--where {pair!r} is no option", hint="write name=value, such as address=auto")
-        options[name] = value
-    return options
+        options[name] = int(value) if value.isdecimal() else value
+    if on != "slurm":
+        return options
+    own = {name: options.pop(name) for name in ("cluster",) if name in options}
+    return {**own, "parameters": options}
 
 
 def _make(
@@ -258,8 +263,7 @@ def _tell(answer: Answer, *, markdown: bool, as_json: bool) -> None:
     if markdown:
         print(answer.markdown)
         return
-    show(*answer.first_lines, "")
-    show(make_table(answer.headings, answer.rows, left=(0, 1), styles=_STYLES))
+    show(*answer.first_lines, "", _table(answer))
     for note in answer.notes:
         show(f"\n{note}")
     if answer.claims:
@@ -267,3 +271,16 @@ def _tell(answer: Answer, *, markdown: bool, as_json: bool) -> None:
         show("", make_table(headings, answer.claims, left=(0, 1, 3), wrap=(0, 2, 3), styles=_STYLES))
     if answer.report:
         say(f"\nreport: {answer.report}")
+
+
+def _table(answer: Answer) -> Table:
+    """The table, without as many of the columns that can be missed most easily as do not fit."""
+    dropped: set[str] = set()
+    for name in ("", *_DISPENSABLE):
+        dropped.add(name)
+        kept = [place for place, heading in enumerate(answer.headings) if heading.split("\n")[0] not in dropped]
+        rows = [[row[place] for place in kept] for row in answer.rows]
+        table = make_table([answer.headings[place] for place in kept], rows, left=(0, 1), styles=_STYLES)
+        if fits(table):
+            break
+    return table

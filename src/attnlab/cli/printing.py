@@ -33,6 +33,12 @@ def make_table(
     return table
 
 
+def fits(table: Table) -> bool:
+    """Whether a table can be printed on stdout without cutting anything."""
+    console = Console()
+    return console.measure(table, options=console.options.update(max_width=10_000)).maximum <= console.width
+
+
 def show(*things: Table | Text | str) -> None:
     """Print for a person, on stdout."""
     console = Console(highlight=False)

@@ -71,10 +71,22 @@ class _Progress:
         seeds += range(max(seeds) + 1, max(seeds) + 1 + count)
         self.looks.append({"seeds": seeds, "verdicts": None})
 
-    def take(self, judgements: Sequence[Judgement], seconds: float) -> None:
+    @contextmanager
+    def timed(self, folder: Path) -> Iterator[None]:
+        """Count the time inside, also if it is interrupted; not if there is nothing left to do."""
+        if self.looks[-1]["verdicts"] is not None:
+            yield
+            return
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - begin
+            self.save(folder)
+
+    def take(self, judgements: Sequence[Judgement]) -> None:
         """The last look is taken, unless it was before."""
         if self.looks[-1]["verdicts"] is None:
-            self.seconds += seconds
             self.looks[-1]["verdicts"] = {judgement.arm: judgement.verdict for judgement in judgements}
 
     @property
@@ -187,14 +199,13 @@ def _plan(request: Request, corpus: Corpus, folder: Path, works: Launcher, liste
 def _carry_out(ready: _Ready, progress: _Progress) -> Comparison:
     plan, folder, seeds = ready.plan, ready.folder, progress.seeds
     check_runs(plan, folder, seeds, ready.corpus)
-    begin = time.perf_counter()
-    ends = ready.works.run(jobs_of(plan, folder, seeds), listener=ready.listener)
-    taken = time.perf_counter() - begin
+    with progress.timed(folder):
+        ends = ready.works.run(jobs_of(plan, folder, seeds), listener=ready.listener)
     _check_ends(ends)
     arms = collect(plan, folder, seeds, ready.corpus, ready.cache)
     losses = {arm.name: {cell.seed: cell.loss for cell in arm.cells} for arm in arms}
     judgements = judge(losses, plan.baseline.name, plan.procedure)
-    progress.take(judgements, taken)
+    progress.take(judgements)
     progress.save(folder)
     return Comparison(plan, folder, arms, judgements, progress.taken, progress.seconds)
 

@@ -1,0 +1,63 @@
+"""How a run is cut to the machine: rows at a time, and a precision that a busy machine cannot spoil."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attnlab.corpora import CorpusSpec, open_corpus
+from attnlab.cost import model_cost
+from attnlab.training import Execution, RunSpec
+from attnlab.training import execution as execution_module
+from attnlab.training.execution import fast_precision
+from attnlab.training.fitting import fitted
+from attnlab.training.spec import ResolvedRun
+
+CORPUS = open_corpus(CorpusSpec(name="mqar"))
+
+
+def resolved(size: str, execution: Execution | None = None, **changes: int) -> ResolvedRun:
+    return RunSpec(size=size, corpus=CORPUS.spec, **changes).resolve(CORPUS, execution or Execution())
+
+
+def test_a_large_batch_is_taken_in_pieces() -> None:
+    run = fitted(resolved("gpt2", batch_size=4))
+    assert run.execution.micro_batch_size == 1  # a context of 1024 is enough for products at full speed
+    shorter = fitted(resolved("gpt2", batch_size=16, context_length=256))
+    assert shorter.execution.micro_batch_size == 4
+    half = fitted(resolved("gpt2", Execution(workers=2), batch_size=2))
+    assert half.execution.micro_batch_size is None  # each process has one row
+
+
+def test_pieces_are_no_smaller_than_they_need_to_be() -> None:
+    run = resolved("micro", batch_size=256)
+    size = fitted(run).execution.micro_batch_size
+    assert size is not None
+    each = model_cost(run.model).activation_bytes
+    assert size * each <= 256 << 20 < (size + 1) * each
+
+
+def test_what_is_small_or_said_or_elsewhere_is_left_as_it_is() -> None:
+    for run in (
+        resolved("nano"),
+        resolved("gpt2", Execution(micro_batch_size=3), batch_size=4),
+        resolved("gpt2", Execution(device="cuda"), batch_size=4),
+    ):
+        assert fitted(run) == run
+
+
+def test_precision_is_measured_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads on a busy machine wait for each other, and only one precision uses two."""
+    threads = []
+
+    def seconds(matrix: torch.Tensor) -> float:
+        threads.append(torch.get_num_threads())
+        return 1.0 if matrix.dtype == torch.float32 else 0.1
+
+    monkeypatch.setattr(execution_module, "_seconds", seconds)
+    fast_precision.cache_clear()
+    try:
+        assert fast_precision("cpu") == "bfloat16"
+        assert set(threads) == {1}
+    finally:
+        fast_precision.cache_clear()
