@@ -13,7 +13,7 @@ import pytest
 from attnlab.cli import main
 
 SMALL = [
-    *("compare", "tied-kv", "--corpus", "kinship", "--steps", "6", "--seeds", "3", "--pilot", "0", "--processes", "2"),
+    *("compare", "tied-kv", "--corpus", "kinship", "--steps", "6", "--seeds", "3", "--pilot", "0", "--processes", "1"),
     *("--change", "num_layers=1", "--change", "model_width=16", "--change", "num_heads=2"),
     *("--change", "context_length=8", "--change", "batch_size=4", "--change", "validation_rows=8"),
 ]

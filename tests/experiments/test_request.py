@@ -70,6 +70,7 @@ def test_the_ladder_keeps_the_arms_and_changes_the_task() -> None:
     rungs = ladder(request)
     assert [rung.corpus_options["pairs"] for rung in rungs] == [4, 8, 16]
     assert all(rung.corpus == "mqar" and rung.variants == request.variants and rung.seeds == 5 for rung in rungs)
+    assert [rung.changes[-1] for rung in rungs] == ["context_length=32", "context_length=64", "context_length=128"]
 
 
 def test_asking_loads_no_pytorch() -> None:

@@ -89,9 +89,7 @@ class MultiHeadAttention(nn.Module):
         """
         self._check(x, source, cache)
         first = 0 if cache is None or self.spec.source == "cross" else cache.length
-        made: dict[str, Tensor] = {}  # projections of x, by name
-        if self.spec.source == "self":
-            made = dict(zip(self.projections, together(x, [*self.projections.values()]), strict=True))  # type: ignore[list-item]
+        made = self._made(x)
         unturned = query = self._projected("query", x, made)
         if isinstance(self.spec.position, Rope) and query is not None:
             query = self.spec.position.rotate(query, first)
@@ -122,12 +120,37 @@ class MultiHeadAttention(nn.Module):
             return self._joined(output), weights
         return self._joined(call())
 
+    def project(self, x: Tensor, source: Tensor | None = None) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """Queries, keys and values, each (batch, heads, tokens, width), before positions turn them.
+
+        They are one tensor where one projection serves several, and None where the score wants none.
+        """
+        self._check(x, source, None)
+        served, made, tokens = _SERVED_BY[self.spec.sharing], self._made(x), x if source is None else source
+        query = self._projected("query", x, made)
+        same = source is None and served.get("key") == "query"
+        key = query if same else self._projected("key", tokens, made)
+        value = key if self._ties_values else self._projected("value", tokens, made)
+        assert value is not None
+        return query, key, value
+
+    def _made(self, x: Tensor) -> dict[str, Tensor]:
+        """The projections of x by name; none in cross-attention, where not all are of x."""
+        if self.spec.source == "cross":
+            return {}
+        return dict(zip(self.projections, together(x, [*self.projections.values()]), strict=True))  # type: ignore[list-item]
+
+    @property
+    def _ties_values(self) -> bool:
+        """Whether the value is the key."""
+        return self.spec.sharing in {"key-value", "query-key-value", "identity"}
+
     def _keys_and_values(
         self, x: Tensor, source: Tensor | None, made: dict[str, Tensor], cache: Cache | None, query: Tensor | None
     ) -> tuple[Tensor | None, Tensor]:
         """Keys and values of all tokens, those in the cache included."""
         spec = self.spec
-        tied = spec.sharing in {"key-value", "query-key-value", "identity"}
+        tied = self._ties_values
         rope = spec.position if isinstance(spec.position, Rope) else None
         if spec.source == "cross" and cache is not None and cache.length:
             held = cache.held

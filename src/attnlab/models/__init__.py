@@ -8,6 +8,8 @@ from attnlab.models.language_model import LanguageModel, ModelCache, build_model
 from attnlab.models.loss import cross_entropy
 from attnlab.models.sizes import SIZES, Size, size
 from attnlab.models.spec import Family, ModelSpec
+from attnlab.models.tap_names import tap_names
+from attnlab.models.tapping import Seen
 
 __all__ = [
     "ARCHITECTURES",
@@ -19,6 +21,7 @@ __all__ = [
     "ModelCache",
     "ModelSpec",
     "Sampling",
+    "Seen",
     "Size",
     "architecture",
     "build_model",
@@ -28,4 +31,5 @@ __all__ = [
     "save_gpt2",
     "size",
     "stream",
+    "tap_names",
 ]

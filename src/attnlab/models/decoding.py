@@ -23,6 +23,7 @@ from attnlab.attention.scores import ScaledDot
 from attnlab.models.activations import activate
 from attnlab.models.blocks import Block
 from attnlab.models.language_model import LanguageModel, ModelCache
+from attnlab.models.tapping import is_tapped
 
 
 class TokenDecoder:
@@ -40,10 +41,11 @@ class TokenDecoder:
 
     @staticmethod
     def serves(model: LanguageModel) -> bool:
-        """Whether every layer is an ordinary one: three projections, a map, all keys kept."""
+        """Whether every layer is an ordinary one, three projections, a map, all keys kept, and none is tapped."""
         weight = model.embedding.weight
         return (
             model.spec.family == "decoder"
+            and not is_tapped(model)
             and weight.is_cpu
             and weight.dtype == torch.float32
             and model.spec.model_width % PIECES == 0

@@ -10,6 +10,9 @@ and the head, which is the embedding itself when they are tied.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
 import torch
 from torch import Tensor, nn
 
@@ -17,10 +20,12 @@ from attnlab.attention import AttentionSpec
 from attnlab.attention.linear import Linear, linear
 from attnlab.corpora import IGNORED
 from attnlab.errors import InputError
+from attnlab.models import tapping
 from attnlab.models.blocks import Block, LayerCache, make_norm
 from attnlab.models.initial import initialise
 from attnlab.models.loss import cross_entropy
 from attnlab.models.spec import ModelSpec
+from attnlab.models.tapping import Replace, Seen, Taps
 
 
 class ModelCache:
@@ -65,16 +70,20 @@ class Stack(nn.Module):
     ) -> Tensor:
         """Embedded tokens → what the head reads, (batch, tokens, model width)."""
         if self.positions is not None:
-            if positions is None:
-                start = 0 if cache is None else cache.length
-                x = x + self.positions.weight[start : start + x.shape[1]]
-            else:
-                x = x + self.positions(positions)
+            x = x + self.place(x.shape[1], positions, 0 if cache is None else cache.length)
         x = self.dropout(x)
         for number, block in enumerate(self.blocks):
             layer = None if cache is None else cache.layers[number]
             x = block(x, padding=padding, memory=memory, memory_padding=memory_padding, cache=layer)
         result: Tensor = self.norm(x)
+        return result
+
+    def place(self, count: int, positions: Tensor | None = None, start: int = 0) -> Tensor:
+        """The learned vectors (tokens, model width) of so many positions, or those of given ones (batch, tokens, …)."""
+        assert self.positions is not None
+        if positions is None:
+            return self.positions.weight[start : start + count]
+        result: Tensor = self.positions(positions)
         return result
 
 
@@ -84,6 +93,7 @@ class LanguageModel(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
+        self.taps = Taps()
         self.embedding = nn.Embedding(spec.vocabulary_size, spec.model_width)
         pair = spec.family == "encoder-decoder"
         self.encoder = Stack(spec, spec.encoder_attention, ()) if pair else None
@@ -167,11 +177,33 @@ class LanguageModel(nn.Module):
         A prefix sees all of itself, so its tokens are given and not predicted.
         """
         hidden = self.hidden(tokens, source=source, source_padding=source_padding, padding=padding)
+        return self._cross_entropy(hidden, self.asked(targets))
+
+    def asked(self, targets: Tensor) -> Tensor:
+        """The targets (batch, tokens) that the loss counts; the others are `IGNORED`."""
         given = max(spec.mask.prefix or 0 for spec in self.spec.attention) - 1
         if given > 0:
             targets = targets.clone()
             targets[:, :given] = IGNORED
+        return targets
+
+    def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
         return cross_entropy(hidden.flatten(0, 1), self.head_weight, targets.flatten())
+
+    def tap(self, *names: str | Mapping[str, Replace]) -> AbstractContextManager[Seen]:
+        """Read or replace what the model computes, by name, in every pass inside the `with`.
+
+            with model.tap("blocks.*.attention.output") as seen:
+                model(tokens)
+            seen["blocks.0.attention.output"]                       that of the last pass
+
+            with model.tap({"blocks.1.mlp.output": torch.zeros_like}):
+                loss = model.loss(tokens, targets)
+
+        A function gets the tensor, and returns another of its shape, or None to leave it. `tap_names` lists the names;
+        * stands for anything. What is read is what the model goes on with, after all that was replaced.
+        """
+        return tapping.tap(self, names)
 
     def new_cache(self) -> ModelCache:
         """An empty memory for decoding one batch."""
