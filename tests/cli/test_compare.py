@@ -108,3 +108,23 @@ def test_a_run_is_no_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     run = next(next(Path("runs").iterdir()).glob("runs/*"))
     assert main(["compare", str(run)]) == 2
     assert "is a single run" in capsys.readouterr().err
+
+
+def test_published_claims_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["2" if before == "--seeds" else word for before, word in zip(["", *SMALL], SMALL, strict=False)]
+    assert main([*few, "cosine-learned", "--claims", "--quiet", "--json"]) == 0
+    claims = json.loads(capsys.readouterr().out)["claims"]
+    assert {one["claim"]["id"] for one in claims} == {"tied-kv-mild", "cosine-learned-good"}
+    assert all(one["standing"] in {"reproduced", "not reproduced", "underpowered"} for one in claims)
+    assert main([*few, "cosine-learned", "--claims"]) == 0
+    assert "One projection for key and value costs little." in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_ladder_has_a_comparison_for_each_rung(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["2" if before == "--seeds" else word for before, word in zip(["", *SMALL], SMALL, strict=False)]
+    assert main([*few, "--ladder", "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("Against softmax, over 2 paired seeds") == 4
+    plans = [json.loads(path.read_text())["plan"] for path in Path("runs").glob("*/plan.json")]
+    pairs = sorted(plan["request"]["corpus_options"].get("pairs", 0) for plan in plans)
+    assert pairs == [0, 4, 8, 16]

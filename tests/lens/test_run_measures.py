@@ -29,15 +29,25 @@ def test_public_names() -> None:
     assert attnlab.lens.__all__ == [
         "MEASURES",
         "RUN_MEASURES",
+        "Ablation",
+        "Attribution",
         "Described",
+        "LayerLook",
         "LayerMaps",
+        "Look",
         "Measure",
+        "Place",
+        "Removed",
+        "ablate",
         "attention_maps",
+        "attribute",
         "evaluating",
         "look",
+        "look_at",
         "measure",
         "measure_heads",
         "measures_of_run",
+        "places",
     ]
     assert all(hasattr(attnlab.lens, name) for name in attnlab.lens.__all__)
 
@@ -205,15 +215,17 @@ def test_damaged_weights_and_changed_text_are_refused(tmp_path: Path) -> None:
         measures_of_run(result.path, cache=tmp_path / "cache")
 
 
-def test_a_model_that_knows_the_answer_is_always_right(tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("abcd" * 400)
-    spec = smoke(corpus={"name": str(text)}, steps=60, learning_rate=1e-2, evaluate_every=60)
+def test_a_task_that_is_answered_rightly(tmp_path: Path) -> None:
+    """There are three values, so that guessing is right a third of the time."""
+    easy = {"name": "mqar", "vocabulary_size": 6, "options": {"pairs": 1, "validation_examples": 64}}
+    spec = smoke(corpus=easy, steps=150, recipe="fast", batch_size=16, evaluate_every=150, validation_rows=64)
     result = train_in(tmp_path, spec)
     found = measures_of_run(result.path, cache=tmp_path / "cache")["accuracy"]
     assert found is not None
-    assert found > 0.95
+    assert found > 0.8
     untrained = train_in(tmp_path, spec.replace(steps=1, evaluate_every=1))
     guessing = measures_of_run(untrained.path, cache=tmp_path / "cache")["accuracy"]
     assert guessing is not None
     assert guessing < 0.6
+    text = train_in(tmp_path, smoke(corpus=KINSHIP))
+    assert measures_of_run(text.path, cache=tmp_path / "cache")["accuracy"] is None

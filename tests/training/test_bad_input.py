@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
+from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError, UnsupportedError
 from attnlab.training import RunResult, disk, resume
 from support.disk import FailingDisk, raising
 from support.training import At, ending, smoke, train_in
@@ -155,6 +155,17 @@ def test_a_record_that_says_too_little(tmp_path: Path, stopped: RunResult, resol
         with pytest.raises(FileError, match="no run that this attnlab can go on with") as caught:
             again()
         assert "anew" in str(caught.value.hint)
+
+
+def test_a_run_of_a_graphics_card_where_there_is_none(
+    tmp_path: Path, stopped: RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    record = json.loads((stopped.path / "run.json").read_text())
+    record["resolved"]["execution"]["device"] = "cuda"
+    (stopped.path / "run.json").write_text(json.dumps(record))
+    with pytest.raises(UnsupportedError, match="begun on a graphics card"):
+        resume(stopped.path, cache=tmp_path / "cache")
 
 
 def test_a_record_that_is_no_json(tmp_path: Path, stopped: RunResult) -> None:

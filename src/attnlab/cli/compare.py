@@ -263,7 +263,9 @@ def _tell(answer: Answer, *, markdown: bool, as_json: bool) -> None:
     if markdown:
         print(answer.markdown)
         return
-    show(*answer.first_lines, "", _table(answer))
+    for line in answer.first_lines:
+        show(line, "")
+    show(_table(answer))
     for note in answer.notes:
         show(f"\n{note}")
     if answer.claims:

@@ -2,7 +2,7 @@
 
     measures_of_run(Path("runs/softmax-nano-gpt2-seed0-…"))["entropy"]
 
-Beside the measures of attention there are three of learning: how often the likeliest token is right, the loss on rows
+Beside the measures of attention there are three of learning: how often a task is answered rightly, the loss on rows
 that the run was trained on, and its gap to the validation loss. The losses are means over as many rows, of the final
 model set to evaluate. The texts of the two differ, so that a gap says little by itself; the gaps of two variants on the
 same rows say which of them learnt by heart.
@@ -32,14 +32,15 @@ from attnlab.training.durable import read_json, write_json
 
 FORMAT = 1  # to be raised when an instrument changes, so that what the old one measured is measured again
 KEPT = "measures.json"
-_ACCURACY_BATCHES = 8
+_ROWS_AT_ONCE = 64
+_ACCURACY_BATCHES = 2
 
 RUN_MEASURES: Mapping[str, Described] = MappingProxyType(
     {
         **MEASURES,
         "train loss": Described("the final model's loss on rows that it was trained on", "nats"),
         "gap": Described("validation loss − train loss; the larger, the more was learnt by heart", "nats"),
-        "accuracy": Described("how often the likeliest token is the right one, on rows that were held back", "share"),
+        "accuracy": Described("how often a task's answer is right, on rows that were held back", "share"),
     }
 )
 
@@ -61,7 +62,7 @@ def measures_of_run(path: Path, *, cache: Path | None = None) -> dict[str, float
     found = _read(path / KEPT, weights)
     if found is None:
         loaded = load_run(path)
-        corpus = _corpus(path, loaded.record, cache)
+        corpus = corpus_of_run(path, loaded.record, cache)
         taken = {**measure(loaded.model, corpus), **_losses(loaded, corpus, result)}
         found = {name: value if value is not None and math.isfinite(value) else None for name, value in taken.items()}
         with suppress(FileError):  # where nothing can be written, it is only measured again the next time
@@ -88,7 +89,8 @@ def _hash(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _corpus(path: Path, record: Mapping[str, Any], cache: Path | None) -> Corpus:
+def corpus_of_run(path: Path, record: Mapping[str, Any], cache: Path | None = None) -> Corpus:
+    """What the run with this record was trained on, refused if it is no longer the same."""
     corpus = open_corpus(CorpusSpec(**record["spec"]["corpus"]), cache)
     if corpus.hash != record["corpus"]["hash"]:
         raise FileError(
@@ -113,12 +115,13 @@ def _losses(loaded: LoadedRun, corpus: Corpus, result: Mapping[str, Any]) -> dic
     return {
         "train loss": train,
         "gap": None if validation is None else validation - train,
-        "accuracy": accuracy(loaded.model, held_back[:_ACCURACY_BATCHES]),
+        "accuracy": accuracy(loaded.model, held_back[:_ACCURACY_BATCHES]) if corpus.spec.is_task else None,
     }
 
 
 def _batch_size(run: ResolvedRun) -> int:
-    return run.execution.micro_batch_size or run.batch_size
+    """Rows at once: more than in training, where that is no question of memory, since they take less time so."""
+    return run.execution.micro_batch_size or max(run.batch_size, _ROWS_AT_ONCE)
 
 
 def training_rows(run: ResolvedRun, corpus: Corpus, count: int) -> Iterator[Batch]:

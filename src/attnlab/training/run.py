@@ -22,7 +22,7 @@ import torch
 
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.cost import model_cost
-from attnlab.errors import FileError, SpecError
+from attnlab.errors import FileError, SpecError, UnsupportedError
 from attnlab.models import build_model
 from attnlab.training.checkpoints import Checkpoint, digest
 from attnlab.training.directory import MODEL, RunDirectory
@@ -178,6 +178,11 @@ def _go_on(
 ) -> RunResult:
     directory = RunDirectory.open(path)
     run = resolved_of(directory)
+    if run.execution.device.startswith("cuda") and not torch.cuda.is_available():
+        raise UnsupportedError(
+            f"{path} was begun on a graphics card, and there is none here",
+            hint="go on with it where there is one, or train it anew here in another folder with --out",
+        )
     if directory.record["corpus"]["hash"] != corpus.hash:
         raise FileError(
             f"the text of {path} has changed since the run began",
