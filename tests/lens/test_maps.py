@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnlab.attention import Matched, MultiHeadAttention, Rope, Visibility, reference, variants
 from attnlab.errors import InputError, UnsupportedError
-from attnlab.lens import LayerMaps, attention_maps, look
+from attnlab.lens import MEASURES, LayerMaps, attention_maps, look, places
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 NAMES = [variant.name for variant in variants()]
@@ -154,6 +154,39 @@ def test_an_encoder_decoder_shows_the_decoder() -> None:
     assert [layer.map.shape for layer in maps] == [(2, 4, 6, 6)] * 2
     with pytest.raises(InputError, match="other sequence"):
         attention_maps(model, tokens)
+
+
+@torch.no_grad()
+def test_an_encoder_decoder_shows_all_three_places() -> None:
+    model, tokens, source = make_model(family="encoder-decoder"), some_tokens(2, 6), some_tokens(2, 9)
+    padding = torch.ones_like(source, dtype=torch.bool)
+    padding[1, 5:] = False
+    given = {"source": source, "source_padding": padding}
+    assert places(model) == ("encoder", "self", "cross")
+    assert places(make_model()) == ("self",)
+    encoder, cross = (attention_maps(model, tokens, **given, of=place) for place in ("encoder", "cross"))
+    assert [layer.map.shape for layer in encoder] == [(2, 4, 9, 9)] * 2
+    assert [layer.map.shape for layer in cross] == [(2, 4, 6, 9)] * 2
+    assert all((layer.map[1, ..., 5:] == 0).all() for layer in (*encoder, *cross))
+    assert cross[0].num_visible.tolist() == [[[9] * 6], [[5] * 6]], "every query sees what is real of the source"
+    assert encoder[0].num_visible.tolist() == [[[9] * 9], [[5] * 5 + [0] * 4]]
+    assert MEASURES["row mass"](cross[0]).tolist() == pytest.approx([1] * 4)
+    # By the definition of the block: the first layer's look at the encoder's result.
+    memory, block = model.encoder(model.embedding(source), padding=padding), model.stack.blocks[0]
+    x = model.embedding(tokens) + model.stack.positions.weight[:6]
+    x = x + block.attention(block.attention_norm(x))
+    layer = block.cross_attention
+    query = layer.projections["query"](block.cross_norm(x)).view(2, 6, 4, 4).transpose(1, 2)
+    key = layer.projections["key"](memory).view(2, 9, 4, 4).transpose(1, 2)
+    scores = (query @ key.transpose(-1, -2) / 2).masked_fill(~padding[:, None, None], -torch.inf)
+    torch.testing.assert_close(cross[0].map, scores.softmax(-1), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(cross[0].keys, key)
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_place_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="no attention called 'cross'"):
+        attention_maps(make_model(), some_tokens(), of="cross")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import attnlab.lens
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError
 from attnlab.lens import MEASURES, RUN_MEASURES, measure, measures_of_run, run_measures
@@ -23,33 +22,6 @@ from attnlab.training import RunDirectory, Saving, load_run
 from attnlab.training import disk as disk_module
 from support.disk import FailingDisk, raising
 from support.training import KINSHIP, MQAR, TRANSLATION, At, make_engine, resolve, smoke, train_in
-
-
-def test_public_names() -> None:
-    assert attnlab.lens.__all__ == [
-        "MEASURES",
-        "RUN_MEASURES",
-        "Ablation",
-        "Attribution",
-        "Described",
-        "LayerLook",
-        "LayerMaps",
-        "Look",
-        "Measure",
-        "Place",
-        "Removed",
-        "ablate",
-        "attention_maps",
-        "attribute",
-        "evaluating",
-        "look",
-        "look_at",
-        "measure",
-        "measure_heads",
-        "measures_of_run",
-        "places",
-    ]
-    assert all(hasattr(attnlab.lens, name) for name in attnlab.lens.__all__)
 
 
 @pytest.fixture(scope="module")

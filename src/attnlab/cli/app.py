@@ -36,6 +36,7 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.variants:variants",
     "attnlab.cli.train:train",
     "attnlab.cli.generate:generate",
+    "attnlab.cli.look:look",
     "attnlab.cli.runs:runs",
     "attnlab.cli.bench:bench",
 )

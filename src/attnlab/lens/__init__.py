@@ -1,19 +1,109 @@
-"""Inside a trained model: attention maps of any variant, and what can be measured on them."""
+"""Inside a trained model: attention maps of any variant, what each part says and is worth, and what can be measured."""
 
-from attnlab.lens.maps import LayerMaps, attention_maps, evaluating, look
+from attnlab.lens.ablation import Ablation, Removed, ablate
+from attnlab.lens.attribution import Attribution, attribute
+from attnlab.lens.contexts import SameToken, same_token
+from attnlab.lens.embeddings import (
+    Analogies,
+    Analogy,
+    Dimensions,
+    Neighbour,
+    Orthogonality,
+    analogies,
+    dimensions,
+    nearest,
+    orthogonality,
+    token_of,
+)
+from attnlab.lens.facts import Fact, known_facts, world_facts
+from attnlab.lens.length_direction import Explained, length_or_direction
+from attnlab.lens.looking import look_at
+from attnlab.lens.looks import LayerLook, Look
+from attnlab.lens.maps import LayerMaps, Place, attention_maps, evaluating, look, places
 from attnlab.lens.measures import MEASURES, Described, Measure, measure, measure_heads
+from attnlab.lens.neurons import (
+    Fired,
+    Firing,
+    Reader,
+    Writer,
+    Writes,
+    Written,
+    neurons_for,
+    neurons_writing,
+    watch,
+    writes,
+)
+from attnlab.lens.redundancy import Likeness, Matching, Pair, head_likeness, match_all, match_heads, over_checkpoints
+from attnlab.lens.role_scores import ROLES
+from attnlab.lens.roles import HeadRole, HeadRoles, RoleScore, delimiter_tokens, head_roles, repeated_tokens
 from attnlab.lens.run_measures import RUN_MEASURES, measures_of_run
+from attnlab.lens.traced import Cell, Tracing
+from attnlab.lens.tracing import trace
 
 __all__ = [
     "MEASURES",
+    "ROLES",
     "RUN_MEASURES",
+    "Ablation",
+    "Analogies",
+    "Analogy",
+    "Attribution",
+    "Cell",
     "Described",
+    "Dimensions",
+    "Explained",
+    "Fact",
+    "Fired",
+    "Firing",
+    "HeadRole",
+    "HeadRoles",
+    "LayerLook",
     "LayerMaps",
+    "Likeness",
+    "Look",
+    "Matching",
     "Measure",
+    "Neighbour",
+    "Orthogonality",
+    "Pair",
+    "Place",
+    "Reader",
+    "Removed",
+    "RoleScore",
+    "SameToken",
+    "Tracing",
+    "Writer",
+    "Writes",
+    "Written",
+    "ablate",
+    "analogies",
     "attention_maps",
+    "attribute",
+    "delimiter_tokens",
+    "dimensions",
     "evaluating",
+    "head_likeness",
+    "head_roles",
+    "known_facts",
+    "length_or_direction",
     "look",
+    "look_at",
+    "match_all",
+    "match_heads",
     "measure",
     "measure_heads",
     "measures_of_run",
+    "nearest",
+    "neurons_for",
+    "neurons_writing",
+    "orthogonality",
+    "over_checkpoints",
+    "places",
+    "repeated_tokens",
+    "same_token",
+    "token_of",
+    "trace",
+    "watch",
+    "world_facts",
+    "writes",
 ]

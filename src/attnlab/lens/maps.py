@@ -3,6 +3,9 @@
     for layer in attention_maps(model, tokens):
         layer.weights                            (batch, heads, queries, keys), or None where the variant has no map
 
+An encoder–decoder attends in three places: `of="self"` is the decoder's look at its own sequence, `of="encoder"` that
+of the encoder, and `of="cross"` the decoder's look at what the encoder read.
+
 Beside each attention layer the reference computes the weights from what goes into the layer. The model itself goes on
 with its own kernel's output, so that looking changes no bit of any result; afterwards nothing is left on the model.
 """
@@ -13,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +25,8 @@ from attnlab.attention import MultiHeadAttention, Visibility
 from attnlab.attention.functional import for_every_query_head
 from attnlab.errors import InputError, UnsupportedError
 from attnlab.models import LanguageModel
+
+Place = Literal["self", "encoder", "cross"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,7 @@ class LayerMaps:
     keys: Tensor | None  # (batch, heads, keys, width)
     visible: Tensor  # (queries, keys), True where the query sees the key
     padding: Tensor | None = None  # (batch, tokens), True for a real token
+    crosses: bool = False  # whether the keys are another sequence's, as then the padding is
 
     @property
     def map(self) -> Tensor:
@@ -51,7 +57,8 @@ class LayerMaps:
         pairs = self.visible[None, None]
         if self.padding is None:
             return pairs
-        return pairs & self.padding[:, None, None, :] & self.padding[:, None, :, None]
+        pairs = pairs & self.padding[:, None, None, :]
+        return pairs if self.crosses else pairs & self.padding[:, None, :, None]
 
     @cached_property
     def num_visible(self) -> Tensor:
@@ -78,16 +85,21 @@ def attention_maps(
     padding: Tensor | None = None,
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
+    of: Place = "self",
 ) -> list[LayerMaps]:
-    """The maps of every layer for tokens (batch, tokens), by default on the model's own sequence.
+    """The maps of every layer for tokens (batch, tokens), by default of the model's attention to its own sequence.
 
-    Of an encoder–decoder, which needs its `source`, they are those of the decoder's attention to itself.
+    An encoder–decoder needs its `source`.
     """
     found: list[LayerMaps] = []
-    look(
-        model, tokens, lambda _, maps: found.append(maps), padding=padding, source=source, source_padding=source_padding
-    )
+    others: dict[str, Any] = {"padding": padding, "source": source, "source_padding": source_padding, "of": of}
+    look(model, tokens, lambda _, maps: found.append(maps), **others)
     return found
+
+
+def places(model: LanguageModel) -> tuple[Place, ...]:
+    """Where this model attends."""
+    return ("self",) if model.encoder is None else ("encoder", "self", "cross")
 
 
 def look(
@@ -98,14 +110,16 @@ def look(
     padding: Tensor | None = None,
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
+    of: Place = "self",
 ) -> None:
     """Call `see(layer, maps)` for each layer in turn; maps that it does not keep are freed before the next layer."""
-    _check(model, tokens)
+    check_tokens(model, tokens)
+    layers = attention_layers(model, of)
     device = model.embedding.weight.device
     padding, source, source_padding = (
         None if tensor is None else tensor.to(device) for tensor in (padding, source, source_padding)
     )
-    with evaluating(model), _watched(model, see):
+    with evaluating(model), _watched(layers, see):
         model.hidden(tokens.to(device), padding=padding, source=source, source_padding=source_padding)
 
 
@@ -122,11 +136,21 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = flag
 
 
+def attention_layers(model: LanguageModel, of: Place) -> list[Any]:
+    """The attention of each layer in that place."""
+    if of not in places(model):
+        raise InputError(
+            f"a model of the family {model.spec.family} has no attention called {of!r}",
+            hint=f"there is {', '.join(places(model))}",
+        )
+    blocks: Any = model.stack.blocks if model.encoder is None or of != "encoder" else model.encoder.blocks
+    return [block.cross_attention if of == "cross" else block.attention for block in blocks]
+
+
 @contextmanager
-def _watched(model: LanguageModel, see: See) -> Iterator[None]:
+def _watched(layers: list[Any], see: See) -> Iterator[None]:
     with ExitStack() as stack:
-        for number, block in enumerate(model.stack.blocks):
-            attention: Any = block.attention
+        for number, attention in enumerate(layers):
             stack.enter_context(attention.register_forward_hook(partial(_observe, number, see), with_kwargs=True))
         yield
 
@@ -142,13 +166,15 @@ def _observe(
     """What is returned is the layer's output from now on; None leaves it as it is."""
     del output
     x, padding = arguments[0], keywords.get("padding")
+    source = arguments[1] if len(arguments) > 1 else None
     weights = None
     if layer.spec.has_map:
         # `forward` itself, since calling the layer would call this hook again.
-        _, weights = layer.forward(x, padding=padding, return_weights=True)
+        _, weights = layer.forward(x, source, padding=padding, return_weights=True)
         weights = weights.to(torch.promote_types(weights.dtype, torch.float32))  # long sums are taken of them
-    visible = Visibility(layer.spec.mask, x.shape[1], x.shape[1]).grid(x.device)[0, 0]
-    see(number, LayerMaps(weights, _keys(layer, x), visible, padding))
+    seen = x if source is None else source
+    visible = Visibility(layer.spec.mask, x.shape[1], seen.shape[1]).grid(x.device)[0, 0]
+    see(number, LayerMaps(weights, _keys(layer, seen), visible, padding, source is not None))
 
 
 def _keys(layer: MultiHeadAttention, x: Tensor) -> Tensor | None:
@@ -163,7 +189,7 @@ def _keys(layer: MultiHeadAttention, x: Tensor) -> Tensor | None:
     return for_every_query_head(heads, spec)
 
 
-def _check(model: LanguageModel, tokens: Tensor) -> None:
+def check_tokens(model: LanguageModel, tokens: Tensor) -> None:
     """Refuse what the embedding would refuse without saying why."""
     if tokens.numel() == 0:
         raise InputError(f"tokens of shape {tuple(tokens.shape)} hold none to look at", hint="give one or more")

@@ -2,6 +2,7 @@
 
 from attnlab.pages.figures import BLUE, GREEN, GREY, ORANGE, PALETTE, THEME, new_figure
 from attnlab.pages.files import check_writable, write_whole
+from attnlab.pages.maps import HeadMap, MapGrid, MapRow
 from attnlab.pages.page import (
     Details,
     Figure,
@@ -28,6 +29,9 @@ __all__ = [
     "Details",
     "Figure",
     "Gallery",
+    "HeadMap",
+    "MapGrid",
+    "MapRow",
     "Note",
     "Page",
     "Part",

@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from attnlab.pages.figures import figure_html
 from attnlab.pages.files import write_whole
+from attnlab.pages.maps import MapGrid, grid_data, levels_for, precision_words
 
 _UNIT = re.compile(r"(?<=\d) (?=[%×])")
 
@@ -76,7 +77,7 @@ class Details:
     content: Sequence[str | Table | Points]
 
 
-Part = str | Figure | Table | Gallery | Note | Points | Details
+Part = str | Figure | Table | Gallery | Note | Points | Details | MapGrid
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,16 @@ def render(page: Page) -> str:
     charts = [chart for section in page.sections for part in section.content for chart in _charts(part)]
     # Named by their order, so that the same page is the same file.
     drawn = iter([figure_html(chart, f"figure-{number}") for number, chart in enumerate(charts, start=1)])
+    grids = [part for section in page.sections for part in section.content if isinstance(part, MapGrid)]
+    levels = levels_for(grids)
     sections = [
-        {"heading": section.heading, "parts": [_part(part, drawn) for part in section.content]}
+        {"heading": section.heading, "parts": [_part(part, drawn, levels) for part in section.content]}
         for section in page.sections
     ]
     script = plotly.offline.get_plotlyjs() if charts else ""
-    return _environment().get_template("page.html").render(page=page, sections=sections, script=script)
+    template = _environment().get_template("page.html")
+    words = precision_words(levels) if grids else ""
+    return template.render(page=page, sections=sections, script=script, maps_words=words)
 
 
 def _charts(part: Part) -> list[go.Figure]:
@@ -116,7 +121,7 @@ def _charts(part: Part) -> list[go.Figure]:
     return [part.chart] if isinstance(part, Figure) else []
 
 
-def _part(part: Part, drawn: Iterator[str]) -> dict[str, object]:
+def _part(part: Part, drawn: Iterator[str], levels: int) -> dict[str, object]:
     """What the template wants to know of a part."""
     match part:
         case str():
@@ -131,7 +136,10 @@ def _part(part: Part, drawn: Iterator[str]) -> dict[str, object]:
         case Points():
             return {"kind": "points", "items": part.items}
         case Details():
-            return {"kind": "details", "summary": part.summary, "parts": [_part(one, drawn) for one in part.content]}
+            inner = [_part(one, drawn, levels) for one in part.content]
+            return {"kind": "details", "summary": part.summary, "parts": inner}
+        case MapGrid():
+            return {"kind": "maps", "grid": part, "data": grid_data(part, levels)}
         case Table():
             return {"kind": "table", "table": part}
 
