@@ -13,8 +13,9 @@ from attnlab.corpora import ByteTokenizer, SymbolTokenizer, WordTokenizer
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens import LayerMaps, attention_maps
 from attnlab.lens.ranks import effective_rank, head_ranks
+from attnlab.lens.role_reading import Reading, delimiter_tokens, repeated_tokens
 from attnlab.lens.role_scores import ROLES, PlaceShare, Texts, score
-from attnlab.lens.roles import NUMBERS, HeadRoles, delimiter_tokens, head_roles, repeated_tokens
+from attnlab.lens.roles import NUMBERS, HeadRoles, head_roles
 from attnlab.lens.shuffled import shuffled_models
 from attnlab.models import ModelSpec, build_model
 from attnlab.statistics import exceeds
@@ -143,7 +144,7 @@ def test_even_attention_has_no_excess() -> None:
     for visible in (CAUSAL, window, prefix, torch.ones_like(CAUSAL)):
         maps = maps_of(visible * torch.rand(N, 1).expand(3, 2, N, 1), visible)  # rows of any mass
         for role, one in ROLES.items():
-            share, chance, excess = score(maps, one.where(Texts(tokens, tokens, delimiters))).unbind(-1)
+            share, chance, excess = score(maps, one.where(Texts(tokens, tokens, delimiters)))[:, :, 0].unbind(-1)
             known = excess.isfinite()  # a window hides what was said too long ago
             assert known.any(), role
             assert excess[known].abs().max() < 1e-6, role
@@ -173,7 +174,7 @@ def test_rows_without_mass_and_rows_without_choice_do_not_count() -> None:
     weights[5] = 0
     tokens = torch.arange(N)[None]
     where = ROLES["previous token"].where(Texts(tokens, tokens, NO_DELIMITERS))
-    share, chance, excess = score(maps_of(weights), where)[0, 0].tolist()
+    share, chance, excess = score(maps_of(weights), where)[0, 0, 0].tolist()
     rows = [i for i in range(1, N) if i != 5]
     assert (share, excess) == (pytest.approx(1), pytest.approx(1))
     assert chance == pytest.approx(sum(1 / (i + 1) for i in rows) / len(rows))
@@ -252,6 +253,22 @@ def test_ranks_are_those_of_the_whole_matrices() -> None:
         assert found.item() == pytest.approx(effective_rank(values).item())
     assert effective_rank(torch.ones(7)).item() == pytest.approx(7)
     assert math.isnan(effective_rank(torch.zeros(7)).item())
+
+
+def test_long_texts_are_compared_on_an_excerpt() -> None:
+    model = planted.random_model(1, spread=0.3, context_length=100)
+    tokens = some_tokens(9, 100)
+    reading = Reading(model, NO_DELIMITERS, "self")
+    reading.add("texts", tokens, None, None, None)
+    kept = reading.excerpt().given["texts"]["tokens"]
+    assert torch.equal(kept, tokens[:4, :64])
+    whole, cut = head_roles(model, tokens), head_roles(model, tokens[:4, :64])
+    for one, other in zip(whole.heads, cut.heads, strict=True):
+        a, b = one.scores["previous token"], other.scores["previous token"]
+        assert a is not None
+        assert b is not None
+        assert a.p == b.p
+        assert a.share != b.share
 
 
 # Texts

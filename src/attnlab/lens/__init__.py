@@ -34,8 +34,9 @@ from attnlab.lens.neurons import (
     writes,
 )
 from attnlab.lens.redundancy import Likeness, Matching, Pair, head_likeness, match_all, match_heads, over_checkpoints
+from attnlab.lens.role_reading import delimiter_tokens, repeated_tokens
 from attnlab.lens.role_scores import ROLES
-from attnlab.lens.roles import HeadRole, HeadRoles, RoleScore, delimiter_tokens, head_roles, repeated_tokens
+from attnlab.lens.roles import HeadRole, HeadRoles, RoleScore, head_roles
 from attnlab.lens.run_measures import RUN_MEASURES, measures_of_run
 from attnlab.lens.traced import Cell, Tracing
 from attnlab.lens.tracing import trace

@@ -127,7 +127,7 @@ def _adjusted(y: Tensor, x: Tensor, group: Tensor) -> float | None:
     """The adjusted R² of a mean for each group and the columns of x; None where y is constant or there are too few."""
     if not len(y):
         return None
-    total = (y - y.mean()).square().sum().item()
+    total = float((y - y.mean()).square().sum())
     y, x = _centred(y[:, None], group), _centred(x, group)
     squares = x.square().sum(0)
     x = x[:, squares > _CONSTANT * len(x)]
@@ -135,8 +135,8 @@ def _adjusted(y: Tensor, x: Tensor, group: Tensor) -> float | None:
     eigenvalues, vectors = torch.linalg.eigh(x.t() @ x)
     used = eigenvalues > _ROUNDING * eigenvalues.amax() if x.shape[1] else torch.zeros(0, dtype=torch.bool)
     along = (x @ vectors[:, used]).t() @ y
-    left = y.square().sum().item() - (along[:, 0].square() / eigenvalues[used]).sum().item()
-    free = len(y) - len(group.unique()) - int(used.sum())
+    left = float(y.square().sum() - (along[:, 0].square() / eigenvalues[used]).sum())
+    free = len(y) - len(set(group.tolist())) - int(used.sum())
     if free <= 0 or total <= _CONSTANT * len(y):
         return None
     return 1 - (left / free) / (total / (len(y) - 1))

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.lens.maps import LayerMaps
@@ -108,14 +109,19 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 )
 
 
-def score(maps: LayerMaps, where: Tensor) -> Tensor:
-    """The share, the chance and the excess of each text and head, (batch, heads, 3), not a number without queries that
-    count."""
-    targets = where[:, None] & maps.pairs  # (batch or 1, 1, queries, keys)
-    size, visible = targets.sum(-1), maps.num_visible
-    held = (maps.shares * targets).sum(-1)  # (batch, heads, queries)
-    counts = (size > 0) & (size < visible) & held.isfinite()
-    chance = (size / visible.clamp(min=1)).expand_as(held)
+def score(maps: LayerMaps, *where: Tensor) -> Tensor:
+    """The share, the chance and the excess in each of these sets, of each text and head, (batch, heads, sets, 3); not a
+    number without queries that count."""
+    sizes = maps.map.abs()
+    batch = len(sizes)
+    targets = torch.stack([one.expand(batch, -1, -1) for one in where], dim=1) & maps.pairs  # (batch, sets, …)
+    everything = torch.ones_like(targets[:, :1])
+    # One product for all sets and for the mass of the rows, which the shares are divided by.
+    held = torch.einsum("bhqk,bsqk->bhsq", sizes, torch.cat([targets, everything], dim=1).to(sizes.dtype))
+    held = held[:, :, :-1] / held[:, :, -1:]  # (batch, heads, sets, queries)
+    size, visible = targets.sum(-1), maps.num_visible  # (batch, sets, queries), (batch or 1, 1, queries)
+    counts = ((size > 0) & (size < visible))[:, None] & held.isfinite()
+    chance = (size / visible.clamp(min=1))[:, None].expand_as(held)
     held, chance = (x.double().where(counts, 0.0).sum(-1) for x in (held, chance))
     rows = counts.sum(-1)
     return torch.stack([held / rows, chance / rows, (held - chance) / (rows - chance)], dim=-1)
@@ -131,16 +137,19 @@ class PlaceShare:
 
     def add(self, maps: LayerMaps) -> None:
         shares = maps.shares
-        known = (maps.pairs & (maps.num_visible > 1)[..., None]) & shares.isfinite()
+        known = (maps.pairs & (maps.num_visible > 1)[..., None]).expand(len(shares), -1, -1, -1)
+        has_mass = shares[..., :1].isfinite()
+        if not bool(has_mass.all()):
+            known = known & has_mass
         chance = 1 / maps.num_visible.clamp(min=1)[..., None].to(shares.dtype)
         d = (shares - chance).where(known, 0.0)  # (batch, heads, queries, keys)
         squares = d.square()
         self.total = self.total + squares.sum((0, 2, 3), dtype=torch.float64)
-        counts = known.sum(0, dtype=torch.float32)
+        counts = known.sum(0, dtype=torch.float32)  # (heads or 1, queries, keys)
         self.cells = _added(self.cells, [d.sum(0), squares.sum(0), counts, counts])
-        by_distance = [_along_distances(x) for x in (d, known.to(d.dtype))]  # (batch, heads, distances)
-        sums = [x.sum(0) for one in by_distance for x in (one, one.square())]
-        self.distances = _added(self.distances, [sums[0], sums[1], sums[2], sums[3]])
+        one, many = (_along_distances(x) for x in (d, known.to(d.dtype)))  # (batch, heads or 1, distances)
+        sums = [x.sum(0) for x in (one, one.square(), many, many.square())]
+        self.distances = _added(self.distances, sums)
 
     def position(self) -> Tensor:
         """(heads,), not a number where the attention is the same everywhere."""
@@ -154,7 +163,7 @@ class PlaceShare:
         pairs = counts.square() - counts_squared  # of different texts
         cross = ((d.square() - squares) * counts / pairs).where(pairs > 0, 0.0)
         total = torch.as_tensor(self.total)
-        some = (pairs > 0).flatten(1).any(-1) & (total > _CONSTANT * counts.flatten(1).sum(-1))
+        some = (cross != 0).flatten(1).any(-1) & (total > _CONSTANT * counts.flatten(1).sum(-1))
         return (cross.flatten(1).sum(-1) / total).where(some, math.nan)
 
 
@@ -163,8 +172,8 @@ def _added(sums: list[Tensor], more: list[Tensor]) -> list[Tensor]:
 
 
 def _along_distances(x: Tensor) -> Tensor:
-    """Sums over the diagonals of (batch, heads, queries, keys)."""
-    *_, queries, keys = x.shape
-    place = torch.arange(keys, device=x.device) - torch.arange(queries, device=x.device)[:, None] + queries - 1
-    found = torch.zeros(*x.shape[:2], queries + keys - 1, dtype=x.dtype, device=x.device)
-    return found.index_add_(2, place.flatten(), x.flatten(2))
+    """Sums over the diagonals of (batch, heads, queries, keys): row i is moved by i places, and columns are summed."""
+    *leading, queries, keys = x.shape
+    width = queries + keys - 1
+    padded = F.pad(x.flip(-1), (0, queries)).flatten(-2)
+    return padded[..., : queries * width].reshape(*leading, queries, width).sum(-2)

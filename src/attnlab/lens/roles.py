@@ -8,7 +8,8 @@
 The rule. A head gets a role if
 
  1. its excess over chance is at least `least`: the lower end of the interval over texts is above it, and
- 2. it exceeds that of every head of the model's shuffled copies (`shuffled.py`) in all but a share `rate` of them.
+ 2. it exceeds that of every head of the model's shuffled copies (`shuffled.py`) in all but a share `rate` of them, for
+    all of them on the same excerpt of the texts.
 
 A model whose weights are random cannot be told from its copies, so the second alone says for each role: at most a
 share `rate` of random models has *any* head that is given it, whatever the size of their weights, the variant and the
@@ -21,7 +22,6 @@ there neither meaning, nor position, nor distance tells which key it is.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -30,12 +30,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.corpora import Tokenizer
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens.maps import Place, attention_layers
-from attnlab.lens.measures import MEASURES, Described
+from attnlab.lens.maps import LayerMaps, Place, attention_layers
+from attnlab.lens.measures import MEASURES, Described, entropy
 from attnlab.lens.ranks import head_ranks
-from attnlab.lens.role_reading import Reading
+from attnlab.lens.role_reading import EXCERPT, Reading, marked, repeated_tokens
 from attnlab.lens.role_scores import ROLES, PlaceShare
 from attnlab.lens.shuffled import shuffled_models
 from attnlab.models import LanguageModel
@@ -144,95 +143,83 @@ def head_roles(
         raise InputError(f"texts: {len(tokens)}, too few for an interval", hint="give two rows or more")
     if repeated is None:
         windows = [layer.spec.mask.window for layer in attention_layers(model, of)]
-        length = min(model.spec.context_length, 2 * tokens.shape[1], *(max(4, one) for one in windows if one))
+        length = min(model.spec.context_length, 2 * tokens.shape[1], EXCERPT, *(max(4, one) for one in windows if one))
         repeated = repeated_tokens(model.spec.vocabulary_size, len(tokens), length, seed=seed)
-    reading = Reading(model, _marked(model, delimiters), of)
+    reading = Reading(model, marked(model, delimiters), of)
     reading.add("texts", tokens, padding, source, source_padding)
     reading.add("repeated", repeated, None, repeated if source is not None else None, None)
-    numbers = [_numbers(*both, of) for both in zip(reading.numbers(), head_ranks(model, of), strict=True)]
-    scores = reading.scores(model)
-    highest: dict[str, list[float]] = {role: [] for role in ROLES}
-    for copied in shuffled_models(model, controls, seed):
-        for role, layers in reading.scores(copied).items():
-            excess = torch.cat([one[..., 2].nanmean(0) for one in layers])
-            highest[role].append(excess.nan_to_num(-math.inf).max().item())
+    described = [_Numbers(ranks, of) for ranks in head_ranks(model, of)]
+    scores = reading.scores(model, lambda layer, maps: described[layer].add(maps))
+    chances = _chances(model, reading, controls, seed)
     heads = []
-    for layer, own in enumerate(numbers):
-        for head, described in enumerate(own):
-            found = {role: _score(layers[layer][:, head], highest[role], level) for role, layers in scores.items()}
-            roles = _named(found, rate, least)
-            heads.append(HeadRole(layer, head, roles, found, described))
+    for layer, own in enumerate(described):
+        for head, numbers in enumerate(own.of_heads()):
+            found = {
+                role: _score(layers[layer][:, head], chances[role][layer][head] if controls else None, level)
+                for role, layers in scores.items()
+            }
+            heads.append(HeadRole(layer, head, _named(found, rate, least), found, numbers))
     return HeadRoles(tuple(heads), rate, least, level, controls)
 
 
-def repeated_tokens(vocabulary_size: int, texts: int, length: int, *, seed: int = 0) -> Tensor:
-    """Random tokens that are said again and again, (texts, length): each text with its own period, from a quarter to a
-    half of the length. Inside a period no token comes twice, as far as the vocabulary allows."""
-    if length < 4 or texts < 1:
-        raise InputError(f"{texts} texts of {length} tokens cannot repeat anything", hint="use 4 tokens or more")
-    generator = torch.Generator().manual_seed(seed)
-    rows = []
-    for _ in range(texts):
-        period = int(torch.randint(length // 4 + 1, length // 2 + 1, (), generator=generator))
-        enough = -(-period // vocabulary_size)
-        drawn = torch.cat([torch.randperm(vocabulary_size, generator=generator) for _ in range(enough)])[:period]
-        rows.append(drawn.repeat(-(-length // period))[:length])
-    return torch.stack(rows)
+# From maps to numbers to names
 
 
-def delimiter_tokens(tokenizer: Tokenizer) -> frozenset[int]:
-    """The tokens that are nothing but spaces, line ends and punctuation."""
-    every = ((token, tokenizer.decode([token])) for token in range(tokenizer.vocabulary_size))
-    return frozenset(token for token, piece in every if piece and all(map(_parts, piece)))
+class _Numbers:
+    """What is told of the heads of one layer besides roles."""
+
+    def __init__(self, ranks: tuple[Tensor, Tensor], of: Place) -> None:
+        self.ranks, self.of = ranks, of
+        self.entropies: list[Tensor] = []
+        self.place = PlaceShare()
+
+    def add(self, maps: LayerMaps) -> None:
+        self.entropies.append(entropy(maps))
+        self.place.add(maps)
+
+    def of_heads(self) -> list[dict[str, float | None]]:
+        found = dict.fromkeys(NUMBERS, torch.full_like(self.ranks[0], math.nan))
+        found |= {"rank of QK": self.ranks[0], "rank of OV": self.ranks[1]}
+        if self.entropies:
+            found["position explains"] = self.place.position()
+            found["entropy"] = MEASURES["entropy"].reduce(torch.cat(self.entropies))
+            if self.of != "cross":
+                found["distance explains"] = self.place.distance()
+        columns = {name: values.tolist() for name, values in found.items()}
+        return [
+            {name: value[head] if math.isfinite(value[head]) else None for name, value in columns.items()}
+            for head in range(len(self.ranks[0]))
+        ]
 
 
-def _parts(character: str) -> bool:
-    return character.isspace() or unicodedata.category(character)[0] == "P"
-
-
-def _marked(model: LanguageModel, delimiters: Collection[int]) -> Tensor:
-    size = model.spec.vocabulary_size
-    odd = [token for token in delimiters if not 0 <= token < size]
-    if odd:
-        raise InputError(
-            f"the delimiter {odd[0]} is no token: the model knows 0 to {size - 1}",
-            hint="use delimiter_tokens with the tokenizer that the model was trained with",
-        )
-    marked = torch.zeros(size, dtype=torch.bool)
-    marked[list(delimiters)] = True
-    return marked.to(model.embedding.weight.device)
-
-
-# From numbers to names
-
-
-def _numbers(kept: Mapping[str, Any], ranks: tuple[Tensor, Tensor], of: Place) -> list[dict[str, float | None]]:
-    """Of each head of a layer."""
-    nothing = torch.full_like(ranks[0], math.nan)
-    place: PlaceShare | None = kept.get("place")
-    found = {
-        "position explains": nothing if place is None else place.position(),
-        "distance explains": nothing if place is None or of == "cross" else place.distance(),
-        "entropy": MEASURES["entropy"].reduce(kept["entropy"]) if kept else nothing,
-        "rank of QK": ranks[0],
-        "rank of OV": ranks[1],
+def _chances(model: LanguageModel, reading: Reading, controls: int, seed: int) -> dict[str, list[list[float]]]:
+    """Of each role, layer and head: p, from the share of shuffled copies in which some head's excess is as large."""
+    excerpt = reading.excerpt()
+    own = {role: [_excess(one) for one in layers] for role, layers in excerpt.scores(model).items()} if controls else {}
+    highest: dict[str, list[float]] = {role: [] for role in ROLES}
+    for copied in shuffled_models(model, controls, seed):
+        for role, layers in excerpt.scores(copied).items():
+            highest[role].append(torch.cat([_excess(one) for one in layers]).max().item())
+    return {
+        role: [
+            [(1 + sum(x >= one for x in highest[role])) / (1 + controls) for one in layer.tolist()] for layer in layers
+        ]
+        for role, layers in own.items()
     }
-    columns = {name: values.tolist() for name, values in found.items()}
-    return [
-        {name: value[head] if math.isfinite(value[head]) else None for name, value in columns.items()}
-        for head in range(len(nothing))
-    ]
 
 
-def _score(texts: Tensor, highest: list[float], level: float) -> RoleScore | None:
+def _excess(scores: Tensor) -> Tensor:
+    """(texts, heads, 3) → the mean over texts, (heads,), −∞ where there is nothing to measure."""
+    return scores[..., 2].nanmean(0).nan_to_num(-math.inf)
+
+
+def _score(texts: Tensor, p: float | None, level: float) -> RoleScore | None:
     """From (texts, 3); None where fewer than two texts have something to measure."""
     known = texts[texts.isfinite().all(-1)]
     if len(known) < 2:
         return None
     share, chance, _ = known.mean(0).tolist()
-    excess = mean_interval(known[:, 2].tolist(), level)
-    p = (1 + sum(one >= excess.mean for one in highest)) / (1 + len(highest)) if highest else None
-    return RoleScore(share, chance, excess, p)
+    return RoleScore(share, chance, mean_interval(known[:, 2].tolist(), level), p)
 
 
 def _named(scores: Mapping[str, RoleScore | None], rate: float, least: float) -> tuple[str, ...]:
