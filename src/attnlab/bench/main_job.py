@@ -36,6 +36,8 @@ AGAIN = Claim("compare-again", "a finished plan asked again", "seconds", 2.0)
 PAGE = Claim("compare-page", "the default comparison", "the report's size in MB", 6.0)
 BELOW = Claim("compare-bigram", "the baseline's loss", "nats below the best bigram table", 0.2, at_least=True)
 
+_LOOK = 2.0  # seconds between two looks at the memory, which take time from what is timed
+
 SMOKE = Request(
     variants=("tied-kv",),
     corpus="kinship",
@@ -109,7 +111,7 @@ def _timed(words: Sequence[str], folder: str) -> tuple[float, int]:
         process = subprocess.Popen(
             [sys.executable, "-m", *words], stdout=subprocess.DEVNULL, stderr=said, env={**os.environ}
         )
-        with TreePeak(process.pid) as peak:
+        with TreePeak(process.pid, every=_LOOK) as peak:
             code = process.wait()
     if code:
         last = (Path(folder) / "said").read_text(encoding="utf-8", errors="replace").splitlines()[-5:]

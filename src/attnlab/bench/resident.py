@@ -37,10 +37,10 @@ def tree_bytes(process: int) -> int:
 
 
 class TreePeak:
-    """Watches a process and all that it starts, while it is entered."""
+    """Watches a process and all that it starts, while it is entered. Looking takes time itself: seldom is better."""
 
-    def __init__(self, process: int) -> None:
-        self._process = process
+    def __init__(self, process: int, every: float = _EVERY) -> None:
+        self._process, self._every = process, every
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.bytes = 0
@@ -58,7 +58,7 @@ class TreePeak:
     def _watch(self) -> None:
         while True:
             self.bytes = max(self.bytes, tree_bytes(self._process))
-            if self._ended.wait(_EVERY):
+            if self._ended.wait(self._every):
                 return
 
 

@@ -43,7 +43,7 @@ QUESTIONS = (
 )
 PLAN = "plan.json"
 Match = Literal["parameters", "flops", "cache"]
-Corpora = dict[str, int | float | str | bool]
+Options = dict[str, int | float | str | bool]
 
 
 class Request(BaseModel):
@@ -56,7 +56,7 @@ class Request(BaseModel):
     recipe: str = "gpt2"
     size: str = "pico"
     corpus: str = "pydoc"
-    corpus_options: Corpora = {}
+    corpus_options: Options = {}
     tokenizer: str = "char"
     vocabulary_size: PositiveInt | None = None
     steps: PositiveInt | None = None
