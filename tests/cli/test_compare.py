@@ -128,3 +128,7 @@ def test_the_ladder_has_a_comparison_for_each_rung(capsys: pytest.CaptureFixture
     plans = [json.loads(path.read_text())["plan"] for path in Path("runs").glob("*/plan.json")]
     pairs = sorted(plan["request"]["corpus_options"].get("pairs", 0) for plan in plans)
     assert pairs == [0, 4, 8, 16]
+    assert main([*few, "--ladder", "--json"]) == 0
+    assert [len(one["verdicts"]) for one in json.loads(capsys.readouterr().out)] == [1, 1, 1, 1]
+    assert main([*few, "--ladder", "--report", "page.html"]) == 2
+    assert "for each rung" in capsys.readouterr().err

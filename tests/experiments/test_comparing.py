@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
+from attnlab.cli import main
 from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.experiments import Comparison, Request, compare
 from attnlab.training import RunDirectory, RunHeldError
@@ -152,3 +154,14 @@ def test_looks_are_kept_as_json(tmp_path: Path) -> None:
     found = compared(tmp_path)
     kept = json.loads((found.path / "looks.json").read_text())
     assert kept["looks"][0]["verdicts"] == {"tied-kv": found.judgements[0].verdict}
+
+
+def test_the_command_of_a_run_makes_it_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = compared(tmp_path, small(changes=(*small().changes, "position=rope")))
+    cell = found.arms[1].cells[2]
+    program, *words = shlex.split(cell.command)
+    assert program == "attnlab"
+    assert main([*words, "--out", str(tmp_path / "again"), "--precision", "float32", "--quiet", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert Path(result["path"]).name == cell.path.name
+    assert result["weights_sha256"] == cell.weights_sha256

@@ -176,14 +176,23 @@ def compare(
         )
     options = {"processes": processes, "threads": threads, **_options(on, where)}
     launch = {"out": out, "on": on, "where": options}
-    for number, wanted in enumerate([request, *(ladder(request) if ladder_ else [])]):
+    if ladder_ and (report or csv):
+        raise AttnlabError(
+            "a ladder has a report and a table for each rung", hint="find them in the folders of the comparisons"
+        )
+    answers = []
+    for wanted in [request, *(ladder(request) if ladder_ else [])]:
         answer = None if add_seeds or plan or csv or report else find_answer(wanted, out)
-        if answer is None:
-            answer = _make(wanted, launch, add_seeds, report, csv, quiet=quiet, only_plan=plan)
+        answer = answer or _make(wanted, launch, add_seeds, report, csv, quiet=quiet, only_plan=plan)
+        if answer is not None:
+            answers.append(answer)
+    if as_json and not plan:
+        show_json([answer.data for answer in answers] if ladder_ else answers[0].data)
+        return 0
+    for number, answer in enumerate(answers):
         if number:
             show("")
-        if answer is not None:
-            _tell(answer, markdown=markdown, as_json=as_json)
+        _tell(answer, markdown=markdown)
     return 0
 
 
@@ -256,10 +265,7 @@ def _plan_lines(plan: Plan) -> list[Table | str]:
     return ["The plan:\n", table, *(f"\nwarning: {warning}" for warning in plan.warnings)]
 
 
-def _tell(answer: Answer, *, markdown: bool, as_json: bool) -> None:
-    if as_json:
-        show_json(answer.data)
-        return
+def _tell(answer: Answer, *, markdown: bool) -> None:
     if markdown:
         print(answer.markdown)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -36,6 +37,7 @@ def train(
     corpus: str = "pydoc",
     tokenizer: str = "char",
     vocabulary_size: int | None = None,
+    corpus_option: Annotated[list[str] | None, Parameter(name="--corpus-option", negative="")] = None,
     steps: int | None = None,
     minutes: float | None = None,
     seed: int = 0,
@@ -70,6 +72,8 @@ def train(
         char, byte, word, bpe, or gpt2:FOLDER.
     vocabulary_size
         How many tokens bpe is to have.
+    corpus_option
+        An option of a generated corpus, such as pairs=8 of mqar; may be repeated.
     steps
         How many steps; by default the recipe's.
     minutes
@@ -114,13 +118,27 @@ def train(
     if run is not None:
         result = resume(_directory(run, out), **options)
     else:
-        text = CorpusSpec(name=corpus, tokenizer=tokenizer, vocabulary_size=vocabulary_size)
+        made = dict(map(_option, corpus_option or []))
+        text = CorpusSpec(name=corpus, tokenizer=tokenizer, vocabulary_size=vocabulary_size, options=made)
         spec = RunSpec(variant=variant, recipe=recipe, size=size, corpus=text, steps=steps, minutes=minutes, seed=seed)
         for name in change or []:
             spec = treatment(name).change(spec)
         options |= {"threads": threads, "workers": workers, "precision": precision, "compile": compile}
         result = train_run(spec, out, **options, micro_batch_size=micro_batch_size)
     return _tell(result, as_json)
+
+
+def _option(pair: str) -> tuple[str, int | float | str | bool]:
+    """name=value, the value as the number or the truth that it looks like."""
+    name, equals, value = pair.partition("=")
+    if not equals or not name:
+        raise AttnlabError(f"--corpus-option {pair!r} is no option", hint="write name=value, such as pairs=8")
+    if value in {"True", "False"}:
+        return name, value == "True"
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return name, kind(value)
+    return name, value
 
 
 def _directory(run: Path, out: Path) -> Path:

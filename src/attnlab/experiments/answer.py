@@ -9,7 +9,6 @@ is finished.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 import platform
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.experiments.request import Request
+from attnlab.experiments.request import Request, sha256_of
 
 ANSWER = "answer.json"
 _FORMAT = 1
@@ -102,10 +101,5 @@ def _still_holds(answer: Answer, request: Request) -> bool:
         answer.request_hash == request.hash
         and (request.corpus != _PYTHONS_OWN or answer.python == platform.python_version())
         and (not answer.report or Path(answer.report).is_file())
-        and all(_sha256(Path(path)) == digest for path, digest in answer.sources.items())
+        and all(sha256_of(Path(path)) == digest for path, digest in answer.sources.items())
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

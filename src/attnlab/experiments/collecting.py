@@ -81,6 +81,8 @@ def command_of(spec: RunSpec, plan: Plan) -> str:
     words += ["--corpus", spec.corpus.name, "--tokenizer", spec.corpus.tokenizer]
     if spec.corpus.vocabulary_size is not None:
         words += ["--vocabulary-size", str(spec.corpus.vocabulary_size)]
+    for name, option in spec.corpus.options.items():
+        words += ["--corpus-option", f"{name}={option}"]
     words += ["--steps", str(spec.steps), "--seed", str(spec.seed)]
     words += ["--threads", str(plan.threads), "--workers", "1"]
     named = {"variant", "recipe", "size", "corpus", "steps", "seed"}

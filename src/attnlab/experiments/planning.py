@@ -49,8 +49,7 @@ class _Draft:
 
 def make_plan(request: Request, corpus: Corpus, folder: Path, launcher: Launcher, listener: LaunchListener) -> Plan:
     """The plan of a request; trials and pilot runs go below `folder`."""
-    setting = setting_of(request)
-    drafts = _drafts(request, setting, corpus)
+    drafts = _drafts(request, setting_of(request), corpus)
     if request.tune:
         drafts = _tuned(drafts, request, corpus, folder, launcher, listener)
     drafts += _matched(drafts, request, corpus)
@@ -96,30 +95,28 @@ def corpus_spec(request: Request) -> CorpusSpec:
 
 def _drafts(request: Request, setting: Setting | None, corpus: Corpus) -> list[_Draft]:
     """The baseline and the variants, with the rates that are known to suit them."""
-    base = _base(request, corpus)
+    base = _base(request, setting, corpus)
     drafts = []
     for name in (request.baseline, *request.variants):
         change = treatment(name)
         run = change.change(base)
         rate_from = "the recipe's own, which was not tuned for this variant"
-        known = (setting or PICO).rates.get(name)
         if run.learning_rate is not None:
             rate_from = "as asked for"
-        elif setting is not None and known is not None:
-            run, rate_from = run.replace(learning_rate=known), "a recorded search (docs/log.md)"
+        elif setting is not None and name in setting.rates:
+            run, rate_from = run.replace(learning_rate=setting.rates[name]), "a recorded search (docs/log.md)"
         drafts.append(_Draft(change.name, change.meaning, run, rate_from))
     _check_alike(drafts, corpus)
     return drafts
 
 
-def _base(request: Request, corpus: Corpus) -> RunSpec:
+def _base(request: Request, setting: Setting | None, corpus: Corpus) -> RunSpec:
     """What all arms have in common."""
     run = RunSpec(recipe=request.recipe, size=request.size, corpus=corpus.spec, steps=request.steps)
     for change in request.changes:
         run = treatment(change).change(run)
     if run.minutes is not None:
         raise SpecError("arms that run for equal minutes take unequal steps", hint="give steps instead of minutes")
-    setting = setting_of(request)
     if setting is not None:
         run = run.replace(steps=setting.steps, batch_size=setting.batch_size, warmup_steps=setting.warmup_steps)
     whole = run.resolve(corpus, Execution())

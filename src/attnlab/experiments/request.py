@@ -166,8 +166,10 @@ def ladder(request: Request) -> list[Request]:
 
 
 def sha256_of(path: Path) -> str:
+    """Of a file, however large."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise FileError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
 
