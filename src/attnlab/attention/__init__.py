@@ -33,6 +33,7 @@ from attnlab.attention.scores import (
     SquaredDistance,
     Table,
 )
+from attnlab.attention.single import one_head
 from attnlab.attention.spec import AttentionSpec
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "equations",
     "kernel_for",
     "load_variants",
+    "one_head",
     "variant",
     "variants",
 ]

@@ -1,5 +1,8 @@
-"""Numbers in, numbers out: intervals, paired tests, corrections, and how many seeds a question needs."""
+"""Numbers in, numbers out: intervals, paired tests, how many seeds a question needs, and what confidence is worth."""
 
+from attnlab.statistics.bias_variance import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error
+from attnlab.statistics.estimates import Estimate, estimate_mean, estimate_share, estimate_variance
+from attnlab.statistics.growth import Growth, exponential_growth, power_growth
 from attnlab.statistics.paired import (
     Interval,
     bca_interval,
@@ -19,21 +22,52 @@ from attnlab.statistics.power import (
     smallest_sign_flip_p,
     upper_sd,
 )
+from attnlab.statistics.proportions import binomial_tail, clopper_pearson
+from attnlab.statistics.reliability import Reliability, ReliabilityBin, reliability
+from attnlab.statistics.risk_control import RiskControl, Tried, control_risk, fewest_needed, spread_thresholds
+from attnlab.statistics.selective import RiskCoverage, area_difference, risk_coverage
+from attnlab.statistics.separation import auroc, auroc_difference
 
 __all__ = [
+    "ErrorSplit",
+    "Estimate",
+    "Growth",
     "Interval",
+    "Reliability",
+    "ReliabilityBin",
+    "RiskControl",
+    "RiskCoverage",
+    "Tried",
+    "area_difference",
+    "auroc",
+    "auroc_difference",
     "bca_interval",
+    "binomial_tail",
+    "clopper_pearson",
+    "control_risk",
     "count_needed",
     "detectable_difference",
     "equivalence",
     "equivalence_count_needed",
     "equivalence_power",
+    "estimate_mean",
+    "estimate_share",
+    "estimate_variance",
     "exceeds",
+    "exponential_growth",
+    "fewest_needed",
     "holm",
     "mean_interval",
     "paired_t",
+    "polynomial_smoother",
     "pooled_sd",
+    "power_growth",
+    "reliability",
+    "risk_coverage",
     "sign_flip",
     "smallest_sign_flip_p",
+    "split_log_loss",
+    "split_squared_error",
+    "spread_thresholds",
     "upper_sd",
 ]

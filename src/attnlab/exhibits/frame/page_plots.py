@@ -1,0 +1,111 @@
+"""Plots on a page. Series differ in dash, mark or pattern as well as in colour."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import plotly.graph_objects as go
+
+from attnlab.exhibits.frame.blocks import Heatmap, Plot, Series, number_text
+from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, new_figure
+
+_COLOURS = (BLUE, ORANGE, GREEN, GREY)
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_MARKS = ("circle", "x", "diamond-open", "triangle-up", "square-open", "cross")
+_PATTERNS = ("", "/", ".", "x")
+# From nothing to a blue on which the page's text can be read, whether it is dark or light.
+_SHADES = ((0.0, "rgba(61,133,198,0.04)"), (1.0, "rgba(61,133,198,0.75)"))
+
+
+def plot_figure(plot: Plot) -> Figure:
+    """Series over two axes."""
+    height = 130 + 30 * len(plot.labels) * len(plot.series) if plot.labels else 380
+    # Bars lie, so that their labels can be read.
+    across, up = (plot.y, plot.x) if plot.labels else (plot.x, plot.y)
+    figure = new_figure(x=across, y=up, height=max(220, height))
+    for number, one in enumerate(plot.series):
+        figure.add_trace(_trace(one, number, plot))
+    if plot.labels:
+        figure.update_layout(barmode="group", bargap=0.25)
+        figure.update_yaxes(autorange="reversed", showgrid=False, ticks="")
+    for log, update in ((plot.log_x, figure.update_xaxes), (plot.log_y, figure.update_yaxes)):
+        if log:
+            update(type="log", dtick=1, exponentformat="power", minor={"ticks": "outside", "tickcolor": GREY})
+    figure.update_layout(showlegend=len(plot.series) > 1, bargap=figure.layout.bargap or 0)
+    return Figure(figure, _caption(plot.title, plot.caption))
+
+
+def heatmap_figure(drawn: Heatmap) -> Figure:
+    """A matrix with the number in each cell, as long as they are few."""
+    figure = new_figure(x=drawn.x, y=drawn.y, height=140 + 34 * max(3, min(14, len(drawn.rows))))
+    few = len(drawn.rows) <= 12 and len(drawn.columns) <= 12
+    texts = [[number_text(value, 3) for value in row] for row in drawn.cells]
+    figure.add_trace(
+        go.Heatmap(
+            z=drawn.cells,
+            x=_unique(drawn.columns),
+            y=_unique(drawn.rows),
+            text=texts,
+            texttemplate="%{text}" if few else None,
+            colorscale=_SHADES,
+            xgap=1,
+            ygap=1,
+            colorbar={"title": {"text": drawn.unit, "side": "right"}, "thickness": 12, "outlinewidth": 0},
+            hovertemplate=f"{drawn.y}: %{{y}}<br>{drawn.x}: %{{x}}<br>{drawn.unit}: %{{text}}<extra></extra>",
+        )
+    )
+    figure.update_xaxes(type="category", showgrid=False, ticks="")
+    figure.update_yaxes(type="category", autorange="reversed", showgrid=False, ticks="")
+    return Figure(figure, _caption(drawn.title, drawn.caption))
+
+
+def _trace(one: Series, number: int, plot: Plot) -> go.Scatter | go.Bar:
+    colour = _COLOURS[number % len(_COLOURS)]
+    if one.kind == "line":
+        dash = _DASHES[number % len(_DASHES)]
+        return go.Scatter(
+            name=one.name, x=one.x, y=one.y, mode="lines", line={"color": colour, "dash": dash, "width": 2.5}
+        )
+    if one.kind == "points":
+        mark = {
+            "color": colour,
+            "symbol": _MARKS[number % len(_MARKS)],
+            "size": 8,
+            "line": {"color": colour, "width": 1.5},
+        }
+        spread = {"type": "data", "array": one.error, "color": colour, "thickness": 1.2} if one.error else None
+        return go.Scatter(name=one.name, x=one.x, y=one.y, mode="markers", marker=mark, error_y=spread)
+    pattern = {"shape": _PATTERNS[number % len(_PATTERNS)], "fillmode": "replace", "size": 5, "solidity": 0.4}
+    look = {"color": colour, "line": {"color": colour, "width": 1}, "pattern": pattern}
+    if one.kind == "bars":
+        texts = [number_text(value, 4) for value in one.y]
+        return go.Bar(
+            name=one.name,
+            orientation="h",
+            x=one.y,
+            y=_unique(plot.labels),
+            marker=look,
+            text=texts,
+            textposition="outside",
+            cliponaxis=False,
+        )
+    edges = list(one.x)
+    centres = [(low + high) / 2 for low, high in pairwise(edges)]
+    widths = [high - low for low, high in pairwise(edges)]
+    return go.Bar(
+        name=one.name, x=centres, y=one.y, width=widths, marker={**look, "opacity": 0.6, "line": {"width": 0}}
+    )
+
+
+def _unique(names: tuple[str, ...]) -> list[str]:
+    """Names that plotly does not take for one place: the second x becomes x with a blank that takes no room."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        seen[name] = seen.get(name, -1) + 1
+        found.append(name + "\u200b" * seen[name])
+    return found
+
+
+def _caption(title: str, caption: str) -> str:
+    return f"{title}. {caption}" if caption else f"{title}."
