@@ -1,0 +1,116 @@
+"""A threshold with a guarantee: among the answered, errors are rarer than r, unless a chance of δ strikes.
+
+Learn-then-Test (Angelopoulos et al. 2021, arXiv 2110.01052). For a threshold t, let n be the answered ones of the
+calibration pairs (score ≥ t) and e the errors among them. Given n, e is binomial with the true risk R(t), so
+
+    p(t) = P(Bin(n, r) ≤ e)
+
+is a p-value of "R(t) > r", exactly and for any distribution. Thresholds are tried from strict to loose, and the first
+one whose p exceeds δ ends the search: to accept any too risky threshold, the first too risky one of the sequence must
+be accepted, and that happens with a chance of at most δ. No correction for their number is needed.
+
+This rests on a sequence that was fixed without looking at these pairs, not even at their scores: `spread_thresholds`
+makes one from the scores of other questions. It begins where enough pairs are expected to be answered for an error or
+more to be forgiven, because with too few even none at all proves nothing and the search would end before it began.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnlab.errors import InputError, SpecError
+from attnlab.statistics.proportions import binomial_tail
+from attnlab.statistics.scored import Outcomes, Scores, check_scored, check_scores
+
+_STEPS = 20  # thresholds of a sequence
+_START = 2  # times the fewest pairs that prove anything: where a sequence begins,
+_SHARE = 0.2  # or at this share of the pairs, if that is more; with fewer, a single unlucky error often ends the search
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One threshold that was tried."""
+
+    threshold: float
+    answered: int
+    errors: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class RiskControl:
+    """The loosest threshold that was accepted, if any, and all that were tried."""
+
+    risk: float
+    delta: float
+    count: int
+    accepted: Tried | None
+    steps: tuple[Tried, ...]
+
+    @property
+    def threshold(self) -> float | None:
+        """Answer where the score reaches it; None: never answer."""
+        return None if self.accepted is None else self.accepted.threshold
+
+    @property
+    def answered(self) -> int:
+        return 0 if self.accepted is None else self.accepted.answered
+
+    @property
+    def errors(self) -> int:
+        return 0 if self.accepted is None else self.accepted.errors
+
+    @property
+    def coverage(self) -> float:
+        return self.answered / self.count
+
+
+def control_risk(
+    scores: Scores, correct: Outcomes, thresholds: Sequence[float], risk: float = 0.05, delta: float = 0.1
+) -> RiskControl:
+    """The loosest of the thresholds for which P(errors among the answered > risk) ≤ delta."""
+    _check_request(risk, delta)
+    numbers, right = check_scored(scores, correct)
+    sequence = check_scores(thresholds, "threshold").tolist()
+    if any(later >= earlier for earlier, later in itertools.pairwise(sequence)):
+        raise InputError("thresholds that do not fall", hint="order them from strict to loose, each once")
+    steps: list[Tried] = []
+    accepted = None
+    for threshold in sequence:
+        answered = numbers >= threshold
+        count, errors = int(answered.sum()), int((answered & ~right).sum())
+        steps.append(Tried(threshold, count, errors, binomial_tail(errors, count, risk)))
+        if steps[-1].p_value > delta:
+            break
+        accepted = steps[-1]
+    return RiskControl(risk, delta, numbers.size, accepted, tuple(steps))
+
+
+def fewest_needed(risk: float, delta: float) -> int:
+    """The fewest pairs that show a risk below `risk` if all of them are answered rightly: (1 − r)ⁿ ≤ δ."""
+    _check_request(risk, delta)
+    return math.ceil(math.log(delta) / math.log1p(-risk))
+
+
+def spread_thresholds(
+    others: Scores, count: int, risk: float = 0.05, delta: float = 0.1, steps: int = _STEPS
+) -> tuple[float, ...]:
+    """A sequence for `count` calibration pairs, from the scores of other questions, evenly by the share answered."""
+    numbers = check_scores(others)
+    if count < 1 or steps < 1:
+        raise SpecError(f"{steps} thresholds for {count} pairs make no sense", hint="use at least one of each")
+    begin = min(1.0, max(_SHARE, _START * fewest_needed(risk, delta) / count))
+    shares = np.linspace(begin, 1.0, steps)
+    found = np.quantile(numbers, 1 - shares, method="lower")
+    return tuple(float(value) for value in np.unique(found)[::-1])
+
+
+def _check_request(risk: float, delta: float) -> None:
+    for name, value, usual in (("risk", risk, 0.05), ("delta", delta, 0.1)):
+        if not 0 < value < 1:  # also for NaN
+            raise SpecError(f"a {name} of {value:g} is not between 0 and 1", hint=f"use a {name} such as {usual}")

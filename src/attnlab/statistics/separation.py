@@ -1,0 +1,87 @@
+"""How well a score tells two groups apart: the chance that one of the first scores higher than one of the second.
+
+    AUROC      θ = mean over pairs of [x > y] + ½ [x = y]
+    its error  from the placements of each x among the y and of each y among the x      DeLong et al. 1988
+    interval   on the scale of log θ / (1 − θ), so that it never leaves 0 … 1
+
+Where θ is 0 or 1 the placements have no spread. The bound is then what min(m, n) independent pairs, all of them in
+order, leave possible: (α/2)^(1/min(m, n)). It is wider than it need be, and never says that all is certain.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special  # type: ignore[import-untyped,unused-ignore]
+
+from attnlab.errors import InputError
+from attnlab.statistics.checking import check_share
+from attnlab.statistics.paired import Interval
+from attnlab.statistics.scored import Scores, check_scores
+
+
+@dataclass(frozen=True)
+class _Placements:
+    """Where each stands among the other group, as a share of it."""
+
+    of_positives: NDArray[np.float64]
+    of_negatives: NDArray[np.float64]
+
+    @property
+    def area(self) -> float:
+        return float(self.of_positives.mean())
+
+
+def auroc(positives: Scores, negatives: Scores, level: float = 0.95) -> Interval:
+    """The chance that a positive scores higher than a negative, ties counted half, with its interval."""
+    check_share("level", level)
+    places = _place(positives, negatives)
+    area, reach = places.area, _reach(level)
+    if area in (0.0, 1.0):
+        bound = ((1 - level) / 2) ** (1 / min(places.of_positives.size, places.of_negatives.size))
+        return Interval(area, bound, 1.0) if area == 1.0 else Interval(area, 0.0, 1 - bound)
+    error = math.sqrt(_covariance(places, places))
+    centre, half = float(special.logit(area)), reach * error / (area * (1 - area))
+    return Interval(area, float(special.expit(centre - half)), float(special.expit(centre + half)))
+
+
+def auroc_difference(first: tuple[Scores, Scores], second: tuple[Scores, Scores], level: float = 0.95) -> Interval:
+    """How much better the first score separates the same positives and negatives than the second does."""
+    check_share("level", level)
+    one, other = _place(*first), _place(*second)
+    if one.of_positives.size != other.of_positives.size or one.of_negatives.size != other.of_negatives.size:
+        raise InputError(
+            "the two scores are not of the same positives and negatives", hint="give both scores for each, in one order"
+        )
+    variance = _covariance(one, one) + _covariance(other, other) - 2 * _covariance(one, other)
+    half, difference = _reach(level) * math.sqrt(max(0.0, variance)), one.area - other.area
+    return Interval(difference, difference - half, difference + half)
+
+
+def _place(positives: Scores, negatives: Scores) -> _Placements:
+    x, y = check_scores(positives), check_scores(negatives)
+    return _Placements(_share_below(x, y), 1 - _share_below(y, x))
+
+
+def _share_below(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each value the share of the others that lie below it; those equal to it count half."""
+    ordered = np.sort(others)
+    below, upto = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
+    return (below + upto) / (2 * others.size)
+
+
+def _covariance(one: _Placements, other: _Placements) -> float:
+    """Of two areas over the same positives and negatives."""
+    total = 0.0
+    for a, b in ((one.of_positives, other.of_positives), (one.of_negatives, other.of_negatives)):
+        if a.size > 1:
+            total += float(((a - a.mean()) * (b - b.mean())).sum()) / (a.size - 1) / a.size
+    return total
+
+
+def _reach(level: float) -> float:
+    """How many standard errors an interval reaches to either side."""
+    return -float(special.ndtri((1 - level) / 2))
