@@ -1,9 +1,9 @@
 """Answering only where one is sure: the risk among the answered, against the share that is answered.
 
 Answers are taken from the surest on. After k of n the coverage is k / n, and the risk is the share of errors among
-those k; the area under that curve is the mean risk over k = 1 … n (Geifman et al. 2019). Answers with the same score come in
-no order: each counts with the error rate of all that share it. A score that knows nothing has the overall risk as its
-area; the best possible one, which puts all errors last, has the area that accuracy alone allows.
+those k; the area under that curve is the mean risk over k = 1 … n (Geifman et al. 2019). Answers with the same score
+come in no order: each counts with the error rate of all that share it. A score that knows nothing has the overall risk
+as its area; the best possible one, which puts all errors last, has the area that accuracy alone allows.
 """
 
 from __future__ import annotations
