@@ -3,6 +3,16 @@
 from attnlab.lens.ablation import Ablation, Removed, ablate
 from attnlab.lens.attribution import Attribution, attribute
 from attnlab.lens.contexts import SameToken, same_token
+from attnlab.lens.directions import (
+    chance_of_closeness,
+    covering_bound,
+    johnson_lindenstrauss_bound,
+    largest_cosine,
+    sampled_directions,
+    spread_directions,
+    spread_ladder,
+    welch_bound,
+)
 from attnlab.lens.embeddings import (
     Analogies,
     Analogy,
@@ -38,6 +48,7 @@ from attnlab.lens.role_reading import delimiter_tokens, repeated_tokens
 from attnlab.lens.role_scores import ROLES
 from attnlab.lens.roles import HeadRole, HeadRoles, RoleScore, head_roles
 from attnlab.lens.run_measures import RUN_MEASURES, measures_of_run
+from attnlab.lens.superposition import Superposed, feature_dimensions, learn_superposition
 from attnlab.lens.traced import Cell, Tracing
 from attnlab.lens.tracing import trace
 
@@ -72,6 +83,7 @@ __all__ = [
     "Removed",
     "RoleScore",
     "SameToken",
+    "Superposed",
     "Tracing",
     "Writer",
     "Writes",
@@ -80,12 +92,18 @@ __all__ = [
     "analogies",
     "attention_maps",
     "attribute",
+    "chance_of_closeness",
+    "covering_bound",
     "delimiter_tokens",
     "dimensions",
     "evaluating",
+    "feature_dimensions",
     "head_likeness",
     "head_roles",
+    "johnson_lindenstrauss_bound",
     "known_facts",
+    "largest_cosine",
+    "learn_superposition",
     "length_or_direction",
     "look",
     "look_at",
@@ -102,9 +120,13 @@ __all__ = [
     "places",
     "repeated_tokens",
     "same_token",
+    "sampled_directions",
+    "spread_directions",
+    "spread_ladder",
     "token_of",
     "trace",
     "watch",
+    "welch_bound",
     "world_facts",
     "writes",
 ]
