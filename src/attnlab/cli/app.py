@@ -37,7 +37,9 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.train:train",
     "attnlab.cli.generate:generate",
     "attnlab.cli.look:look",
+    "attnlab.cli.exhibit:exhibit",
     "attnlab.cli.runs:runs",
+    "attnlab.cli.studio:studio",
     "attnlab.cli.bench:bench",
 )
 
