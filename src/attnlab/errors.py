@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class AttnlabError(Exception):
@@ -50,3 +54,25 @@ class UnsupportedError(AttnlabError, NotImplementedError):
 
 class FileError(AttnlabError, OSError):
     """A file that cannot be read or written, or that does not hold what it should."""
+
+
+def as_spec_error(
+    error: ValidationError, what: str, *, fields: Iterable[str] = (), hint: str | None = None
+) -> AttnlabError:
+    """The first complaint of a validation of `what` as one sentence; an error of ours that pydantic wrapped comes back.
+
+    With `fields`, a field that there is not gets the nearest of them as its hint; `hint` is for values of a wrong kind.
+    """
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, AttnlabError):
+        return cause
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        close = get_close_matches(where, known := list(fields), n=1, cutoff=0.5)
+        spelling = f"known: {', '.join(known)}" if known else f"remove {where!r} or check its spelling"
+        return SpecError(f"{what} has no field {where!r}", hint=f"did you mean {close[0]!r}?" if close else spelling)
+    if first["type"] == "missing":
+        return SpecError(f"{what} needs {where!r}", hint=f"give {where}=…")
+    message = first["msg"][0].lower() + first["msg"][1:]
+    return SpecError(f"{where or 'the text'} of {what} is {first['input']!r}: {message}", hint=hint)

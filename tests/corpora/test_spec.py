@@ -39,7 +39,7 @@ def test_json_keeps_a_spec() -> None:
 @pytest.mark.parametrize(
     ("fields", "message", "hint"),
     [
-        ({"nam": "x"}, "has no 'nam'", "did you mean 'name'"),
+        ({"nam": "x"}, "has no field 'nam'", "did you mean 'name'"),
         ({"name": ""}, "cannot name a corpus", "pydoc"),
         ({"name": "a\0b"}, "cannot name a corpus", "pydoc"),
         ({"validation_share": 1.0}, "validation_share", None),
@@ -52,8 +52,8 @@ def test_json_keeps_a_spec() -> None:
         ({"tokenizer": "gpt2:"}, "does not say where", "gpt2:FOLDER"),
         ({"tokenizer": "chars"}, "no tokenizer called 'chars'", "did you mean 'char'"),
         ({"name": "mqar", "tokenizer": "bpe"}, "symbols of its own", "leave tokenizer"),
-        ({"options": {"people": 3}}, "not generated has no 'people'", "none"),
-        ({"name": "world", "options": {"peple": 3}}, "the world has no 'peple'", "did you mean 'people'"),
+        ({"options": {"people": 3}}, "not generated has no field 'people'", "remove 'people'"),
+        ({"name": "world", "options": {"peple": 3}}, "the world has no field 'peple'", "did you mean 'people'"),
         ({"name": "world", "options": {"people": 0}}, "people of the world is 0", None),
         ({"name": "world", "options": {"people": True}}, "people of the world is True", None),
         ({"name": "world", "options": {"people": "many"}}, "people of the world is 'many'", None),
@@ -61,7 +61,7 @@ def test_json_keeps_a_spec() -> None:
         ({"name": "world", "options": {"exposures": ""}}, "exposures of the world are ''", "1,2,4,8,16"),
         ({"name": "world", "options": {"skew": float("inf")}}, "skew", None),
         ({"name": "mqar", "options": {"filler": "noise"}}, "filler of associative recall is 'noise'", None),
-        ({"name": "translation", "options": {"clause": 1}}, "has no 'clause'", "clauses"),
+        ({"name": "translation", "options": {"clause": 1}}, "has no field 'clause'", "clauses"),
         ({"name": "kinship", "options": {"families": 10**6}}, "families of the kinship text", None),
     ],
 )
@@ -76,7 +76,7 @@ def test_refuses(fields: dict[str, Any], message: str, hint: str | None) -> None
 def test_refuses_bad_json() -> None:
     with pytest.raises(SpecError, match="corpus spec"):
         CorpusSpec.from_json("{")
-    with pytest.raises(SpecError, match="has no 'size'"):
+    with pytest.raises(SpecError, match="has no field 'size'"):
         CorpusSpec.from_json('{"size": 3}')
 
 

@@ -132,7 +132,7 @@ def test_names_begin_no_other_name() -> None:
 
 
 def test_refuses_what_it_cannot_make() -> None:
-    with pytest.raises(SpecError, match="has no 'persons'"):
+    with pytest.raises(SpecError, match="has no field 'persons'"):
         World.generate(persons=3)
     with pytest.raises(SpecError, match="places of the world is 0"):
         World.generate(places=0)

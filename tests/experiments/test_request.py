@@ -39,7 +39,7 @@ def test_the_same_request_has_the_same_folder_and_another_has_another() -> None:
         ({"steps": -1}, "steps"),
         ({"match": "love"}, "match"),
         ({"tune": -1}, "tune"),
-        ({"first_seed": -1}, "first-seed"),
+        ({"first_seed": -1}, "first_seed"),
     ],
 )
 def test_what_cannot_be_asked(fields: dict[str, object], words: str) -> None:

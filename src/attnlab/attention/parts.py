@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from attnlab.errors import SpecError, UnknownNameError
+from attnlab.errors import SpecError, UnknownNameError, as_spec_error
 
 
 class Part(BaseModel):
@@ -79,18 +79,3 @@ class Part(BaseModel):
     def __str__(self) -> str:
         changed = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).kind + (f"({', '.join(f'{k}={v}' for k, v in changed.items())})" if changed else "")
-
-
-def as_spec_error(error: ValidationError, what: str) -> Exception:
-    """The first complaint of a validation as one sentence; an error of ours that pydantic wrapped comes back."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, SpecError | UnknownNameError):
-        return cause
-    where = ".".join(str(step) for step in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return SpecError(f"{what} has no field {where!r}", hint=f"remove {where!r} or check its spelling")
-    if first["type"] == "missing":
-        return SpecError(f"{what} needs {where!r}", hint=f"give {where}=…")
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return SpecError(f"{where or 'the text'} of {what} is {first['input']!r}: {message}")

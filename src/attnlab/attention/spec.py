@@ -27,11 +27,10 @@ from pydantic import (
 from attnlab.attention.masks import Mask
 from attnlab.attention.normalisers import Normaliser, Softmax
 from attnlab.attention.operators import Operator
-from attnlab.attention.parts import as_spec_error
 from attnlab.attention.positions import Position
 from attnlab.attention.rules import check
 from attnlab.attention.scores import ScaledDot, Score
-from attnlab.errors import FileError, SpecError
+from attnlab.errors import FileError, SpecError, as_spec_error
 
 Sharing = Literal["none", "key-value", "query-key", "query-key-value", "identity"]
 Probability = Annotated[float, Field(ge=0, lt=1)]

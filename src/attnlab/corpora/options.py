@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt, ValidationError, field_validator
 
-from attnlab.errors import SpecError
+from attnlab.errors import SpecError, as_spec_error
 
 MOST_PHRASINGS = 16  # as many as phrases.py has
-
-
-def as_spec_error(error: ValidationError, what: str, fields: dict[str, Any]) -> Exception:
-    """The first complaint of a validation as one sentence; an error of ours that pydantic wrapped comes back."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, Exception) and hasattr(cause, "hint"):
-        return cause
-    where = ".".join(str(step) for step in first["loc"])
-    if first["type"] == "extra_forbidden":
-        close = get_close_matches(where, fields, n=1, cutoff=0.5)
-        known = ", ".join(fields) or "none"
-        return SpecError(f"{what} has no {where!r}", hint=f"did you mean {close[0]!r}?" if close else f"known: {known}")
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return SpecError(f"{where or 'the text'} of {what} is {first['input']!r}: {message}")
 
 
 class Options(BaseModel):
@@ -36,7 +20,7 @@ class Options(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise as_spec_error(error, type(self).__doc__ or "", type(self).model_fields) from None
+            raise as_spec_error(error, type(self).__doc__ or "", fields=type(self).model_fields) from None
 
 
 class NoOptions(Options):
@@ -86,6 +70,26 @@ class MqarOptions(Options):
     validation_examples: PositiveInt = 512
 
 
+class MatchingOptions(Options):
+    """the matching task"""
+
+    places: Annotated[int, Field(ge=2, le=10_000)] = 16  # that symbols stand at, and questions after them
+    validation_examples: PositiveInt = 512
+
+
+class AdjectivesOptions(Options):
+    """the sentences with adjectives"""
+
+    sentences: Annotated[int, Field(gt=0, le=1000)] = 3  # of a row
+    others: Annotated[int, Field(ge=0, le=100)] = 2  # at most so many adjectives that decide nothing, before a noun
+    validation_examples: PositiveInt = 512
+
+    @property
+    def longest(self) -> int:
+        """The words of the longest row: each sentence has an article, an adjective, a noun, a verb and a stop."""
+        return self.sentences * (self.others + 5)
+
+
 class TranslationOptions(Options):
     """the translation task"""
 
@@ -105,5 +109,7 @@ OPTIONS: dict[str, type[Options]] = {
     "kinship": KinshipOptions,
     "mqar": MqarOptions,
     "translation": TranslationOptions,
+    "matching": MatchingOptions,
+    "adjectives": AdjectivesOptions,
 }
-TASKS = ("mqar", "translation")
+TASKS = ("mqar", "translation", "matching", "adjectives")

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
-from attnlab.corpora.options import OPTIONS, TASKS, NoOptions, Options, as_spec_error
-from attnlab.errors import SpecError, UnknownNameError
+from attnlab.corpora.options import OPTIONS, TASKS, NoOptions, Options
+from attnlab.errors import SpecError, UnknownNameError, as_spec_error
 
 TOKENIZERS = ("char", "byte", "word", "bpe")
 GPT2 = "gpt2:"
@@ -43,7 +43,7 @@ class CorpusSpec(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise as_spec_error(error, "a corpus spec", type(self).model_fields) from None
+            raise as_spec_error(error, "a corpus spec", fields=type(self).model_fields) from None
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -72,7 +72,7 @@ class CorpusSpec(BaseModel):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise as_spec_error(error, "a corpus spec", cls.model_fields) from None
+            raise as_spec_error(error, "a corpus spec", fields=cls.model_fields) from None
 
     def __hash__(self) -> int:
         return hash((self.name, self.tokenizer, self.vocabulary_size, self.validation_share, self.seed))

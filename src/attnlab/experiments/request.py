@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 import attnlab
-from attnlab.errors import FileError, SpecError
+from attnlab.errors import FileError, SpecError, as_spec_error
 
 # The meeting's questions: one projection for key and value; normalised dot products; and what else than softmax.
 QUESTIONS = (
@@ -78,7 +78,9 @@ class Request(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise _as_spec_error(error) from None
+            raise as_spec_error(
+                error, "a comparison", fields=type(self).model_fields, hint="`attnlab compare --help`"
+            ) from None
 
     @field_validator("corpus")
     @classmethod
@@ -172,14 +174,3 @@ def sha256_of(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise FileError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
-
-
-def _as_spec_error(error: ValidationError) -> Exception:
-    """The first complaint as one sentence; an error of ours that pydantic wrapped comes back."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, SpecError):
-        return cause
-    where = ".".join(map(str, first["loc"])).replace("_", "-")
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return SpecError(f"{where} of a comparison is {first['input']!r}: {message}", hint="`attnlab compare --help`")

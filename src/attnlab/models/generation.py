@@ -20,8 +20,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 from torch import Tensor
 
-from attnlab.attention.parts import as_spec_error
-from attnlab.errors import InputError
+from attnlab.errors import InputError, as_spec_error
 from attnlab.models.decoding import TokenDecoder
 from attnlab.models.language_model import LanguageModel
 

@@ -17,8 +17,7 @@ from typing import Any, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
-from attnlab.attention.parts import as_spec_error
-from attnlab.errors import SpecError
+from attnlab.errors import SpecError, as_spec_error
 from attnlab.training.machine import available_cores, using_threads
 
 _LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD = -4, -1, -2

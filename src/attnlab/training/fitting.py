@@ -19,9 +19,10 @@ def fitted(run: ResolvedRun) -> ResolvedRun:
     if execution.micro_batch_size is not None or execution.device != "cpu":
         return run
     rows = -(-run.batch_size // execution.workers)
-    each = model_cost(run.model).activation_bytes
     least = -(-_ENOUGH // run.model.context_length)
-    size = max(least, _LARGE // max(1, each))
+    if least >= rows:
+        return run  # without the cost, which takes seconds the first time
+    size = max(least, _LARGE // max(1, model_cost(run.model).activation_bytes))
     if size >= rows:
         return run
     return run.model_copy(update={"execution": execution.model_copy(update={"micro_batch_size": size})})

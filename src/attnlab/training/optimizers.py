@@ -20,7 +20,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 from torch import Tensor, nn
 
-from attnlab.attention.parts import as_spec_error
+from attnlab.errors import as_spec_error
 from attnlab.training.flat import WHOLE, Allocate, FlatParameters, Group, Part
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]

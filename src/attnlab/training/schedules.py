@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
-from attnlab.attention.parts import as_spec_error
+from attnlab.errors import as_spec_error
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -27,10 +27,9 @@ from pydantic import (
 )
 
 from attnlab.attention import variant as variant_by_name
-from attnlab.attention.parts import as_spec_error
 from attnlab.attention.positions import Position
 from attnlab.corpora import Corpus, CorpusSpec
-from attnlab.errors import SpecError
+from attnlab.errors import SpecError, as_spec_error
 from attnlab.models import Family, ModelSpec
 from attnlab.models import size as size_by_name
 from attnlab.training.execution import Execution
