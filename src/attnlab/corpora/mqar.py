@@ -64,8 +64,8 @@ class MqarCorpus(TaskCorpus):
     def examples(self, words: NDArray[np.uint64], context_length: int) -> Batch:
         pairs, slots = self.options.pairs, self._slots(context_length)
         for_keys, for_values, for_slots, for_filler = np.split(words, [pairs, 2 * pairs, 2 * pairs + slots], axis=1)
-        keys = 1 + _draw_without_replacement(self.num_keys, for_keys)  # (rows, pairs)
-        values = self.first_value + _draw_without_replacement(self.num_values, for_values)
+        keys = 1 + draw_without_replacement(self.num_keys, for_keys)  # (rows, pairs)
+        values = self.first_value + draw_without_replacement(self.num_values, for_values)
         places = 2 * pairs + 2 * _draw_slots(for_slots, pairs, self.options.power)
 
         inputs = np.full((len(words), context_length), BLANK, dtype=np.int64)
@@ -79,7 +79,7 @@ class MqarCorpus(TaskCorpus):
         return Batch(tensor(inputs), tensor(targets))
 
 
-def _draw_without_replacement(bound: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+def draw_without_replacement(bound: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """For each row, as many different numbers below the bound as it has words: the start of a Fisher–Yates shuffle."""
     pool = np.tile(np.arange(bound, dtype=np.int64), (len(words), 1))
     rows = np.arange(len(words))

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.corpora import kinship, python_text, world
+from attnlab.corpora.adjectives import AdjectivesCorpus
 from attnlab.corpora.batches import Corpus
 from attnlab.corpora.cache import Cache
+from attnlab.corpora.matching import MatchingCorpus
 from attnlab.corpora.mqar import MqarCorpus
 from attnlab.corpora.options import OPTIONS, KinshipOptions, WorldOptions
 from attnlab.corpora.randomness import digest
@@ -22,15 +24,19 @@ from attnlab.corpora.translation import TranslationCorpus
 from attnlab.errors import UnknownNameError
 
 TEXT = "text.txt"
+_TASKS: dict[str, Callable[[CorpusSpec], Corpus]] = {
+    "mqar": MqarCorpus,
+    "translation": TranslationCorpus,
+    "matching": MatchingCorpus,
+    "adjectives": AdjectivesCorpus,
+}
 
 
 def open_corpus(spec: CorpusSpec, cache: Path | None = None) -> Corpus:
     """The corpus of a spec. What takes time to make is kept in the cache folder, by default $ATTNLAB_CACHE or the
     system's own place for such things."""
-    if spec.name == "mqar":
-        return MqarCorpus(spec)
-    if spec.name == "translation":
-        return TranslationCorpus(spec)
+    if spec.name in _TASKS:
+        return _TASKS[spec.name](spec)
     kept = Cache(cache)
     source = _generated(spec, kept) if spec.name in OPTIONS else _given(spec.name)
     return TextCorpus.open(spec, source, kept)

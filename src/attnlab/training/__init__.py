@@ -3,6 +3,7 @@
 from attnlab.training.checkpoints import Checkpoints
 from attnlab.training.directory import RunDirectory, RunHeldError
 from attnlab.training.execution import Execution, choose_execution
+from attnlab.training.learner import DivergedError, Learner
 from attnlab.training.loading import LoadedRun, load_run
 from attnlab.training.optimizers import OptimizerSpec
 from attnlab.training.progress import ConsoleReporter, Reporter
@@ -19,7 +20,9 @@ __all__ = [
     "RECIPES",
     "Checkpoints",
     "ConsoleReporter",
+    "DivergedError",
     "Execution",
+    "Learner",
     "LoadedRun",
     "LostWorkerError",
     "OptimizerSpec",
