@@ -45,7 +45,7 @@ _FIRST_NOUN = _FIRST_OTHER + len(OTHERS)
 
 
 class AdjectivesCorpus(TaskCorpus):
-    """Symbols: padding, the stop, the article, then deciding adjectives, verbs in the same order, other adjectives, nouns."""
+    """Symbols: padding, stop, article, then deciding adjectives, verbs in the same order, other adjectives, nouns."""
 
     adjectives = range(_FIRST_ADJECTIVE, _FIRST_VERB)
     verbs = range(_FIRST_VERB, _FIRST_OTHER)

@@ -43,11 +43,12 @@ from attnlab.lens.neurons import (
     watch,
     writes,
 )
+from attnlab.lens.pointing import Pointed, Pointing, pointing
 from attnlab.lens.redundancy import Likeness, Matching, Pair, head_likeness, match_all, match_heads, over_checkpoints
 from attnlab.lens.role_reading import delimiter_tokens, repeated_tokens
 from attnlab.lens.role_scores import ROLES
 from attnlab.lens.roles import HeadRole, HeadRoles, RoleScore, head_roles
-from attnlab.lens.run_measures import RUN_MEASURES, measures_of_run
+from attnlab.lens.run_measures import RUN_MEASURES, accuracy, measures_of_run
 from attnlab.lens.superposition import Superposed, feature_dimensions, learn_superposition
 from attnlab.lens.traced import Cell, Tracing
 from attnlab.lens.tracing import trace
@@ -79,6 +80,8 @@ __all__ = [
     "Orthogonality",
     "Pair",
     "Place",
+    "Pointed",
+    "Pointing",
     "Reader",
     "Removed",
     "RoleScore",
@@ -89,6 +92,7 @@ __all__ = [
     "Writes",
     "Written",
     "ablate",
+    "accuracy",
     "analogies",
     "attention_maps",
     "attribute",
@@ -118,6 +122,7 @@ __all__ = [
     "orthogonality",
     "over_checkpoints",
     "places",
+    "pointing",
     "repeated_tokens",
     "same_token",
     "sampled_directions",
