@@ -21,6 +21,7 @@ from attnlab.attention.normalisers import (
 )
 from attnlab.attention.operators import LinearAttention, Operator
 from attnlab.attention.positions import Alibi, Learned, NoPosition, Position, Rope
+from attnlab.attention.random_scores import dot_mean, dot_variance, draw_scores
 from attnlab.attention.scores import (
     Cosine,
     DenseSynthesizer,
@@ -33,6 +34,7 @@ from attnlab.attention.scores import (
     SquaredDistance,
     Table,
 )
+from attnlab.attention.sharpness import softmax_slope, weight_entropy
 from attnlab.attention.single import one_head
 from attnlab.attention.spec import AttentionSpec
 
@@ -73,10 +75,15 @@ __all__ = [
     "Visibility",
     "add_variant",
     "attend",
+    "dot_mean",
+    "dot_variance",
+    "draw_scores",
     "equations",
     "kernel_for",
     "load_variants",
     "one_head",
+    "softmax_slope",
     "variant",
     "variants",
+    "weight_entropy",
 ]

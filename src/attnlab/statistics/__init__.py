@@ -2,7 +2,9 @@
 
 from attnlab.statistics.bias_variance import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error
 from attnlab.statistics.estimates import Estimate, estimate_mean, estimate_share, estimate_variance
+from attnlab.statistics.goodness import kolmogorov_distance, kolmogorov_limit
 from attnlab.statistics.growth import Growth, exponential_growth, power_growth
+from attnlab.statistics.logit_normal import LogitNormal
 from attnlab.statistics.paired import (
     Interval,
     bca_interval,
@@ -33,6 +35,7 @@ __all__ = [
     "Estimate",
     "Growth",
     "Interval",
+    "LogitNormal",
     "Reliability",
     "ReliabilityBin",
     "RiskControl",
@@ -57,6 +60,8 @@ __all__ = [
     "exponential_growth",
     "fewest_needed",
     "holm",
+    "kolmogorov_distance",
+    "kolmogorov_limit",
     "mean_interval",
     "paired_t",
     "polynomial_smoother",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from attnlab.errors import InputError
 from attnlab.exhibits.frame.blocks import flat, number_text
-from attnlab.statistics import Estimate
+from attnlab.statistics import Estimate, kolmogorov_distance, kolmogorov_limit
 
 ERRORS = 4.0  # standard errors that a sampled number may be away from the derived one
+ALPHA = 6e-5  # the chance that a normal number is farther away than that
 
 
 @dataclass(frozen=True)
@@ -66,3 +68,11 @@ def sampled(what: str, claim: str, estimate: Estimate, derived: float) -> Check:
     )
     within = ERRORS * estimate.error
     return Check(claim, what, away <= ERRORS, figure, estimate.value, float(derived), within, estimate.count)
+
+
+def distributed(what: str, claim: str, samples: Any, cumulative: Callable[[Any], Any]) -> Check:
+    """Whether samples are spread as derived, judged by Kolmogorov's distance at the same chance of a false alarm."""
+    count = len(flat(samples))
+    distance, limit = kolmogorov_distance(samples, cumulative), kolmogorov_limit(count, ALPHA)
+    figure = f"largest distance of shares {number_text(distance, 3)}, allowed {number_text(limit, 3)}, n = {count:,}"
+    return Check(claim, what, distance <= limit, figure, distance, 0.0, limit, count)

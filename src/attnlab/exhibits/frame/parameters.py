@@ -65,7 +65,7 @@ class Parameters(BaseModel):
         hint = None
         if field is not None:
             limits = limits_text(field.metadata)
-            hint = f"{name} is {field.description or 'a number'}" + (f", {limits}" if limits else "")
+            hint = f"{name}: {field.description or 'a number'}" + (f"; {limits}" if limits else "")
         return SpecError(f"{name} = {first['input']} is impossible: {message}", hint=hint)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Protocol, TypeVar
 
 from attnlab.errors import InputError
@@ -115,6 +115,10 @@ class Stage:
         """The mean of samples, or an `Estimate`, is within 4 standard errors of what is derived."""
         estimate = samples if isinstance(samples, Estimate) else estimate_mean(samples)
         return self._check(checks.sampled(what, self._claim(claim), estimate, float(derived)))
+
+    def distributed(self, what: str, *, claim: str, samples: Any, cumulative: Callable[[Any], Any]) -> bool:
+        """Samples are spread as derived: `cumulative` gives the chance of at most x, for an array of x."""
+        return self._check(checks.distributed(what, self._claim(claim), samples, cumulative))
 
     def require(self, what: str, *, claim: str, holds: bool, figure: str) -> bool:
         """Anything else that must hold, with the figure that says so."""

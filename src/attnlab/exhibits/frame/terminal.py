@@ -7,7 +7,6 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -78,7 +77,7 @@ class Printer(Watcher):
             case Words():
                 self._print("", Text(block.text))
             case Formula():
-                self._print("", Padding(Text(block.text, style="italic"), (0, 0, 0, 4)))
+                self._print("", _side_by_side(Text("  "), Text(block.text, style="italic")))
             case TableBlock():
                 self._print("", Text(block.title, style="bold"), _table(block))
             case Slip():
@@ -97,6 +96,13 @@ class Printer(Watcher):
         held = len(outcome.checks) - len(failed)
         words = f"{held} of {len(outcome.checks)} checks hold; {outcome.seconds:.1f} s"
         self._print("", Text(words, style="bold red" if failed else "bold green"))
+        settings = outcome.parameters.model_dump(mode="json")
+        if settings:
+            rows = tuple(
+                (f"--set {one['name']}={_value_text(settings[one['name']])}", one["meaning"], one["limits"])
+                for one in outcome.parameters.describe()
+            )
+            self._print("", Text("To change it", style="bold"), _table(TableBlock("", ("", "", ""), rows)))
 
     def _slip(self, slip: Slip) -> None:
         self._print("", _side_by_side(Text(f"the note ({slip.claim}) says", style="bold"), Text(slip.says)))
@@ -136,3 +142,8 @@ def _side_by_side(*texts: Text) -> Table:
         table.add_column(no_wrap=number < len(texts))
     table.add_row(*texts)
     return table
+
+
+def _value_text(value: object) -> str:
+    """As it would be typed."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

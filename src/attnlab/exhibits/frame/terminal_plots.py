@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import plotext
@@ -33,11 +33,12 @@ def plot_text(plot: Plot, width: int, *, colour: bool) -> str:
         figure.canvas("default")
         figure.plot_size(width, _HEIGHT)
         for one, (marker, _) in zip(plot.series, letters, strict=True):
-            _draw(figure, one, marker, plot)
+            _draw(figure, one, marker, plot, width)
         for axis, log in (("x", plot.log_x), ("y", plot.log_y)):
-            if log:
-                places = _powers(_all(plot, axis))
-                figure.ruler(axis).ticks([math.log10(place) for place in places], [f"{place:g}" for place in places])
+            values = _extent(plot, axis)
+            places = powers(values) if log else round_places(min(values), max(values))
+            figure.ruler(axis).ticks([_scaled(place, log) for place in places], [f"{place:g}" for place in places])
+            figure.ruler(axis).lim(_scaled(min(*values, *places), log), _scaled(max(*values, *places), log))
         drawn = str(figure.build().string(not colour))
     legend = "   ".join(f"{letter} {one.name}" for one, (_, letter) in zip(plot.series, letters, strict=True))
     lines = [line.rstrip() for line in drawn.splitlines()]
@@ -96,11 +97,17 @@ def _letters(series: Sequence[Series]) -> list[tuple[str, str]]:
     return found
 
 
-def _draw(figure: Any, one: Series, marker: str, plot: Plot) -> None:
+def _draw(figure: Any, one: Series, marker: str, plot: Plot, width: int) -> None:
     if one.kind == "histogram":
-        centres = [(a + b) / 2 for a, b in pairwise(one.x)]
-        figure.draw(figure.bar(centres, list(one.y), marker=marker, width=1, lines=False, _reset_ticks=False))
+        across = [one.x[0] + (one.x[-1] - one.x[0]) * (step + 0.5) / width for step in range(width)]
+        heights = [one.y[min(len(one.y), bisect_right(one.x, x)) - 1] for x in across]
+        figure.draw(figure.signal(across, heights, marker=marker).fillx())
         return
+    for place, x in enumerate(one.x):
+        y, error = one.y[place], one.error[place] if one.error else 0.0
+        if error and _shown(x, y - error, plot):
+            ends = [_scaled(y - error, plot.log_y), _scaled(y + error, plot.log_y)]
+            figure.draw(figure.signal([_scaled(x, plot.log_x)] * 2, ends, marker="│").lines())
     places = [
         (_scaled(x, plot.log_x), _scaled(y, plot.log_y))
         for x, y in zip(one.x, one.y, strict=True)
@@ -121,13 +128,31 @@ def _scaled(value: float, log: bool) -> float:
     return math.log10(value) if log else value
 
 
-def _all(plot: Plot, axis: str) -> list[float]:
+def _extent(plot: Plot, axis: str) -> list[float]:
+    """All numbers that an axis must show; a histogram stands on 0."""
     values = [value for one in plot.series for value in (one.x if axis == "x" else one.y)]
-    return [value for value in values if value > 0 and math.isfinite(value)]
+    if axis == "y":
+        pairs = [(y, e) for one in plot.series for y, e in zip(one.y, one.error, strict=False)]
+        values += [y + sign * e for y, e in pairs for sign in (-1, 1)]
+        values += [0.0] * any(one.kind == "histogram" for one in plot.series)
+    log = plot.log_x if axis == "x" else plot.log_y
+    return [value for value in values if math.isfinite(value) and (value > 0 or not log)] or [1.0, 10.0]
 
 
-def _powers(values: list[float]) -> list[float]:
-    """The places to name on a logarithmic axis: powers of ten, and 2 and 5 between them where they are few."""
+def round_places(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers that reach from below `low` to above `high`, at most so many."""
+    if high <= low:
+        spread = abs(low) * 0.1 or 1.0
+        low, high = low - spread, high + spread
+    step = 10.0 ** math.floor(math.log10((high - low) / most))
+    while math.floor(high / step) - math.ceil(low / step) > most - 1:
+        step *= 2.5 if f"{step:e}".startswith("2") else 2
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [float(f"{place * step:.12g}") for place in range(first, last + 1)]
+
+
+def powers(values: Sequence[float]) -> list[float]:
+    """The places to name on a logarithmic axis: powers of ten, with 2 and 5 between them where they are few."""
     low, high = min(values), max(values)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 2 else (1,)
