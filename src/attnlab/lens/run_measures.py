@@ -15,11 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import torch
 
 from attnlab.corpora import IGNORED, Batch, Corpus, CorpusSpec, open_corpus
 from attnlab.corpora.batches import spread
@@ -91,7 +93,10 @@ def _hash(content: Mapping[str, Any]) -> str:
 
 def corpus_of_run(path: Path, record: Mapping[str, Any], cache: Path | None = None) -> Corpus:
     """What the run with this record was trained on, refused if it is no longer the same."""
-    corpus = open_corpus(CorpusSpec(**record["spec"]["corpus"]), cache)
+    named = record.get("spec", {}).get("corpus")
+    if not isinstance(named, dict):
+        raise FileError(f"{path} was not trained on a corpus by name", hint="give a text to look at")
+    corpus = open_corpus(CorpusSpec(**named), cache)
     if corpus.hash != record["corpus"]["hash"]:
         raise FileError(
             f"the text of {path} has changed since the run began",
@@ -108,7 +113,8 @@ def _losses(loaded: LoadedRun, corpus: Corpus, result: Mapping[str, Any]) -> dic
             batch_size=_batch_size(run), context_length=run.model.context_length, limit=run.validation_rows
         )
     )
-    train = mean_loss(loaded.model, training_rows(run, corpus, sum(len(batch.inputs) for batch in held_back)))
+    seen = training_rows(run, corpus, sum(len(batch.inputs) for batch in held_back))
+    train = mean_loss(loaded.model, _joined(seen, _batch_size(run)))
     validation = result.get("validation_loss")
     if run.execution.precision != "float32":  # which is that of the loss above
         validation = mean_loss(loaded.model, held_back)
@@ -140,6 +146,25 @@ def training_rows(run: ResolvedRun, corpus: Corpus, count: int) -> Iterator[Batc
             context_length=run.model.context_length,
             rows=slice(0, rows),
         )
+
+
+def _joined(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """The same rows, about so many at once; those with a source, whose lengths differ, as they are."""
+    waiting: list[Batch] = []
+    for batch in batches:
+        if batch.source is not None:
+            yield batch
+            continue
+        waiting.append(batch)
+        if sum(len(one.inputs) for one in waiting) >= rows:
+            yield _one(waiting)
+            waiting = []
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(batches: Sequence[Batch]) -> Batch:
+    return Batch(torch.cat([batch.inputs for batch in batches]), torch.cat([batch.targets for batch in batches]))
 
 
 def accuracy(model: LanguageModel, batches: Iterable[Batch]) -> float | None:

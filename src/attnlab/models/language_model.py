@@ -232,14 +232,20 @@ class LanguageModel(nn.Module):
 
 def build_model(spec: ModelSpec, seed: int = 0, device: torch.device | str = "cpu") -> LanguageModel:
     """A model with fresh weights, which are a function of the spec and the seed alone."""
-    # PyTorch draws weights of its own first, which are thrown away. A large model is spared that; for a small one the
-    # detour by tensors without memory takes longer.
-    large = spec.num_layers * spec.model_width * (spec.model_width + spec.mlp_width) > _LARGE
-    with torch.random.fork_rng(devices=[]), torch.device("meta" if large else device):
-        model = LanguageModel(spec)
-    model = model.to_empty(device=device)
+    model = empty_model(spec, device).to_empty(device=device)
     initialise(model, seed)
     return model
+
+
+def empty_model(spec: ModelSpec, device: torch.device | str = "cpu") -> LanguageModel:
+    """A model whose weights mean nothing yet, and need not even be there.
+
+    PyTorch draws weights of its own, which are to be replaced. A large model is spared that; for a small one the detour
+    by tensors without memory takes longer.
+    """
+    large = spec.num_layers * spec.model_width * (spec.model_width + spec.mlp_width) > _LARGE
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if large else device):
+        return LanguageModel(spec)
 
 
 _LARGE = 10_000_000

@@ -53,13 +53,16 @@ class Engine:
         self.optimizer = optimizer
         self.team = team
         self._loss = torch.compile(model.loss) if run.execution.compile else model.loss
+        # torch.manual_seed looks for every kind of device, each time: a millisecond, a twentieth of a small step
+        on_cpu = run.execution.device == "cpu"
+        self._seed = torch.default_generator.manual_seed if on_cpu else torch.manual_seed
 
     def step(self, number: int, stop: bool = False) -> Step:
         """Take step `number`, the first being 0; `stop` tells the other processes that this one wants to end."""
         run = self.run
         if not self.model.training:
             self.model.train()
-        torch.manual_seed(_seed_of(run.seed, number, self.team.part.rank))
+        self._seed(_seed_of(run.seed, number, self.team.part.rank))
         batch = self.corpus.batch(
             seed=run.seed, step=number, batch_size=run.batch_size, context_length=run.model.context_length
         )

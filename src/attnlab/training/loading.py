@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attnlab.corpora import Tokenizer
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.models import LanguageModel
+from attnlab.models.language_model import empty_model
 from attnlab.training.directory import MODEL, RunDirectory
 from attnlab.training.durable import read_json, read_tensors
 from attnlab.training.manifest import DamagedCheckpointError
@@ -96,8 +96,7 @@ def _tokenizer(path: Path) -> Tokenizer:
 
 
 def _model(resolved: ResolvedRun, weights: Mapping[str, Tensor], path: Path) -> LanguageModel:
-    with torch.device("meta"):  # nothing is drawn only to be replaced
-        model = LanguageModel(resolved.model)
+    model = empty_model(resolved.model)
     try:
         model.load_state_dict(weights, assign=True)
     except RuntimeError as error:
