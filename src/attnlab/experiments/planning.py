@@ -25,7 +25,7 @@ from attnlab.experiments.procedure import Procedure, planned_effect
 from attnlab.experiments.request import Request, sha256_of
 from attnlab.experiments.tuning import tune
 from attnlab.statistics import upper_sd
-from attnlab.training import Execution, RunSpec, treatment
+from attnlab.training import Execution, ResolvedRun, RunSpec, treatment
 from attnlab.training.machine import using_threads
 from attnlab.training.timing import step_seconds
 
@@ -33,6 +33,7 @@ _TIMING_SECONDS = 0.4  # for each arm
 _EVALUATION = 1 / 3  # of the time that training on the same tokens takes
 _START_SECONDS = 5.0  # of the processes
 _CROWDED = 1.15  # how much longer a step takes when all cores are busy
+_times: dict[tuple[str, str, int, int], float] = {}  # of a step, in this process
 
 
 @dataclass(frozen=True)
@@ -181,8 +182,6 @@ def _arm(draft: _Draft, corpus: Corpus, threads: int) -> Arm:
     run = draft.run.resolve(corpus, Execution(threads=threads))
     cost = model_cost(run.model, batch=run.batch_size)
     one = model_cost(run.model)
-    with using_threads(threads):
-        seconds = step_seconds(run, corpus, _TIMING_SECONDS)
     return Arm(
         name=draft.name,
         meaning=draft.meaning,
@@ -191,10 +190,20 @@ def _arm(draft: _Draft, corpus: Corpus, threads: int) -> Arm:
         parameters=cost.parameters,
         training_flops=cost.useful_training_flops,
         cache_bytes=one.cache_bytes(run.model.context_length),
-        step_seconds=seconds,
+        step_seconds=_timed(run, corpus, threads),
         trials=draft.trials,
         matching=draft.matching,
     )
+
+
+def _timed(run: ResolvedRun, corpus: Corpus, threads: int) -> float:
+    """How long a step takes. Of plans that are made one after another, as when a form is filled in, each model is timed
+    once."""
+    key = (run.model.model_dump_json(), run.optimizer.model_dump_json(), run.batch_size, threads)
+    if key not in _times:
+        with using_threads(threads):
+            _times[key] = step_seconds(run, corpus, _TIMING_SECONDS)
+    return _times[key]
 
 
 def _minutes(arms: Sequence[Arm], seeds: int, corpus: Corpus, processes: int) -> float:

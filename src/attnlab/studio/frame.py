@@ -1,0 +1,129 @@
+"""The frame around every page: navigation, one place for messages, the one style; and how a page is built safely.
+
+@page("/heads", "Heads")
+async def heads(main: Main) -> None: …
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+from nicegui import ui
+
+import attnlab
+from attnlab.errors import AttnlabError
+from attnlab.pages import prose
+
+log = logging.getLogger(__name__)
+
+PAGES = {
+    "/": "Playground",
+    "/compare": "Compare",
+    "/heads": "Heads",
+}
+_HEAD = """
+<link rel="stylesheet" href="/static/studio.css?{version}">
+<script defer src="/static/studio.js?{version}"></script>
+<meta name="color-scheme" content="light dark">
+"""
+
+
+@dataclass
+class Frame:
+    """The page that is being built: where content goes, and where messages are shown."""
+
+    content: ui.element
+    message: ui.html
+
+    def tell(self, problem: AttnlabError | str | None) -> None:
+        """Show what is wrong, in the words of the command line; None takes it away."""
+        self.message.set_content("" if problem is None else message_html(problem))
+
+
+def message_html(problem: AttnlabError | str) -> str:
+    """An error with its hint, or a note."""
+    if isinstance(problem, str):
+        return f'<p class="note">{prose(problem)}</p>'
+    hint = f' <span class="hint"><b>hint:</b> {prose(problem.hint)}</span>' if problem.hint else ""
+    return f'<p class="error"><b>error:</b> {prose(problem.message)}{hint}</p>'
+
+
+def page(
+    path: str, title: str, *, under: str | None = None
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
+    """Make a page of a function that fills a frame. It may take its time: the browser is connected by then."""
+
+    def decorate(fill: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        async def build(**given: Any) -> None:
+            frame = _draw(title, under or path)
+            await ui.context.client.connected(timeout=60)
+            with frame.content:
+                await guarded(frame, fill, keep=True)(frame, **given)
+            frame.content.props("aria-busy=false")
+
+        # NiceGUI reads the parameters of the address from the signature, where the frame is not among them.
+        return ui.page(path, title=f"{title} · attnlab studio")(_with_signature(build, fill))
+
+    return decorate
+
+
+def _with_signature(build: Callable[..., Any], fill: Callable[..., Any]) -> Callable[..., Any]:
+    parameters = list(inspect.signature(fill, eval_str=True).parameters.values())[1:]
+    build.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    )
+    build.__name__ = fill.__name__
+    return build
+
+
+def _draw(title: str, path: str) -> Frame:
+    ui.add_head_html(_HEAD.format(version=quote(attnlab.__version__)))
+    ui.query(".nicegui-content").classes(replace="studio")
+    ui.html('<a class="skip" href="#main">Skip to the content</a>', sanitize=False)
+    links = "".join(
+        f'<li><a href="{address}"{" aria-current=page" if address == path else ""}>{name}</a></li>'
+        for address, name in PAGES.items()
+    )
+    ui.html(
+        f'<p class="brand">attnlab <span>studio</span></p><nav aria-label="Pages"><ul>{links}</ul></nav>',
+        tag="header",
+        sanitize=False,
+    )
+    with ui.element("main").props('id=main tabindex="-1"'):
+        ui.html(escape(title), tag="h1", sanitize=False)
+        message = ui.html("", sanitize=False).props("role=alert aria-live=polite").classes("message")
+        content = ui.element("div").classes("content").props("aria-busy=true")
+    return Frame(content, message)
+
+
+def guarded(
+    frame: Frame, handler: Callable[..., Awaitable[None]], *, keep: bool = False
+) -> Callable[..., Awaitable[None]]:
+    """A handler whose mistakes are shown in the words of the command line. Success takes them away, unless `keep`."""
+
+    @wraps(handler)
+    async def handle(*arguments: Any, **given: Any) -> None:
+        try:
+            await handler(*arguments, **given)
+        except AttnlabError as error:
+            frame.tell(error)
+        except Exception as error:
+            log.exception("a page failed")
+            frame.tell(
+                AttnlabError(
+                    f"attnlab failed in a way it should not: {type(error).__name__}: {error}",
+                    hint="the terminal of the studio shows where it happened",
+                )
+            )
+        else:
+            if not keep:
+                frame.tell(None)
+
+    return handle

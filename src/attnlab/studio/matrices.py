@@ -1,0 +1,126 @@
+"""Matrices as HTML: those that can be edited cell by cell, and those that attention makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from attnlab.studio.numbers import number_text, typed_text
+
+Rows = Sequence[Sequence[float]]
+
+SYMBOLS = {"x": "X", "query": "W_Q", "key": "W_K", "value": "W_V"}
+_RESULTS = {
+    "query": ("Q", "queries"),
+    "key": ("K", "keys"),
+    "value": ("V", "values"),
+    "scores": ("S", "scores"),
+    "weights": ("P", "weights"),
+    "output": ("O", "output"),
+}
+_HIDDEN = "·"
+
+
+def editable_html(name: str, rows: Rows, *, tokens: Sequence[str] = (), heads: int = 1) -> str:
+    """A matrix of fields to type into; where its rows are tokens, their names can be typed too."""
+    symbol = SYMBOLS[name]
+    height, width = len(rows), len(rows[0])
+    body = ""
+    for i, row in enumerate(rows):
+        first = f"<th>{_field('token', i, 0, tokens[i], f'name of token {i + 1}')}</th>" if tokens else ""
+        cells = ""
+        for j, value in enumerate(row):
+            label = f"{symbol}, row {i + 1}, column {j + 1}"
+            apart = ' class="apart"' if heads > 1 and j and j % (width // heads) == 0 else ""
+            cells += f"<td{apart}>{_field(name, i, j, typed_text(value), label)}</td>"
+        body += f"<tr>{first}{cells}</tr>"
+    size = f"<small>{height} × {width}</small>"
+    return f'<table class="matrix"><caption>{symbol} {size}</caption><tbody>{body}</tbody></table>'
+
+
+def _field(name: str, row: int, column: int, value: str, label: str) -> str:
+    mode = "text" if name == "token" else "decimal"
+    return (
+        f'<input data-cell="{name} {row} {column}" inputmode="{mode}" maxlength="24" autocomplete="off" '
+        f'spellcheck="false" aria-label="{escape(label, quote=True)}" value="{escape(value, quote=True)}">'
+    )
+
+
+def steps_html(answer: dict[str, Any], before: dict[str, Any] | None) -> str:
+    """Every step of attention, head by head; cells that differ from those of `before` stand out."""
+    steps, last = answer["steps"], (before or {}).get("steps", {})
+    heads, group = len(steps["output"]), answer["group"]
+    parts = []
+    for head in range(heads):
+        places = {name: head // group if name in {"key", "value"} else head for name in steps}
+        tables = [
+            _result(name, steps[name][places[name]], _at(last.get(name), places[name]), answer)
+            for name in _RESULTS
+            if steps[name] is not None
+        ]
+        title = f"<h3>Head {head + 1}</h3>" if heads > 1 else ""
+        parts.append(f'{title}<div class="flow">{"".join(tables)}</div>')
+    if steps["weights"] is None:
+        parts.append('<p class="note">This operator gives no weight to a single token, so that there is no map.</p>')
+    return "".join(parts)
+
+
+def _at(matrices: Any, place: int) -> Any:
+    return matrices[place] if matrices is not None and place < len(matrices) else None
+
+
+def _result(name: str, rows: Sequence[Sequence[float | str]], before: Any, answer: dict[str, Any]) -> str:
+    symbol, words = _RESULTS[name]
+    tokens, pairwise = answer["state"]["tokens"], name in {"scores", "weights"}
+    comparable = before is not None and len(before) == len(rows) and len(before[0]) == len(rows[0])
+    body = ""
+    for i, row in enumerate(rows):
+        cells = ""
+        for j, value in enumerate(row):
+            seen = not pairwise or answer["visible"][i][j]
+            changed = comparable and before[i][j] != value
+            cells += _cell(name, value, seen=seen, changed=changed)
+        body += f'<tr><th scope="row">{escape(tokens[i])}</th>{cells}</tr>'
+    head = ""
+    if pairwise:
+        names = "".join(f'<th scope="col">{escape(token)}</th>' for token in tokens)
+        head = f"<thead><tr><td></td>{names}</tr></thead>"
+    caption = f"{symbol} <small>{words}, {len(rows)} × {len(rows[0])}</small>"
+    return f'<table class="matrix" data-result="{name}"><caption>{caption}</caption>{head}<tbody>{body}</tbody></table>'
+
+
+def _cell(name: str, value: float | str, *, seen: bool, changed: bool) -> str:
+    classes, style = ["changed"] if changed else [], ""
+    if not seen:
+        shown = "0" if name == "weights" else f'<span aria-label="not visible">{_HIDDEN}</span>'
+        return f'<td class="hidden">{shown}</td>'
+    if name == "weights" and not isinstance(value, str):
+        classes.append("shaded")
+        style = f' style="--share:{min(1.0, abs(value)):.3f}"'
+    return f'<td class="{" ".join(classes)}"{style} title="{value!r}">{number_text(value)}</td>'
+
+
+def rows_html(answer: dict[str, Any]) -> str:
+    """What becomes of each query, in one line: its scores, its weights, and the values that they add up."""
+    steps, tokens, visible = answer["steps"], answer["state"]["tokens"], answer["visible"]
+    if steps["weights"] is None:
+        return ""
+    heads, group = len(steps["output"]), answer["group"]
+    lines = []
+    for i, token in enumerate(tokens):
+        for head in range(heads):
+            seen = [j for j in range(len(tokens)) if visible[i][j]]
+            scores, weights = steps["scores"][head][i], steps["weights"][head][i]
+            values, output = steps["value"][head // group], steps["output"][head][i]
+            sums = " + ".join(f"{number_text(weights[j])}·{_vector(values[j])}" for j in seen) or "0"
+            name = escape(token) + (f", head {head + 1}" if heads > 1 else "")
+            lines.append(
+                f"<li><b>{name}</b> s = {_vector([scores[j] for j in seen])} → p = "
+                f"{_vector([weights[j] for j in seen])} → o = {sums} = {_vector(output)}</li>"
+            )
+    return f'<ol class="rows">{"".join(lines)}</ol>'
+
+
+def _vector(values: Sequence[float | str]) -> str:
+    return f"({', '.join(number_text(value) for value in values)})"

@@ -1,0 +1,206 @@
+"""Compare: a form that becomes a plan while it is filled in, and the comparisons that there are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from html import escape
+from typing import Any
+
+from nicegui import ui
+
+from attnlab.errors import AttnlabError
+from attnlab.experiments.request import Request
+from attnlab.pages import prose
+from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.numbers import read_number, read_whole
+from attnlab.studio.studio import RUNNING, Studio
+from attnlab.studio.widgets import button, choice, entry, heading, markup, switch, table_html
+
+_LEAD = (
+    "Train a baseline and its variants over paired seeds, and judge them. The plan says beforehand how long it takes "
+    "and what it can find."
+)
+_SIZES = ("pico", "nano", "micro", "mini")  # larger ones are for the command line
+_RECIPES = ("gpt2", "fast")
+_CORPORA = ("pydoc", "world", "kinship", "mqar")  # never a path
+_TOKENIZERS = ("char", "byte", "word", "bpe")
+_MOST_SEEDS, _MOST_STEPS, _MOST_VARIANTS = 64, 20_000, 12
+_PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
+_REFRESH = 3.0  # seconds between two looks at the list
+_NOTHING = "There are no comparisons here yet. Choose variants above and start one; it can be stopped at any time."
+
+
+def register(studio: Studio) -> None:
+    @page("/compare", "Compare")
+    async def compare(frame: Frame) -> None:
+        await Compare(frame, studio).build()
+
+
+class Compare:
+    """One visitor's form, with its plan."""
+
+    def __init__(self, frame: Frame, studio: Studio) -> None:
+        self.frame, self.studio = frame, studio
+        self.fields: dict[str, Any] = {"variants": ("tied-kv",), "seeds": 8}
+        self._turn = 0
+        self._words = ""
+        self._shown: list[dict[str, Any]] | None = None
+
+    async def build(self) -> None:
+        known = (await self.studio.desk.ask("variants"))["variants"]
+        markup(escape(_LEAD), "p").classes("lead")
+        with ui.element("div").classes("columns"):
+            with ui.element("div"):
+                self._draw_form(known)
+            with ui.element("div"):
+                heading("The plan")
+                self._plan = markup("").props("aria-live=polite")
+                with ui.element("div").classes("row"):
+                    button("Start the comparison", guarded(self.frame, self._start), main=True)
+        heading("Comparisons")
+        self._search = entry("search", "", self._searched, event="input", wide=True)
+        self._list = markup("")
+        await self._refresh()
+        ui.timer(_REFRESH, self._refresh)
+        await self._replan()
+
+    def _draw_form(self, known: list[dict[str, Any]]) -> None:
+        handle = lambda handler: guarded(self.frame, handler, keep=True)  # noqa: E731
+        names = [one["name"] for one in known]
+        with ui.element("fieldset"):
+            markup("Variants", "legend")
+            with ui.element("div").classes("checks"):
+                for one in known[1:]:
+                    chosen = one["name"] in self.fields["variants"]
+                    box = switch(one["name"], chosen, handle(lambda text, name=one["name"]: self._choose(name, text)))
+                    box.props["title"] = one["meaning"]
+        with ui.element("div").classes("fields"):
+            choice("against", names, "softmax", handle(lambda text: self._set("baseline", text)))
+            self._whole("seeds", "seeds", 2, _MOST_SEEDS)
+            choice("size", _SIZES, "pico", handle(lambda text: self._set("size", text)))
+            choice("recipe", _RECIPES, "gpt2", handle(lambda text: self._set("recipe", text)))
+            choice("corpus", _CORPORA, "pydoc", handle(lambda text: self._set("corpus", text)))
+            choice("tokenizer", _TOKENIZERS, "char", handle(lambda text: self._set("tokenizer", text)))
+            self._whole("steps", "steps", 1, _MOST_STEPS, optional=True, hint="as the setting says")
+            self._whole("vocabulary_size", "vocabulary size", 1, 65_536, optional=True, hint="for bpe and mqar")
+        with ui.element("details"):
+            markup("How it is judged", "summary")
+            with ui.element("div").classes("fields"):
+                self._real("margin", "margin", hint="a share of perplexity")
+                self._real("alpha", "alpha")
+                self._whole("looks", "planned looks", 1, 10)
+                self._whole("first_seed", "first seed", 0, 1_000_000)
+                matches = {"": "no", "parameters": "parameters", "flops": "flops", "cache": "cache"}
+                choice("match", matches, "", handle(lambda text: self._set("match", text or None)))
+                self._whole("tune", "rates to try", 0, 9)
+                self._whole("pilot", "pilot seeds", 0, 16, optional=True, hint="as needed")
+
+    def _whole(self, field: str, label: str, least: int, most: int, *, optional: bool = False, hint: str = "") -> None:
+        async def typed(text: str) -> None:
+            empty = optional and not text.strip()
+            await self._set(field, None if empty else read_whole(text, label, least, most))
+
+        value = self.fields.get(field, Request.model_fields[field].default)
+        entry(label, "" if value is None else str(value), guarded(self.frame, typed, keep=True), whole=True, hint=hint)
+
+    def _real(self, field: str, label: str, *, hint: str = "") -> None:
+        async def typed(text: str) -> None:
+            await self._set(field, read_number(text))
+
+        value = Request.model_fields[field].default
+        entry(label, f"{value:g}", guarded(self.frame, typed, keep=True), hint=hint)
+
+    # What happens
+
+    async def _choose(self, name: str, text: str) -> None:
+        kept = [one for one in self.fields["variants"] if one != name]
+        await self._set("variants", (*kept, name) if text else tuple(kept))
+
+    async def _set(self, field: str, value: Any) -> None:
+        self.fields = {**self.fields, field: value}
+        await self._replan()
+
+    def _request(self) -> Request:
+        request = Request(**self.fields)
+        if len(request.variants) > _MOST_VARIANTS:
+            raise AttnlabError(
+                f"{len(request.variants)} variants at once are too many for a page",
+                hint=f"choose up to {_MOST_VARIANTS}, or use `attnlab compare`",
+            )
+        return request
+
+    async def _replan(self) -> None:
+        """Plan what the form says, once nobody has changed it for a moment."""
+        self._turn += 1
+        turn = self._turn
+        await asyncio.sleep(_PATIENCE)
+        if turn != self._turn:
+            return
+        request = self._request()
+        self._plan.set_content('<p class="soft">timing a few steps of each arm …</p>')
+        try:
+            found = await self.studio.bench.ask("plan", request=request.model_dump(mode="json"))
+        except AttnlabError:
+            self._plan.set_content('<p class="soft">There is no plan for this.</p>')
+            raise
+        if turn == self._turn:
+            self._plan.set_content(_plan_html(found))
+            self.frame.tell(None)
+
+    async def _start(self) -> None:
+        name = await self.studio.start(self._request())
+        ui.navigate.to(f"/compare/{name}")
+
+    async def _searched(self, text: str) -> None:
+        self._words = text.lower()
+        self._draw_list()
+
+    async def _refresh(self) -> None:
+        with contextlib.suppress(AttnlabError):  # the next look may find what this one did not
+            self._shown = await self.studio.comparisons()
+            self._draw_list()
+
+    def _draw_list(self) -> None:
+        found = [one for one in self._shown or [] if self._words in _haystack(one)]
+        if not self._shown:
+            self._list.set_content(f'<p class="empty">{escape(_NOTHING)}</p>')
+        elif not found:
+            self._list.set_content('<p class="empty">No comparison has these words.</p>')
+        else:
+            self._list.set_content(_list_html(found))
+
+
+def _haystack(one: dict[str, Any]) -> str:
+    return " ".join([one["title"], one["folder"], one["status"], one["verdict"]]).lower()
+
+
+def _plan_html(found: dict[str, Any]) -> str:
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{prose(words)}</dd>" for name, words in found["rows"])
+    notes = "".join(f'<p class="note">{prose(note)}</p>' for note in found["notes"])
+    first = (
+        f"<p><b>{found['minutes']:.1f} minutes</b> for {found['runs']} runs; "
+        f"finds <b>{escape(found['detectable'])}</b> of perplexity.</p>"
+    )
+    return f"{first}<dl>{facts}</dl>{notes}"
+
+
+def _list_html(found: list[dict[str, Any]]) -> str:
+    rows = []
+    for one in found:
+        asked = one["asked"]
+        link = f'<a href="/compare/{one["name"]}">{escape(one["title"])}</a>'
+        tone = "good" if one["status"] == "finished" else "even" if one["status"] in RUNNING else "bad"
+        rows.append(
+            [
+                link,
+                f'<span class="{tone}">{one["status"]}</span>',
+                escape(str(asked.get("size", ""))),
+                escape(str(asked.get("seeds", ""))),
+                escape(str(asked.get("corpus", "")).rsplit("/", 1)[-1]),
+                one["made"][:16].replace("T", " "),
+                prose(one["verdict"]),
+            ]
+        )
+    headings = ["comparison", "status", "size", "seeds", "corpus", "planned", "answer"]
+    return table_html(headings, rows, text=(0, 1, 2, 4, 5, 6), safe=True)

@@ -1,0 +1,182 @@
+"""Heads: what every head of a run looks at, and what comes next when some are taken away; two runs side by side."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from attnlab.errors import AttnlabError
+from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.studio import Studio
+from attnlab.studio.widgets import area, button, choice, heading, markup, table_html
+
+_LEAD = (
+    "Choose a run, type a text, and see which token each head looks at. Open a map to read its weights; take heads "
+    "away and see what the model then expects next."
+)
+_NOTHING = (
+    "There are no trained runs here yet. Start a comparison under Compare, or train one with "
+    "<code>attnlab train</code>; it appears here as soon as it has weights."
+)
+_TAKE_AWAY = "Press a head to take it away: what it makes is replaced by its mean over this text."
+_MOST_TEXT = 2_000  # letters
+
+
+def register(studio: Studio) -> None:
+    @page("/heads", "Heads")
+    async def heads(frame: Frame, run: str = "", other: str = "", text: str = "") -> None:
+        await Heads(frame, studio).build(run, other, text[:_MOST_TEXT])
+
+
+class Heads:
+    """One visitor's choice of runs and text."""
+
+    def __init__(self, frame: Frame, studio: Studio) -> None:
+        self.frame, self.studio = frame, studio
+        self.text = ""
+        self.chosen = ["", ""]
+
+    async def build(self, run: str, other: str, text: str) -> None:
+        known = (await self.studio.desk.ask("runs", runs=str(self.studio.runs)))["runs"]
+        markup(escape(_LEAD), "p").classes("lead")
+        if not known:
+            markup(_NOTHING, "p").classes("empty")
+            return
+        names = {one["name"]: f"{one['run']} ({one['words']})" for one in known}
+        self.chosen = [run if run in names else known[0]["name"], other if other in names else ""]
+        with ui.element("div").classes("pair"):
+            choice("run", names, self.chosen[0], guarded(self.frame, self._chose_first))
+            choice("beside it", {"": "no other run", **names}, self.chosen[1], guarded(self.frame, self._chose_second))
+        self._area = ui.element("div")
+        with ui.element("div").classes("row"):
+            button("Look", guarded(self.frame, self._look), main=True)
+            button("Take a text of the run", guarded(self.frame, self._take_own_text))
+        self._status = markup("").props("role=status")
+        self._sides = ui.element("div").classes("pair")
+        if text:
+            self._type(text)
+            await self._look()
+        else:
+            await self._take_own_text()
+
+    def _type(self, text: str) -> None:
+        self.text = text
+        self._area.clear()
+        with self._area:
+            area("text", text, self._typed, most=_MOST_TEXT)
+
+    async def _typed(self, text: str) -> None:
+        self.text = text[:_MOST_TEXT]
+
+    async def _chose_first(self, name: str) -> None:
+        self.chosen[0] = name
+        await self._take_own_text()
+
+    async def _chose_second(self, name: str) -> None:
+        self.chosen[1] = name
+        await self._look()
+
+    async def _take_own_text(self) -> None:
+        self._status.set_content('<p class="soft">opening the run …</p>')
+        try:
+            found = await self.studio.bench.ask("own_text", runs=str(self.studio.runs), name=self.chosen[0])
+        finally:
+            self._status.set_content("")
+        self._type(found["text"])
+        await self._look()
+
+    async def _look(self) -> None:
+        self._status.set_content('<p class="soft">looking at every head …</p>')
+        try:
+            given = {"runs": str(self.studio.runs), "text": self.text}
+            wanted = [name for name in self.chosen if name]
+            found = [await self.studio.bench.ask("look", name=name, **given) for name in wanted]
+        finally:
+            self._status.set_content("")
+        self._sides.clear()
+        with self._sides:
+            for name, one in zip(wanted, found, strict=True):
+                with ui.element("section"):
+                    Side(self.frame, self.studio, name, self.text, one).draw()
+        fields = {"run": self.chosen[0], "other": self.chosen[1], "text": self.text}
+        ui.navigate.history.replace(f"/heads?{urlencode({key: value for key, value in fields.items() if value})}")
+
+
+class Side:
+    """One run with its maps, its numbers, and its heads to take away."""
+
+    def __init__(self, frame: Frame, studio: Studio, name: str, text: str, found: dict[str, Any]) -> None:
+        self.frame, self.studio, self.name, self.text, self.found = frame, studio, name, text, found
+        self.without: set[tuple[int, int]] = set()
+
+    def draw(self) -> None:
+        found = self.found
+        heading(found["title"])
+        facts = " · ".join(f"{escape(name)} {escape(fact)}" for name, fact in found["facts"].items() if fact)
+        markup(facts, "p").classes("soft")
+        for note in found["notes"]:
+            markup(escape(note), "p").classes("note")
+        address = f"/pages/{self.studio.keep_page(found['page'])}"
+        frame = markup("", "iframe").props('sandbox="allow-scripts"')
+        frame.props["src"], frame.props["title"] = address, f"attention maps of {found['title']}"
+        frame.style(f"height: {_height(found)}px")
+        markup(f'<a href="{address}" target="_blank" rel="noopener">Open the maps by themselves</a>', "p")
+        heading("What comes next", 3)
+        markup(_TAKE_AWAY, "p").classes("soft")
+        self._draw_switches()
+        self._next = markup(_next_html(found["next"], changed=False)).props("aria-live=polite")
+        with ui.element("details"):
+            markup("Every head in numbers", "summary")
+            markup(table_html(found["headings"], found["rows"], text=()))
+
+    def _draw_switches(self) -> None:
+        for layer in self.found["layers"]:
+            with ui.element("div").classes("row"):
+                markup(f"layer {layer['layer']}", "span").classes("soft")
+                if layer["absence"]:
+                    markup(escape(layer["absence"]), "span").classes("soft")
+                for head in range(layer["heads"]):
+                    self._draw_switch(layer["layer"], head)
+
+    def _draw_switch(self, layer: int, head: int) -> None:
+        async def pressed() -> None:
+            self.without ^= {(layer, head)}
+            try:
+                await self._ablate()
+            except AttnlabError:
+                self.without ^= {(layer, head)}
+                raise
+            switch.props(f"aria-pressed={str((layer, head) in self.without).lower()}")
+
+        switch = button(f"head {head}", guarded(self.frame, pressed))
+        switch.props("aria-pressed=false")
+        switch.props["aria-label"] = f"take away head {head} of layer {layer}"
+
+    async def _ablate(self) -> None:
+        found = await self.studio.bench.ask(
+            "ablate", runs=str(self.studio.runs), name=self.name, text=self.text, heads=sorted(self.without)
+        )
+        self._next.set_content(_next_html(found["next"], changed=bool(self.without)))
+
+
+def _height(found: dict[str, Any]) -> int:
+    """Enough for the grid of small maps; the rest is scrolled to."""
+    return min(900, 430 + 120 * len(found["layers"]))
+
+
+def _next_html(tokens: list[dict[str, Any]], *, changed: bool) -> str:
+    largest = max([0.01, *(max(one["before"], one["after"]) for one in tokens)])
+    rows = []
+    for one in tokens:
+        bars = f'<span class="bar" style="width:{9 * one["before"] / largest:.2f}rem"></span>'
+        row = [escape(one["token"]), f"{one['before']:.1%}".replace("%", " %")]
+        if changed:
+            bars += f'<br><span class="bar after" style="width:{9 * one["after"] / largest:.2f}rem"></span>'
+            difference = f"{100 * (one['after'] - one['before']):+.1f}".replace("-", "−")
+            row += [f"{one['after']:.1%}".replace("%", " %"), difference]
+        rows.append([*row, bars])
+    headings = ["next token", "with all heads", *(["without", "difference (points)"] if changed else []), ""]
+    return table_html(headings, rows, text=(0, len(headings) - 1), safe=True)

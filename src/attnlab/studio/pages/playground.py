@@ -1,0 +1,215 @@
+"""The playground: tokens and matrices to edit, any attention from a form, and every number on the way at once."""
+
+from __future__ import annotations
+
+import asyncio
+from html import escape
+from typing import Any
+
+from nicegui import ui
+from nicegui.events import GenericEventArguments
+
+from attnlab.errors import AttnlabError
+from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.matrices import editable_html, rows_html, steps_html
+from attnlab.studio.numbers import read_number, read_whole
+from attnlab.studio.spec_form import SpecForm
+from attnlab.studio.studio import Studio
+from attnlab.studio.widgets import button, choice, entry, heading, markup, slider
+
+_LEAD = (
+    "Type into any cell. Everything below the matrices follows at once, and what changed is marked. The address of "
+    "this page holds all of it."
+)
+_MOST_LINK = 8_000  # letters of a state in the address
+
+
+def register(studio: Studio) -> None:
+    @page("/", "Playground")
+    async def playground(frame: Frame, s: str = "") -> None:
+        await Playground(frame, studio).build(s)
+
+
+class Playground:
+    """One visitor's playground."""
+
+    def __init__(self, frame: Frame, studio: Studio) -> None:
+        self.frame, self.desk = frame, studio.desk
+        self.state: dict[str, Any] = {}
+        self.answer: dict[str, Any] | None = None
+        self._presets: list[dict[str, Any]] = []
+        self._wanted = asyncio.Event()
+        self._busy = False
+
+    async def build(self, link: str) -> None:
+        described, presets = await asyncio.gather(self.desk.ask("form"), self.desk.ask("presets"))
+        self._presets = presets["presets"]
+        problem: AttnlabError | None = None
+        first: dict[str, Any] = {}
+        if link:
+            try:
+                first = await self.desk.ask("attend", link=link[:_MOST_LINK])
+            except AttnlabError as error:
+                problem = error
+        first = first or await self.desk.ask("attend", state=self._presets[0]["state"])
+        self._draw(described)
+        self._show(first, redraw=True)
+        self.frame.tell(problem)
+        ui.on("cell", self._typed)
+
+    def _draw(self, described: dict[str, Any]) -> None:
+        markup(escape(_LEAD), "p").classes("lead")
+        with ui.element("div").classes("columns"):
+            with ui.element("div"):
+                self._draw_choices(described)
+            with ui.element("div"):
+                heading("Given")
+                self._inputs = markup("").classes("flow")
+                heading("Computed")
+                self._equations = markup("").classes("equation")
+                self._steps = markup("")
+                heading("Row by row")
+                self._rows = markup("")
+                self._draw_exports()
+
+    def _draw_choices(self, described: dict[str, Any]) -> None:
+        names = {str(number): preset["name"] for number, preset in enumerate(self._presets)}
+        handle = lambda handler: guarded(self.frame, handler)  # noqa: E731
+        heading("Begin with")
+        with ui.element("div").classes("fields"):
+            choice("a preset", {"": "choose …", **names}, "", handle(self._preset))
+            choice("a variant", ["choose …", *described["variants"]], "choose …", handle(self._vary))
+        self._see = markup("", "p").classes("soft")
+        heading("Size")
+        self._sizes = ui.element("div").classes("fields")
+        heading("Sharpness")
+        self._sliders = ui.element("div").classes("fields")
+        heading("Attention")
+        self._form = SpecForm(described["fields"], handle(self._change))
+
+    def _draw_exports(self) -> None:
+        heading("Take it with you")
+        with ui.element("div").classes("row"):
+            markup("Copy the link", "button").props("type=button data-copy-address")
+            button("Export as Python", guarded(self.frame, self._export))
+        self._program = markup("")
+
+    # What happens
+
+    async def _typed(self, event: GenericEventArguments) -> None:
+        place, text = event.args
+        name, row, column = place.split(" ")
+        try:
+            self._set(name, int(row), int(column), text)
+        except AttnlabError as error:
+            self.frame.tell(error)
+            return
+        await self._compute()
+
+    def _set(self, name: str, row: int, column: int, text: str) -> None:
+        """Put what was typed into the state."""
+        if name == "token":
+            tokens = list(self.state["tokens"])
+            tokens[row] = text[:24]
+            self.state = {**self.state, "tokens": tokens}
+            return
+        matrix = self.state["x"] if name == "x" else self.state["projections"][name]
+        matrix = [list(line) for line in matrix]
+        matrix[row][column] = read_number(text)
+        if name == "x":
+            self.state = {**self.state, "x": matrix}
+        else:
+            self.state = {**self.state, "projections": {**self.state["projections"], name: matrix}}
+
+    async def _compute(self) -> None:
+        """Answer the last of the changes that came while the one before was computed."""
+        self._wanted.set()
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._wanted.is_set():
+                self._wanted.clear()
+                answer = await self.desk.ask("attend", state=self.state)
+                if not self._wanted.is_set():
+                    self._show(answer)
+                    self.frame.tell(None)
+        except AttnlabError as error:
+            self.frame.tell(error)
+        finally:
+            self._busy = False
+
+    async def _preset(self, number: str) -> None:
+        if not number:
+            return
+        preset = self._presets[int(number)]
+        self._show(await self.desk.ask("attend", state=preset["state"]), redraw=True)
+        self._see.set_content(escape(preset["see"]))
+
+    async def _vary(self, name: str) -> None:
+        if name != "choose …":
+            self._renewed(await self.desk.ask("vary", state=self.state, name=name))
+
+    async def _change(self, field: str, value: Any) -> None:
+        self._renewed(await self.desk.ask("change", state=self.state, changes={field: value}))
+
+    async def _resize(self, tokens: str | None = None, width: str | None = None) -> None:
+        now = {"tokens": len(self.state["tokens"]), "width": len(self.state["x"][0])}
+        if tokens is not None:
+            now["tokens"] = read_whole(tokens, "the number of tokens", 1, 8)
+        if width is not None:
+            now["width"] = read_whole(width, "the width of x", 1, 16)
+        self._renewed(await self.desk.ask("resize", state=self.state, **now))
+
+    async def _scale(self, text: str) -> None:
+        self.state = {**self.state, "scale": read_number(text)}
+        await self._compute()
+
+    async def _temperature(self, text: str) -> None:
+        self.state = {**self.state, "temperature": read_number(text)}
+        await self._compute()
+
+    async def _export(self) -> None:
+        found = await self.desk.ask("export", state=self.state)
+        self._program.set_content(f'<pre class="code" tabindex="0">{escape(found["text"])}</pre>')
+        ui.download.content(found["text"], "attention.py")
+
+    # What is seen
+
+    def _renewed(self, answer: dict[str, Any]) -> None:
+        self._show(answer, redraw=True)
+        if answer.get("note"):
+            # After the handler, which takes an earlier message away.
+            asyncio.get_running_loop().call_soon(self.frame.tell, f"{answer['note']}\nThat is what is shown now.")
+
+    def _show(self, answer: dict[str, Any], *, redraw: bool = False) -> None:
+        before, self.answer, self.state = self.answer, answer, answer["state"]
+        if redraw:
+            self._redraw(answer)
+        self._equations.set_content(escape("\n".join(answer["equations"])))
+        self._steps.set_content(steps_html(answer, before))
+        self._rows.set_content(rows_html(answer))
+        self._scale_shown.set_content(f"× {self.state['scale']:.3g}")
+        self._temperature_shown.set_content(f"T = {self.state['temperature']:.3g}")
+        self._program.set_content("")
+        ui.navigate.history.replace(f"/?s={answer['link']}")
+
+    def _redraw(self, answer: dict[str, Any]) -> None:
+        """Draw again what can be typed into."""
+        state, spec = answer["state"], answer["spec"]
+        heads = {"query": spec["num_heads"], "key": spec["num_key_value_heads"], "value": spec["num_key_value_heads"]}
+        parts = [editable_html("x", state["x"], tokens=state["tokens"])]
+        parts += [editable_html(name, state["projections"][name], heads=heads[name]) for name in answer["used"]]
+        self._inputs.set_content("".join(parts))
+        handle = lambda handler: guarded(self.frame, handler)  # noqa: E731
+        self._sizes.clear()
+        with self._sizes:
+            entry("tokens", str(len(state["tokens"])), handle(lambda text: self._resize(tokens=text)), whole=True)
+            entry("width of x", str(len(state["x"][0])), handle(lambda text: self._resize(width=text)), whole=True)
+        self._sliders.clear()
+        with self._sliders:
+            self._scale_shown = slider("scale of the scores", 0.05, 3, 0.05, state["scale"], handle(self._scale))
+            self._temperature_shown = slider(
+                "temperature", 0.1, 5, 0.1, state["temperature"], handle(self._temperature)
+            )
+        self._form.draw(spec)

@@ -1,0 +1,88 @@
+"""The studio as a server: its pages behind the gate, its workers, and the files that it hands out.
+
+Nothing outside the package is loaded: scripts, styles and fonts come from here and from NiceGUI's own folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from nicegui import app as nicegui_app
+from nicegui import ui
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from attnlab.errors import AttnlabError
+from attnlab.studio.guard import MOST_BODY, Access, Guard
+from attnlab.studio.pages import register
+from attnlab.studio.settings import Settings
+from attnlab.studio.studio import Studio
+
+STATIC = Path(__file__).parent / "static"
+_SECONDS_TO_END = 2
+# A page made elsewhere is shown as if it came from nowhere: it may draw itself, and nothing else.
+_ALONE = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; frame-ancestors 'self'"
+)
+
+
+def build(settings: Settings, access: Access) -> Guard:
+    """The whole studio as one ASGI application."""
+    studio = Studio(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        studio.warm_up()
+        yield
+        await studio.close()
+
+    application = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    application.get("/pages/{name}")(_hand_out(studio))
+    nicegui_app.add_static_files("/static", STATIC)
+    register(studio)
+    ui.run_with(
+        application,
+        title="attnlab studio",
+        favicon=STATIC / "icon.svg",
+        dark=None,
+        language="en-US",
+        tailwind=False,
+        show_welcome_message=False,
+        reconnect_timeout=20.0,
+        gzip_middleware_factory=None,
+    )
+    return Guard(application, access)
+
+
+def _hand_out(studio: Studio) -> Callable[[str], Awaitable[Response]]:
+    async def hand_out(name: str) -> Response:
+        try:
+            page = await studio.finished_page(name)
+        except AttnlabError as error:
+            return PlainTextResponse(str(error), status_code=404)
+        return HTMLResponse(page, headers={"content-security-policy": _ALONE, "cache-control": "no-store"})
+
+    return hand_out
+
+
+def run(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve until it is interrupted. `announce` is told the address, with its token, as soon as it can be opened."""
+    listening = settings.listen()
+    access = settings.access(listening.getsockname()[1])
+    logging.getLogger("nicegui").setLevel(logging.ERROR)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            build(settings, access),
+            log_level="error",
+            ws_max_size=MOST_BODY,
+            server_header=False,
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+        )
+    )
+    announce(settings.address(access))
+    server.run(sockets=[listening])

@@ -1,0 +1,181 @@
+"""Comparisons: what a plan would come to, those that there are, how far each is, and stopping one."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attnlab.attention import variants as known_variants
+from attnlab.corpora import open_corpus
+from attnlab.errors import AttnlabError
+from attnlab.experiments.answer import find_answer
+from attnlab.experiments.following import ComparisonState, Following, is_comparison, looks_taken, status_of
+from attnlab.experiments.following import stop as stop_comparison
+from attnlab.experiments.formats import percent_text
+from attnlab.experiments.launching import LaunchListener, launcher
+from attnlab.experiments.plan_words import plan_rows
+from attnlab.experiments.planning import corpus_spec, make_plan
+from attnlab.experiments.progress import describe_job
+from attnlab.experiments.request import Request
+from attnlab.training.progress import clock_time, short_count
+
+LOG = "studio.log"
+_TAIL = 4_000  # letters of what a comparison said
+_followed: dict[Path, Following] = {}
+
+
+def variants() -> dict[str, Any]:
+    """The catalogue."""
+    return {"variants": [{"name": one.name, "meaning": one.meaning} for one in known_variants()]}
+
+
+def plan(request: dict[str, Any]) -> dict[str, Any]:
+    """What the plan of a request would say, without the pilot and the search for rates that it may begin with."""
+    asked = Request(**request)
+    short = asked.replace(pilot=0, tune=0)
+    with tempfile.TemporaryDirectory() as folder:
+        made = make_plan(short, open_corpus(corpus_spec(short)), Path(folder), _local(), LaunchListener())
+    notes = list(made.warnings)
+    if asked.tune:
+        notes.append(f"{asked.tune} learning rates of each arm are tried first, which takes time of its own.")
+    if asked.pilot or (asked.pilot is None and "no pilot" in made.pilot.source):
+        notes.append("A pilot shows the noise first; until then that of the default setting stands in for it.")
+    return {
+        "folder": asked.folder,
+        "minutes": made.predicted_minutes,
+        "detectable": percent_text(made.detectable)[1:],
+        "runs": len(made.arms) * len(made.seeds),
+        "rows": [row for row in plan_rows(made) if row[0] != "made"],
+        "notes": notes,
+    }
+
+
+@cache
+def _local() -> Any:
+    return launcher("local")
+
+
+def comparisons(runs: str) -> dict[str, Any]:
+    """Every comparison below the folder of the runs, the newest first."""
+    found = [_summary(folder, Path(runs)) for folder in _folders(Path(runs))]
+    return {"comparisons": sorted(found, key=lambda one: one["made"], reverse=True)}
+
+
+def follow(runs: str, name: str) -> dict[str, Any]:
+    """One comparison as it is now, with everything that there is to draw."""
+    folder = _find(name, Path(runs))
+    following = _followed.setdefault(folder, Following(folder))
+    state = following.look()
+    found = _summary(folder, Path(runs)) | {"status": state.status, "log": _said(folder)}
+    if state.plan is None:
+        return found
+    found |= {
+        "rows": plan_rows(state.plan),
+        "warnings": list(state.plan.warnings),
+        "baseline": state.plan.baseline.name,
+        "curves": _curves(state),
+        **_progress(state),
+    }
+    answer = find_answer(state.plan.request, folder.parent) if state.status == "finished" else None
+    if answer is not None:
+        fields = ("first_lines", "headings", "rows", "notes")
+        found["answer"] = {field: getattr(answer, field) for field in fields} | {"report": bool(answer.report)}
+        found["looks_left"] = state.plan.procedure.looks - looks_taken(folder)
+    return found
+
+
+def stop(runs: str, name: str) -> dict[str, Any]:
+    """Have a comparison save its runs and end."""
+    stop_comparison(_find(name, Path(runs)))
+    return {}
+
+
+def report(runs: str, name: str) -> dict[str, Any]:
+    """Where the report of a comparison lies."""
+    path = _find(name, Path(runs)) / "report.html"
+    if not path.is_file():
+        raise AttnlabError("this comparison has no report yet", hint="go on with it until it has ended")
+    return {"path": str(path)}
+
+
+def _folders(root: Path) -> list[Path]:
+    if not root.is_dir():
+        return []
+    return [path for path in sorted(root.iterdir()) if is_comparison(path) or (path / LOG).is_file()]
+
+
+def _name(folder: Path) -> str:
+    """What a browser knows a comparison by; it says nothing of where that lies."""
+    return hashlib.sha256(folder.name.encode()).hexdigest()[:16]
+
+
+def _find(name: str, root: Path) -> Path:
+    for folder in _folders(root):
+        if _name(folder) == name:
+            return folder
+    raise AttnlabError("there is no such comparison here", hint="the list of comparisons shows those there are")
+
+
+def _summary(folder: Path, root: Path) -> dict[str, Any]:
+    status = status_of(folder)
+    found: dict[str, Any] = {"name": _name(folder), "folder": folder.name, "status": status, "made": ""}
+    try:
+        request = Request.of(folder)
+    except AttnlabError as error:
+        return found | {"title": folder.name, "asked": {}, "verdict": error.message}
+    if request is None:
+        return found | {"title": folder.name, "asked": {}, "verdict": ""}
+    answer = find_answer(request, root) if status == "finished" else None
+    return found | {
+        "title": f"{', '.join(request.variants)} against {request.baseline}",
+        "asked": request.model_dump(mode="json"),
+        "made": _when(folder),
+        "verdict": answer.first_lines[0] if answer is not None and answer.first_lines else "",
+    }
+
+
+def _when(folder: Path) -> str:
+    from datetime import datetime
+
+    stamp = (folder / "plan.json").stat().st_mtime
+    return datetime.fromtimestamp(stamp).astimezone().isoformat(timespec="seconds")
+
+
+def _said(folder: Path) -> str:
+    """The last that the process of a comparison said."""
+    try:
+        return (folder / LOG).read_text(encoding="utf-8", errors="replace")[-_TAIL:].strip()
+    except OSError:
+        return ""
+
+
+def _curves(state: ComparisonState) -> list[dict[str, Any]]:
+    return [
+        {
+            "arm": run.arm,
+            "seed": run.seed,
+            "ended": run.ended,
+            "step": run.step,
+            "training": run.training,
+            "validation": run.validation,
+        }
+        for run in state.runs
+        if run.training or run.validation
+    ]
+
+
+def _progress(state: ComparisonState) -> dict[str, Any]:
+    grid = state.grid
+    assert grid is not None
+    running = state.status == "running"
+    return {
+        "share": grid.share,
+        "ended": grid.ended,
+        "total": len(grid.jobs),
+        "speed": f"{short_count(grid.tokens_per_second)} tokens/s" if running and grid.tokens_per_second else "",
+        "left": f"{clock_time(grid.seconds_left)} left" if running and grid.seconds_left is not None else "",
+        "running": [describe_job(job) for job in grid.running] if running else [],
+    }

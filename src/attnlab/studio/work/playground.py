@@ -1,0 +1,128 @@
+"""The playground's numbers: from matrices and a spec to every step of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlab.attention import AttentionSpec, Score, equations, variant, variants
+from attnlab.attention.layer import projection_widths
+from attnlab.attention.stepwise import follow
+from attnlab.errors import SpecError, UnknownNameError
+from attnlab.studio.work.exporting import python_of
+from attnlab.studio.work.forms import describe
+from attnlab.studio.work.state import MOST_TOKENS, MOST_WIDTH, State, plain, resized
+
+# The fields of a spec that change what the playground shows. The others act in training, or when heads are joined.
+FIELDS = (
+    "score",
+    "normaliser",
+    "sharing",
+    "mask",
+    "position",
+    "operator",
+    "num_heads",
+    "num_key_value_heads",
+    "key_width",
+    "value_width",
+    "value_map",
+)
+
+
+def form() -> dict[str, Any]:
+    """What can be chosen about attention."""
+    return {"fields": describe(AttentionSpec, FIELDS), "variants": [one.name for one in variants()]}
+
+
+def attend(state: dict[str, Any] | None = None, link: str | None = None) -> dict[str, Any]:
+    """Every step of attention for a state, or for the one that a link holds."""
+    given = State.from_link(link) if link is not None else State.of(state)
+    fitted = given.fitted()
+    spec, layer = fitted.attention(), fitted.layer()
+    with torch.no_grad():
+        steps = follow(layer, torch.tensor(fitted.x, dtype=torch.float64), fitted.factor)
+    return {
+        "state": fitted.model_dump(mode="json"),
+        "link": fitted.to_link(),
+        "spec": _chosen(spec),
+        "used": list(projection_widths(spec)),
+        "group": spec.group_size,
+        "equations": _equations(fitted, spec),
+        "extras": {name: plain(tensor.detach()) for name, tensor in layer.extras.items()},
+        "steps": {
+            name: _shown(getattr(steps, name)) for name in ("query", "key", "value", "scores", "weights", "output")
+        },
+        "visible": steps.visible.tolist(),
+    }
+
+
+def vary(state: dict[str, Any], name: str) -> dict[str, Any]:
+    """The state with a variant of the catalogue instead of its own attention, at its own widths and mask."""
+    given = State.of(state)
+    own = given.attention()
+    kept = {field: getattr(own, field) for field in ("num_heads", "key_width", "value_width", "mask")}
+    base = AttentionSpec(model_width=own.model_width, bias=False, **kept)
+    return _changed(given, lambda: variant(name).change(base, context_length=len(given.tokens)))
+
+
+def change(state: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The state with some fields of its attention changed."""
+    given = State.of(state)
+    odd = changes.keys() - set(FIELDS)
+    if odd:
+        raise UnknownNameError("field of the form", min(odd), FIELDS)
+    own = given.attention().replace(context_length=None) if "score" in changes else given.attention()
+    if "score" in changes and Score.parse(changes["score"]).needs_context:
+        changes = {**changes, "context_length": len(given.tokens)}
+    return _changed(given, lambda: own.replace(**changes))
+
+
+def _changed(given: State, make: Callable[[], AttentionSpec]) -> dict[str, Any]:
+    """The state with another spec, or with the nearest that is possible; a note then says why."""
+    note = ""
+    try:
+        spec = make()
+    except SpecError as error:
+        if not isinstance(error.nearest, AttentionSpec):
+            raise
+        spec, note = error.nearest, str(error)
+    return attend(State(**{**given.model_dump(), "spec": _chosen(spec)}).model_dump()) | {"note": note}
+
+
+def resize(state: dict[str, Any], tokens: int, width: int) -> dict[str, Any]:
+    """The state with more or fewer tokens, and vectors of another width."""
+    given = State.of(state)
+    if not 1 <= tokens <= MOST_TOKENS or not 1 <= width <= MOST_WIDTH:
+        raise SpecError(
+            f"{tokens} tokens of width {width} do not fit", hint=f"use 1 to {MOST_TOKENS} tokens of 1 to {MOST_WIDTH}"
+        )
+    names = [*given.tokens, *(f"x{number + 1}" for number in range(len(given.tokens), tokens))][:tokens]
+    x = resized(given.x, tokens, width)
+    return attend(State(**{**given.model_dump(), "tokens": names, "x": x}).model_dump())
+
+
+def export(state: dict[str, Any]) -> dict[str, Any]:
+    """The state as a Python program that prints the same numbers."""
+    return {"text": python_of(State.of(state).fitted())}
+
+
+def _chosen(spec: AttentionSpec) -> dict[str, Any]:
+    """The fields of the form, as they are."""
+    dumped = spec.model_dump(mode="json")
+    return {name: dumped[name] for name in FIELDS}
+
+
+def _shown(tensor: Tensor | None) -> Any:
+    return None if tensor is None else plain(tensor)
+
+
+def _equations(state: State, spec: AttentionSpec) -> list[str]:
+    """The spec's own, up to what each head makes."""
+    lines = equations(spec)[:-1]
+    if state.factor == 1:
+        return lines
+    factor = f"{state.factor:.4g}"
+    return [line.replace("s_j = ", f"s_j = {factor} · ") for line in lines]

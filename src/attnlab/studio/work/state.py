@@ -1,0 +1,150 @@
+"""The playground's whole state as a value: what a link holds, what an export writes down."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import zlib
+from typing import Annotated, Any, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from torch import Tensor
+
+from attnlab.attention import AttentionSpec, MultiHeadAttention, Score
+from attnlab.attention.layer import projection_widths
+from attnlab.errors import InputError, SpecError, as_spec_error
+
+MOST_TOKENS = 8
+MOST_WIDTH = 16  # of x, and of all heads of a projection together
+_LARGEST = 1e6  # of a number that is typed
+_SEED = 0  # of what a score brings along, such as a synthesizer's tables
+_MOST_TEXT = 100_000  # bytes of a link when it is unpacked
+
+Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
+Row = Annotated[tuple[Number, ...], Field(min_length=1, max_length=MOST_WIDTH)]
+Name = Annotated[str, StringConstraints(max_length=24)]
+
+
+class State(BaseModel):
+    """Tokens, their vectors, the projections, and the attention that is computed from them.
+
+    `spec` has those fields of an `AttentionSpec` that differ from its defaults; the model's width is that of x.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    tokens: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MOST_TOKENS)]
+    x: Annotated[tuple[Row, ...], Field(min_length=1, max_length=MOST_TOKENS)]
+    projections: dict[str, tuple[Row, ...]]
+    spec: dict[str, Any] = {}
+    scale: Annotated[float, Field(gt=0, le=100)] = 1.0
+    temperature: Annotated[float, Field(gt=0, le=100)] = 1.0
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise as_spec_error(error, "the playground") from None
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> Self:
+        if len(self.x) != len(self.tokens):
+            raise SpecError(
+                f"there are {len(self.tokens)} tokens and {len(self.x)} rows of x", hint="give one row each"
+            )
+        unknown = self.projections.keys() - {"query", "key", "value"}
+        if unknown:
+            raise SpecError(f"there is no projection {min(unknown)!r}", hint="there are query, key and value")
+        for name, rows in (("x", self.x), *self.projections.items()):
+            if len({len(row) for row in rows}) > 1:
+                raise SpecError(f"the rows of {name} have different lengths", hint="give a rectangle of numbers")
+        return self
+
+    @classmethod
+    def of(cls, given: object) -> State:
+        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            raise InputError("the playground's state is an object", hint="begin with one of the presets")
+        return cls(**given)
+
+    def attention(self) -> AttentionSpec:
+        """The spec, at the width of x; refused as it would be anywhere."""
+        given = {name: value for name, value in self.spec.items() if name not in {"model_width", "bias"}}
+        needs = "score" in given and Score.parse(given["score"]).needs_context
+        given["context_length"] = len(self.tokens) if needs else None
+        spec = AttentionSpec(model_width=len(self.x[0]), **{"num_heads": 1, **given}, bias=False)
+        widest = max(projection_widths(spec).values(), default=0)
+        if widest > MOST_WIDTH:
+            raise SpecError(
+                f"{spec.num_heads} heads of width {widest // spec.num_heads} have {widest} columns",
+                hint=f"the playground shows at most {MOST_WIDTH}: use fewer or narrower heads",
+            )
+        return spec
+
+    def fitted(self) -> State:
+        """The same with projections of the shapes that the spec wants: cut, or filled up."""
+        widths = projection_widths(self.attention())
+        matrices = dict(self.projections)
+        for name, width in widths.items():
+            matrices[name] = resized(self.projections.get(name, ()), len(self.x[0]), width)
+        return State(**{**self.model_dump(), "projections": matrices})
+
+    def layer(self) -> MultiHeadAttention:
+        """A layer with these projections."""
+        torch.manual_seed(_SEED)
+        layer = MultiHeadAttention(self.attention()).double()
+        for name, projection in layer.projections.items():
+            projection.weight.data = tensor(self.projections[name]).T
+        return layer
+
+    @property
+    def factor(self) -> float:
+        """What scores are multiplied by."""
+        return self.scale / self.temperature
+
+    def to_link(self) -> str:
+        """The state as letters that may stand in an address."""
+        text = json.dumps(self.model_dump(mode="json"), separators=(",", ":"))
+        return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+    @classmethod
+    def from_link(cls, link: str) -> State:
+        try:
+            packed = base64.urlsafe_b64decode(link + "=" * (-len(link) % 4))
+            unpacking = zlib.decompressobj()
+            text = unpacking.decompress(packed, _MOST_TEXT)
+            if unpacking.unconsumed_tail or not unpacking.eof:
+                raise ValueError("too long, or cut off")
+            given = json.loads(text)
+        except (ValueError, zlib.error, RecursionError):
+            raise InputError(
+                "this link holds no state of the playground", hint="copy it whole, or begin with one of the presets"
+            ) from None
+        return cls.of(given)
+
+
+def tensor(rows: tuple[tuple[float, ...], ...]) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def resized(rows: tuple[tuple[float, ...], ...], height: int, width: int) -> tuple[tuple[float, ...], ...]:
+    """A matrix of another shape: what fits is kept, and what is new differs from cell to cell."""
+
+    def cell(row: int, column: int) -> float:
+        if row < len(rows) and column < len(rows[row]):
+            return rows[row][column]
+        return float((2 * row + 3 * column) % 5 - 2)
+
+    return tuple(tuple(cell(row, column) for column in range(width)) for row in range(height))
+
+
+def plain(values: Tensor) -> Any:
+    """A tensor as nested lists that JSON can hold; what is no finite number is a word."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, list):
+            return [one(part) for part in value]
+        return value if math.isfinite(value) else str(value)
+
+    return one(values.tolist())
