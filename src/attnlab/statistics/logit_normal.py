@@ -47,13 +47,15 @@ class LogitNormal:
 
     @property
     def mean(self) -> float:
-        return self._moment(1)
+        shares, weights, z = self._grid()
+        return float(np.trapezoid(shares * weights, z))
 
     @property
     def variance(self) -> float:
-        return max(0.0, self._moment(2) - self._moment(1) ** 2)
+        shares, weights, z = self._grid()
+        return float(np.trapezoid((shares - self.mean) ** 2 * weights, z))  # without taking large from large
 
-    def _moment(self, power: int) -> float:
+    def _grid(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         z = np.linspace(-_REACH, _REACH, _POINTS)
-        weight = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-        return float(np.trapezoid(special.expit(self.location + self.scale * z) ** power * weight, z))
+        shares = special.expit(self.location + self.scale * z)
+        return np.asarray(shares), np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi), z

@@ -54,9 +54,9 @@ def bounded(what: str, claim: str, found: float, at_least: float | None, at_most
         raise InputError(f"{what!r} has no limit", hint="give at_least or at_most")
     value = float(found)
     low, high = -math.inf if at_least is None else at_least, math.inf if at_most is None else at_most
-    limits = [f"at least {number_text(low)}"] if at_least is not None else []
-    limits += [f"at most {number_text(high)}"] if at_most is not None else []
-    return Check(claim, what, low <= value <= high, f"{number_text(value)}, {' and '.join(limits)}", value)
+    limits = [f"at least {number_text(low, 7)}"] if at_least is not None else []
+    limits += [f"at most {number_text(high, 7)}"] if at_most is not None else []
+    return Check(claim, what, low <= value <= high, f"{number_text(value, 7)}, {' and '.join(limits)}", value)
 
 
 def sampled(what: str, claim: str, estimate: Estimate, derived: float) -> Check:

@@ -27,6 +27,7 @@ def plot_text(plot: Plot, width: int, *, colour: bool) -> str:
         return bars_text(plot, width)
     letters = _letters(plot.series)
     with _ONE_TURN:
+        plotext.terminal.limit(False, False)  # the width is ours to know, and a low window can be scrolled
         figure = plotext.figure
         figure.clear.all()
         figure.theme("default" if colour else "colorless")
