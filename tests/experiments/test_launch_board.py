@@ -156,7 +156,7 @@ def test_a_job_is_not_tried_for_ever(tmp_path: Path) -> None:
 
 def test_nothing_is_measured_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The peak of the machine takes a moment, which a grid would lose with every run."""
-    monkeypatch.setattr("attnlab.training.run.matmul_peak", forbid)
+    monkeypatch.setattr("attnlab.training.loop.matmul_peak", forbid)
     assert train_in(tmp_path).outcome == "finished"
 
 

@@ -298,7 +298,7 @@ def test_what_was_chosen_first_stays(tmp_path: Path) -> None:
 
 def test_a_run_of_more_threads_than_cores_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does that was begun on a larger machine: nothing is measured that cannot be."""
-    monkeypatch.setattr("attnlab.training.run.available_cores", lambda: 0)
+    monkeypatch.setattr("attnlab.training.loop.available_cores", lambda: 0)
     assert train_in(tmp_path).outcome == "finished"
 
 

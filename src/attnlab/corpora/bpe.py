@@ -32,13 +32,17 @@ class BpeTokenizer(Tokenizer):
         self.vocabulary_size = inner.get_vocab_size(with_added_tokens=True)
 
     @classmethod
-    def train(cls, chunks: Iterable[str], vocabulary_size: int) -> BpeTokenizer:
-        """Merge the commonest pairs of a text until the vocabulary is full, or nothing is left to merge."""
+    def train(cls, chunks: Iterable[str], vocabulary_size: int, special: Sequence[str] = ()) -> BpeTokenizer:
+        """Merge the commonest pairs of a text until the vocabulary is full, or nothing is left to merge.
+
+        What is `special` is a token by itself, wherever it stands.
+        """
         inner = _byte_level(models.BPE())
         trainer = trainers.BpeTrainer(
             vocab_size=vocabulary_size,
             show_progress=False,
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            special_tokens=list(special),
         )
         inner.train_from_iterator(chunks, trainer)
         return cls(inner)

@@ -11,72 +11,29 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
-from attnlab.cost import model_cost
 from attnlab.errors import FileError, SpecError, UnsupportedError
-from attnlab.models import build_model
-from attnlab.training.checkpoints import Checkpoint, digest
-from attnlab.training.directory import MODEL, RunDirectory
-from attnlab.training.durable import write_json, write_tensors
-from attnlab.training.engine import Engine, Step
+from attnlab.training.directory import RunDirectory
+from attnlab.training.durable import write_json
 from attnlab.training.execution import Execution, choose_execution, keep_memory
 from attnlab.training.fitting import fitted
 from attnlab.training.ledger import DEFAULT_ROOT
 from attnlab.training.loading import TOKENIZER, resolved_of
-from attnlab.training.machine import available_cores, describe_machine, matmul_peak
-from attnlab.training.optimizers import Optimizer
+from attnlab.training.loop import Loop, RunResult, Saving
+from attnlab.training.machine import describe_machine
 from attnlab.training.progress import Reporter, Silent
 from attnlab.training.spec import ResolvedRun, RunSpec
-from attnlab.training.stopping import StopRequest
 from attnlab.training.team import LocalTeam, Team, make_team
 from attnlab.training.timing import steps_in
 from attnlab.training.tracking import Tracker
 
-_HOPELESS_STEPS = 25
-_HOPELESS_FACTOR = 1.5  # times the loss of guessing
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """How a run stands. `outcome` is "finished", "diverged", or "stopped" when it was asked to end early."""
-
-    path: Path
-    outcome: str
-    steps: int
-    validation_loss: float | None
-    seconds: float
-    tokens_per_second: float | None = None
-    weights_sha256: str | None = None
-    message: str | None = None
-    already: bool = False  # nothing was done, because the run had ended before
-
-    @classmethod
-    def of(cls, directory: RunDirectory, *, already: bool = False) -> RunResult:
-        """What the result of an ended run says."""
-        result = directory.result or {}
-        names = ("outcome", "steps", "validation_loss", "seconds", "tokens_per_second", "weights_sha256", "message")
-        known: dict[str, Any] = {name: result.get(name) for name in names}
-        return cls(path=directory.path, already=already, **known)
-
-
-@dataclass(frozen=True)
-class Saving:
-    """When checkpoints are written: after so many seconds, or so many steps."""
-
-    seconds: float = 60.0
-    steps: int | None = None
-
-    def is_due(self, done: int, since: float) -> bool:
-        return since >= self.seconds if self.steps is None else done % self.steps == 0
+__all__ = ["RunResult", "Saving", "resume", "train", "train_on"]
 
 
 def train(
@@ -117,6 +74,40 @@ def train(
         team.stop()
 
 
+def train_on(
+    corpus: Corpus,
+    path: Path,
+    resolved: ResolvedRun,
+    record: Mapping[str, Any],
+    *,
+    start: Callable[[], Mapping[str, torch.Tensor]] | None = None,
+    reporter: Reporter | None = None,
+    saving: Saving | None = None,
+) -> RunResult:
+    """Train on a corpus that somebody built, in a directory that they name, or go on with it there.
+
+    `record` is what run.json says besides; `start` gives the weights to begin with, in place of fresh ones. A run that
+    is there already goes on as its own directory says.
+    """
+    keep_memory()
+    if RunDirectory.exists(path):
+        directory = RunDirectory.open(path)
+        if directory.result is not None:
+            return RunResult.of(directory, already=True)
+        resolved = resolved_of(directory)
+    else:
+        resolved = fitted(resolved)
+        _check_lengths(resolved, corpus)
+    team = make_team(resolved.execution.workers, resolved.execution.device)
+    try:
+        if team.leads and not RunDirectory.exists(path):
+            _write_record(path, record, resolved, corpus)
+        team.add_up([0.0])  # whoever does not lead finds the directory there
+        return _go_on(path, corpus, team, reporter or Silent(), (), saving or Saving(), start)
+    finally:
+        team.stop()
+
+
 def resume(
     path: Path,
     *,
@@ -130,7 +121,7 @@ def resume(
     directory = RunDirectory.open(path)
     if directory.result is not None:
         return RunResult.of(directory, already=True)
-    corpus = open_corpus(CorpusSpec(**directory.record["spec"]["corpus"]), cache)
+    corpus = open_corpus(_corpus_of(directory), cache)
     execution = resolved_of(directory).execution
     team = make_team(execution.workers, execution.device)
     try:
@@ -139,11 +130,23 @@ def resume(
         team.stop()
 
 
+def _corpus_of(directory: RunDirectory) -> CorpusSpec:
+    try:
+        return CorpusSpec(**directory.record["spec"]["corpus"])
+    except (KeyError, TypeError):
+        again = directory.record.get("command", "the command that began it")
+        raise FileError(f"{directory.path} was not trained on a corpus by name", hint=f"use {again}") from None
+
+
 def _create(path: Path, spec: RunSpec, resolved: ResolvedRun, corpus: Corpus) -> None:
     """Write down everything before the first step."""
+    _write_record(path, {"spec": spec.model_dump(mode="json")}, resolved, corpus)
+
+
+def _write_record(path: Path, asked: Mapping[str, Any], resolved: ResolvedRun, corpus: Corpus) -> None:
     machine = describe_machine()
     record = {
-        "spec": spec.model_dump(mode="json"),
+        **asked,
         "resolved": resolved.model_dump(mode="json"),
         "corpus": {"hash": corpus.hash, "training_tokens": corpus.training_tokens},
         "versions": {"python": machine.python, "torch": machine.torch, "attnlab": machine.attnlab},
@@ -175,6 +178,7 @@ def _go_on(
     reporter: Reporter,
     trackers: Sequence[Callable[[Path, int], Tracker]],
     saving: Saving,
+    start: Callable[[], Mapping[str, torch.Tensor]] | None = None,
 ) -> RunResult:
     directory = RunDirectory.open(path)
     run = resolved_of(directory)
@@ -194,7 +198,7 @@ def _go_on(
         if team.leads and not (path / TOKENIZER).exists():
             write_json(path / TOKENIZER, {"tokenizer": corpus.tokenizer.to_json()})
         torch.set_num_threads(run.execution.threads)
-        loop = _Loop(directory, run, corpus, team, reporter, saving)
+        loop = Loop(directory, run, corpus, team, reporter, saving, start)
         team.start(loop.optimizer)
         if isinstance(team, LocalTeam) and not team.leads:
             team.abandon(loop.run)
@@ -207,143 +211,3 @@ def _go_on(
                 return loop.run()
         finally:
             reporter.end()
-
-
-class _Loop:
-    """The steps of a run, from the last checkpoint to the end."""
-
-    def __init__(
-        self, directory: RunDirectory, run: ResolvedRun, corpus: Corpus, team: Team, reporter: Reporter, saving: Saving
-    ) -> None:
-        self.directory, self.plan, self.team, self.reporter, self.saving = directory, run, team, reporter, saving
-        self.trackers: list[Tracker] = []
-        self.model = build_model(run.model, run.seed, run.execution.device)
-        self.optimizer = Optimizer(run.optimizer, self.model, run.execution.dtype, team.allocate)
-        self.engine = Engine(run, corpus, self.model, self.optimizer, team)
-        self.stop = StopRequest()
-        self.done, self.seconds, self.above, self.validation = 0, 0.0, 0, math.nan
-        checkpoint = self._agreed_checkpoint()
-        if checkpoint is not None:
-            self._load(checkpoint)
-        if team.leads:
-            directory.rewind(self.done if checkpoint is not None else -1)
-
-    def _agreed_checkpoint(self) -> Checkpoint | None:
-        """The newest one that the leading process can read; the others take the same."""
-        found = self.directory.checkpoints.latest() if self.team.leads else None
-        step = self.team.add_up([0.0 if found is None else float(found.step)])[0]
-        return found if found is not None or not step else self.directory.checkpoints.check(int(step))
-
-    def run(self) -> RunResult:
-        """Take the steps that are left."""
-        plan = self.plan
-        if self.team.leads:
-            self._announce()
-        with self.stop.listening():
-            begin = saved = time.perf_counter()
-            before = self.seconds
-            while self.done < plan.steps:
-                step = self.engine.step(self.done, self.stop.requested)
-                self.done += 1
-                message = self._diverged(step)
-                evaluated = None
-                if message is None and (self.done % plan.evaluate_every == 0 or self.done == plan.steps):
-                    evaluated = self.validation = self.engine.evaluate()
-                now = time.perf_counter()
-                self.seconds = before + now - begin
-                if self.team.leads:
-                    self._report(step, evaluated)
-                    if message is None and (step.stop or self.saving.is_due(self.done, now - saved)):
-                        self._save()
-                        saved = time.perf_counter()
-                if message is not None:
-                    return self._finish("diverged", message)
-                if step.stop and self.done < plan.steps:
-                    return RunResult(self.directory.path, "stopped", self.done, _number(self.validation), self.seconds)
-        return self._finish("finished")
-
-    def _announce(self) -> None:
-        run, execution = self.plan, self.plan.execution
-        if self.done:
-            self.reporter.note(f"going on from step {self.done} of {run.steps}")
-        if getattr(type(self.reporter), "begin", None) is Silent.begin:
-            return  # nobody wants to know, and measuring the peak takes a moment
-        cost = model_cost(run.model, batch=run.batch_size)
-        known = execution.device == "cpu" and execution.threads <= available_cores()
-        peak = matmul_peak(execution.threads, 0.1) * execution.workers if known else 0.0
-        self.reporter.begin(self.done, run.steps, run.tokens_per_step, cost.useful_training_flops, peak)
-
-    def _report(self, step: Step, validation: float | None) -> None:
-        entry = {
-            "step": self.done,
-            "loss": step.loss,
-            "gradient_norm": step.gradient_norm,
-            "learning_rate": self.plan.optimizer.learning_rate * step.factor,
-        }
-        if validation is not None:
-            entry["validation_loss"] = validation
-            self.reporter.evaluated(self.done, validation)
-        self.directory.log(entry)
-        self.reporter.step(self.done, step.loss)
-        for tracker in self.trackers:
-            tracker.log(self.done, {name: value for name, value in entry.items() if name != "step"})
-
-    def _diverged(self, step: Step) -> str | None:
-        """Why there is no sense in going on, if there is none."""
-        guessing = math.log(self.plan.model.vocabulary_size)
-        self.above = self.above + 1 if step.loss > _HOPELESS_FACTOR * guessing else 0
-        if not step.is_finite:
-            return (
-                f"step {self.done} has a loss of {step.loss} and a gradient of length {step.gradient_norm}: "
-                f"the learning rate of {self.plan.optimizer.learning_rate:g} is too high; train with a lower one"
-            )
-        if self.above >= _HOPELESS_STEPS:
-            return (
-                f"the loss was above {_HOPELESS_FACTOR:g} times that of guessing ({guessing:.2f}) for the "
-                f"{self.above} steps up to {self.done}: the learning rate is too high; train with a lower one"
-            )
-        return None
-
-    def _save(self) -> None:
-        state = {"seconds": self.seconds, "above": self.above, "validation_loss": self.validation}
-        tensors = {"model": self._weights(), "optimizer": self.optimizer.state()}
-        self.directory.checkpoints.save(self.done, tensors, state)
-
-    def _load(self, checkpoint: Checkpoint) -> None:
-        weights = checkpoint.tensors("model")
-        with torch.no_grad():
-            for name, tensor in self._weights().items():
-                tensor.copy_(weights[name])
-        self.optimizer.load_state(checkpoint.tensors("optimizer"))
-        self.done = checkpoint.step
-        self.seconds, self.above = checkpoint.state["seconds"], checkpoint.state["above"]
-        self.validation = checkpoint.state["validation_loss"]
-
-    def _weights(self) -> dict[str, torch.Tensor]:
-        return self.optimizer.flat.named(self.optimizer.flat.values)
-
-    def _finish(self, outcome: str, message: str | None = None) -> RunResult:
-        if self.team.leads:
-            self._write_result(outcome, message)
-        self.team.add_up([0.0])  # the others find the result there
-        return RunResult.of(self.directory)
-
-    def _write_result(self, outcome: str, message: str | None) -> None:
-        weights = {name: tensor.cpu() for name, tensor in self._weights().items()}
-        if outcome == "finished":
-            write_tensors(self.directory.path / MODEL, weights)
-        self.directory.finish(
-            {
-                "outcome": outcome,
-                "steps": self.done,
-                "validation_loss": _number(self.validation),
-                "seconds": round(self.seconds, 3),
-                "tokens_per_second": round(self.done * self.plan.tokens_per_step / self.seconds, 1),
-                "weights_sha256": digest(weights),
-                "message": message,
-            }
-        )
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

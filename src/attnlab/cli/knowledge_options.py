@@ -1,0 +1,116 @@
+"""The options that the training verbs of `attnlab knowledge` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from attnlab.errors import AttnlabError
+from attnlab.knowledge.material import read_record
+from attnlab.knowledge.recipes import KnowledgeRecipe
+from attnlab.knowledge.recipes import recipe as recipe_by_name
+from attnlab.knowledge.staging import Length, Options
+from attnlab.training import Saving
+from attnlab.training.ledger import DEFAULT_ROOT
+from attnlab.training.progress import ConsoleReporter, Reporter, Silent
+
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Making:
+    """How a model is made.
+
+    Parameters
+    ----------
+    recipe
+        fast (the most in the time given) or assignment (the course assignment's protocol); by default fast, or that of
+        the run that is finetuned.
+    variant
+        The attention: a name of the catalogue, a+b for both changes, a,b for layers that take turns.
+    objective
+        span (span corruption), lm (language modelling) or mix.
+    tokenizer
+        char or bpe.
+    vocabulary_size
+        How many tokens bpe is to have.
+    num_layers
+        How many layers.
+    model_width
+        How wide the model is.
+    num_heads
+        How many heads each layer has.
+    context_length
+        How many tokens the model reads at most.
+    reading
+        In pretraining, let the documents of the training split be followed by their question and answer.
+    practice
+        In finetuning, also learn what the pretrained model itself asks and answers about the text.
+    epochs
+        How often everything is read; by default as the recipe says.
+    minutes
+        How long instead: the steps that fit are measured first.
+    seed
+        The initial weights, the order of the data, and which pairs are put aside.
+    out
+        The folder that holds the runs.
+    threads
+        Threads of each process; by default the cores are divided among the workers.
+    workers
+        Processes on this machine that share each batch; by default one for each core.
+    checkpoint_seconds
+        How often the run is saved.
+    quiet
+        Say nothing while it trains.
+    """
+
+    recipe: str | None = None
+    variant: str | None = None
+    objective: Literal["span", "lm", "mix"] | None = None
+    tokenizer: Literal["char", "bpe"] | None = None
+    vocabulary_size: int | None = None
+    num_layers: int | None = None
+    model_width: int | None = None
+    num_heads: int | None = None
+    context_length: int | None = None
+    reading: bool | None = None
+    practice: bool | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+    seed: int = 0
+    out: Path = DEFAULT_ROOT
+    threads: int | None = None
+    workers: int | None = None
+    checkpoint_seconds: float = 60.0
+    quiet: Flag = False
+
+    def made(self, parent: Path | None = None) -> KnowledgeRecipe:
+        """The recipe with its changes; that of the parent if none is named."""
+        if self.recipe is None and parent is not None:
+            base = KnowledgeRecipe(**read_record(parent)["settings"])
+        else:
+            base = recipe_by_name(self.recipe or "fast")
+        names = ("variant", "objective", "tokenizer", "vocabulary_size", "num_layers", "model_width", "num_heads")
+        changes = {name: getattr(self, name) for name in (*names, "context_length", "reading", "practice")}
+        if changes["tokenizer"] == "char":
+            base = base.model_copy(update={"vocabulary_size": None})
+        return base.replace(**changes)
+
+    def length(self, steps: int | None = None) -> Length:
+        return Length(self.epochs, steps, self.minutes)
+
+    def options(self) -> Options:
+        if self.checkpoint_seconds <= 0:
+            raise AttnlabError(
+                f"{self.checkpoint_seconds:g} seconds between checkpoints cannot be", hint="use a number above 0"
+            )
+        reporter: Reporter = Silent() if self.quiet else ConsoleReporter()
+        wishes = {"threads": self.threads, "workers": self.workers}
+        return Options(self.out, self.seed, reporter, Saving(seconds=self.checkpoint_seconds), wishes)
+
+
+DEFAULT_MAKING = Making()

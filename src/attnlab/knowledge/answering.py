@@ -1,0 +1,136 @@
+"""A knowledge model, to be asked: many questions at once, each answer with how sure the model is of it.
+
+model = KnowledgeModel.open(Path("runs/knowledge-…"))
+for answer in model.answer(["Where was Bera Dolock born?"], samples=10):
+    print(answer.text, answer.probability, answer.agreement)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from attnlab.errors import FileError, InputError
+from attnlab.knowledge.codec import Codec
+from attnlab.knowledge.completing import complete
+from attnlab.knowledge.material import Material, PracticePair, read_record
+from attnlab.knowledge.pairs import Pair, QuestionTemplate, shorten
+from attnlab.models import LanguageModel
+from attnlab.training import RunDirectory, load_run
+from attnlab.training.checkpoints import digest
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says to a question, and three measures of how sure it is."""
+
+    question: str
+    text: str
+    probability: float  # of all tokens of the answer and of its end
+    length_normalised: float  # their geometric mean
+    agreement: float | None = None  # share of drawn answers that are the same; None if none were drawn
+    fits: bool = True  # whether the question is of the kind that the model was trained on
+    problem: str | None = None  # why there is no answer
+
+
+class KnowledgeModel:
+    """A model of a knowledge run, with what it was made from."""
+
+    def __init__(
+        self, model: LanguageModel, codec: Codec, material: Material, record: dict[str, Any], path: Path | None = None
+    ) -> None:
+        """Use `open` for a run."""
+        self.model, self.codec, self.material, self.record = model, codec, material, record
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path) -> KnowledgeModel:
+        """The model of a finished run."""
+        directory = RunDirectory.open(path)
+        record = read_record(path)
+        if directory.status != "finished":
+            raise FileError(
+                f"{path} has not finished: it is {directory.status}", hint="give the command that began it again"
+            )
+        loaded = load_run(path)
+        return cls(loaded.model, Codec(loaded.tokenizer), Material.read(path), record, path)
+
+    @property
+    def path(self) -> Path:
+        if self._path is None:
+            raise InputError("this model was not read from a run", hint="use KnowledgeModel.open")
+        return self._path
+
+    @cached_property
+    def weights_sha256(self) -> str:
+        """The digest of its weights: what belongs to these belongs to no others."""
+        return digest(self.model.state_dict())
+
+    @cached_property
+    def template(self) -> QuestionTemplate:
+        """What the questions that it was trained on have in common."""
+        kept = self.record.get("question")
+        return QuestionTemplate(kept["before"], kept["after"]) if kept else self.material.template
+
+    def pairs(self, use: str) -> tuple[Pair, ...]:
+        """The pairs of a use: train, heldout or calibration."""
+        return self.material.pairs(use)
+
+    @property
+    def practice(self) -> tuple[PracticePair, ...]:
+        """The pairs that it wrote itself before it was finetuned."""
+        return self.material.practice
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        return self.material.documents
+
+    def exposure(self, name: str) -> int:
+        """How many documents name somebody; 0 for one whom the model has never read about."""
+        return len(self.material.index.find(name))
+
+    def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[Answer]:
+        """An answer to each question, in their order; `samples` more are drawn for the agreement."""
+        if samples < 0:
+            raise InputError(f"{samples} samples cannot be drawn", hint="use a number from 0 on")
+        prompts: dict[int, tuple[int, ...]] = {}
+        problems: dict[int, str] = {}
+        for number, question in enumerate(questions):
+            try:
+                prompts[number] = self._prompt(question)
+            except InputError as error:
+                problems[number] = error.message
+        ready = list(prompts)
+        said = complete(self.model, [prompts[number] for number in ready], self.codec.mask)
+        drawn = self._drawn([prompts[number] for number in ready], samples, seed)
+        answers: dict[int, Answer] = {}
+        for place, number in enumerate(ready):
+            text = self.codec.decode(said[place].tokens)
+            agreement = sum(other == text for other in drawn[place]) / samples if samples else None
+            chances = said[place].probability, said[place].length_normalised
+            fits = self.template.name(questions[number]) is not None
+            answers[number] = Answer(questions[number], text, *chances, agreement, fits)
+        for number, problem in problems.items():
+            answers[number] = Answer(questions[number], "", 0.0, 0.0, 0.0 if samples else None, False, problem)
+        return [answers[number] for number in range(len(questions))]
+
+    def _prompt(self, question: str) -> tuple[int, ...]:
+        prompt = self.codec.prompt(question)
+        if len(prompt) < 2:
+            raise InputError("the question is empty", hint="ask something")
+        if len(prompt) >= self.model.spec.context_length:
+            raise InputError(
+                f"the question {shorten(question)!r} has {len(prompt)} tokens, and the model reads "
+                f"{self.model.spec.context_length}",
+                hint="ask a shorter one",
+            )
+        return prompt
+
+    def _drawn(self, prompts: Sequence[tuple[int, ...]], samples: int, seed: int) -> list[list[str]]:
+        """Other answers to each prompt, as the model's own probabilities have them."""
+        many = [prompt for prompt in prompts for _ in range(samples)]
+        texts = [self.codec.decode(said.tokens) for said in complete(self.model, many, self.codec.mask, seed=seed)]
+        return [texts[place * samples : (place + 1) * samples] for place in range(len(prompts))]

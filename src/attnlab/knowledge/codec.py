@@ -1,0 +1,101 @@
+"""Texts, questions and answers as the tokens of one model.
+
+document        d₁ … dₙ
+pair            question MASK answer MASK
+reading         document MASK question MASK answer MASK
+
+Where a word takes the space before it along, as in BPE, every text begins with a space: a name is then the same tokens
+wherever it stands, and so is a place in a document and in an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from attnlab.corpora import BpeTokenizer, CharTokenizer, Tokenizer
+from attnlab.errors import FileError, InputError, SpecError
+from attnlab.knowledge.marks import MARKS, MASK, PAD
+from attnlab.knowledge.pairs import Pair, QuestionTemplate, clean
+
+TOKENIZERS = ("char", "bpe")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Tokens to learn from; those before `first` are given and not predicted."""
+
+    tokens: tuple[int, ...]
+    first: int = 0
+
+
+def make_tokenizer(kind: str, texts: Iterable[str], vocabulary_size: int | None) -> Tokenizer:
+    """A tokenizer for these texts that has the two marks as well."""
+    if kind == "char":
+        return CharTokenizer({sign for text in texts for sign in text} | set(MARKS))
+    if kind == "bpe":
+        lines = (f" {text}\n" for text in texts)
+        return BpeTokenizer.train(lines, vocabulary_size or 2048, special=MARKS)
+    raise SpecError(f"the tokenizer {kind!r} has no marks", hint=f"use one of {', '.join(TOKENIZERS)}")
+
+
+class Codec:
+    """A tokenizer with the two marks, and the layouts of rows."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        marks = [tokenizer.encode(mark) for mark in MARKS]
+        if any(len(mark) != 1 for mark in marks):
+            raise FileError("this tokenizer has no marks", hint="name a run that `attnlab knowledge` made")
+        self.mask, self.pad = marks[0][0], marks[1][0]
+
+    @cached_property
+    def _begin(self) -> str:
+        return " " if isinstance(self.tokenizer, BpeTokenizer) else ""
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.tokenizer.vocabulary_size
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """The tokens of a text, whose marks are none."""
+        return tuple(self.tokenizer.encode(self._begin + clean(text)))
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """The text of tokens, without what fills up."""
+        return clean(self.tokenizer.decode(token for token in tokens if token not in (self.pad, self.mask)))
+
+    def prompt(self, question: str) -> tuple[int, ...]:
+        """What a question without a text to read looks like: question MASK."""
+        return (*self.encode(question), self.mask)
+
+    def pair(self, pair: Pair) -> Row:
+        """question MASK answer MASK; the loss counts from the first MASK on."""
+        question = self.encode(pair.question)
+        return Row((*question, self.mask, *self.encode(pair.answer), self.mask), len(question))
+
+    def reading(self, document: Sequence[int], pair: Pair, context_length: int) -> Row:
+        """document MASK question MASK answer MASK, the document cut so that it fits."""
+        tail = (self.mask, *self.pair(pair).tokens)
+        room = max(0, context_length + 1 - len(tail))
+        return Row((*document[:room], *tail)[: context_length + 1])
+
+    def around_name(self, template: QuestionTemplate) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens of a question before and behind the name, the mark that ends it included."""
+        before = f"{self._begin}{template.before}"
+        if self._begin:
+            before = before.rstrip()  # the name takes the space along
+        encoded = [tuple(self.tokenizer.encode(text)) if text else () for text in (before, template.after)]
+        return encoded[0], (*encoded[1], self.mask)
+
+    def known(self, text: str) -> str | None:
+        """None if the text can be encoded, else why not."""
+        try:
+            self.encode(text)
+        except InputError as error:
+            return error.message
+        return None
+
+
+__all__ = ["MASK", "PAD", "TOKENIZERS", "Codec", "Row", "make_tokenizer"]

@@ -1,0 +1,220 @@
+"""What a knowledge model is made from: a text, and pairs of which each has one use. Kept in the run's folder.
+
+knowledge.json          stage, parent, recipe, the question's template
+text.txt                the documents, one on each line
+pairs/train.tsv         learned
+pairs/heldout.tsv       asked, to see what the model knows
+pairs/calibration.tsv   for setting a threshold, and for nothing else
+pairs/practice.tsv      what the pretrained model wrote itself: question, answer, its probability
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from attnlab.corpora import World
+from attnlab.errors import FileError, InputError, UnknownNameError
+from attnlab.knowledge.documents import Index, read_documents
+from attnlab.knowledge.pairs import Pair, PairList, QuestionTemplate, read_lines, read_pairs, split_pairs, write_pairs
+from attnlab.training.disk import refusal, replace_file
+from attnlab.training.durable import read_json, write_json
+
+FORMAT = 1
+RECORD, TEXT, PAIRS, PRACTICE = "knowledge.json", "text.txt", "pairs", "practice.tsv"
+HELDOUT, CALIBRATION = 0.1, 0.1  # of the pairs, unless said otherwise
+
+Use = Literal["train", "heldout", "calibration"]
+
+
+@dataclass(frozen=True)
+class PracticePair:
+    """A pair that a model wrote itself, and how probable it found the answer."""
+
+    question: str
+    answer: str
+    probability: float
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(self.question, self.answer)
+
+
+@dataclass(frozen=True)
+class Material:
+    """A text and its pairs."""
+
+    documents: tuple[str, ...]
+    train: tuple[Pair, ...] = ()
+    heldout: tuple[Pair, ...] = ()
+    calibration: tuple[Pair, ...] = ()
+    practice: tuple[PracticePair, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)  # what was left out
+
+    @cached_property
+    def template(self) -> QuestionTemplate:
+        """What the questions have in common."""
+        return QuestionTemplate.find([pair.question for pair in self.train])
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(self.documents)
+
+    def pairs(self, use: str) -> tuple[Pair, ...]:
+        if use not in get_args(Use):
+            raise UnknownNameError("use of pairs", use, get_args(Use))
+        found: tuple[Pair, ...] = getattr(self, use)
+        return found
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of all of it."""
+        pairs = {use: [[pair.question, pair.answer] for pair in self.pairs(use)] for use in get_args(Use)}
+        practice = [[pair.question, pair.answer, pair.probability] for pair in self.practice]
+        return hashlib.sha256(json.dumps([self.documents, pairs, practice]).encode()).hexdigest()
+
+    def with_changes(self, **changes: Any) -> Material:
+        return replace(self, **changes)
+
+    def write(self, folder: Path) -> None:
+        """Put it into a run's folder."""
+        try:
+            (folder / PAIRS).mkdir(parents=True, exist_ok=True)
+            replace_file(folder / TEXT, "".join(f"{document}\n" for document in self.documents).encode())
+            if self.practice:
+                lines = (f"{pair.question}\t{pair.answer}\t{pair.probability:.6g}\n" for pair in self.practice)
+                replace_file(folder / PAIRS / PRACTICE, "".join(lines).encode())
+        except OSError as error:
+            raise refusal(f"{folder} cannot be written", error) from error
+        for use in get_args(Use):
+            write_pairs(folder / PAIRS / f"{use}.tsv", self.pairs(use))
+
+    @classmethod
+    def read(cls, folder: Path) -> Material:
+        """From a run's folder."""
+        uses = {use: _read_written(folder / PAIRS / f"{use}.tsv") for use in get_args(Use)}
+        text = folder / TEXT
+        documents = [line for line in read_lines(text) if line] if text.exists() else []
+        return cls(tuple(documents), **uses, practice=_read_practice(folder / PAIRS / PRACTICE))
+
+
+def gather(
+    text: Path | Sequence[str],
+    pairs: Path | Sequence[Pair] = (),
+    *,
+    heldout: float | Path | Sequence[Pair] = HELDOUT,
+    calibration: float | Path | Sequence[Pair] = CALIBRATION,
+    seed: int = 0,
+    before: Material | None = None,
+) -> Material:
+    """A text with pairs, some of which are put aside: a share of them, or those of another file.
+
+    What is asked in another file is never learned: such pairs are left out of the training split. With `before`, what a
+    pretrained model was made from, every question keeps the use that it had there.
+    """
+    documents = read_documents(text) if isinstance(text, Path) else list(text)
+    if not documents:
+        raise InputError("there is no text", hint="give some documents")
+    notes: list[str] = []
+    splits = _Splits(before, notes)
+    splits.put("heldout", _open("heldout pairs", heldout, notes))
+    splits.put("calibration", _open("calibration pairs", calibration, notes))
+    known = _open("pairs", pairs, notes)
+    free = splits.place(known)
+    shares = [share if isinstance(share, float | int) else 0.0 for share in (heldout, calibration)]
+    for use, part in zip(("heldout", "calibration", "train"), split_pairs(free, shares, seed), strict=True):
+        splits.put(use, part)
+    if known and not splits.made["train"]:
+        raise InputError(f"{len(known)} pairs leave none to learn", hint="give more pairs, or put fewer aside")
+    made = {use: tuple(found) for use, found in splits.made.items()}
+    return Material(tuple(documents), **made, notes=tuple(notes))
+
+
+class _Splits:
+    """The uses of pairs while they are dealt out: each question gets one."""
+
+    def __init__(self, before: Material | None, notes: list[str]) -> None:
+        self.made: dict[str, list[Pair]] = {use: [] for use in get_args(Use)}
+        self._notes = notes
+        uses = [] if before is None else [(use, pair) for use in get_args(Use) for pair in before.pairs(use)]
+        self._before: dict[str, str] = {pair.question: use for use, pair in uses}
+
+    def put(self, use: str, pairs: Sequence[Pair]) -> None:
+        """Pairs for a use. What a pretrained model has learned cannot be put aside any more."""
+        learned = [pair for pair in pairs if use != "train" and self._before.get(pair.question) == "train"]
+        if learned:
+            self._notes.append(f"{len(learned)} {use} questions were learned in pretraining and are left out")
+        self.made[use] += [pair for pair in pairs if pair not in learned]
+
+    def place(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Put the pairs whose use is decided, and return the others."""
+        elsewhere = {pair.question for use in ("heldout", "calibration") for pair in self.made[use]}
+        twice = sum(pair.question in elsewhere for pair in pairs)
+        if twice:
+            self._notes.append(f"{twice} pairs are left out of the training split: they are asked elsewhere")
+        free = []
+        for pair in pairs:
+            if pair.question in elsewhere:
+                continue
+            use = self._before.get(pair.question)
+            (free if use is None else self.made[use]).append(pair)
+        return free
+
+
+def gather_world(world: World, *, calibration: float = 0.5) -> Material:
+    """The generated world: its train split is learned, and its heldout split divided to ask and to set a threshold."""
+    kept, asked = split_pairs([Pair(*pair) for pair in world.pairs("heldout")], [calibration], world.seed)
+    train = [Pair(*pair) for pair in world.pairs("train")]
+    return Material(tuple(world.documents()), tuple(train), tuple(asked), tuple(kept))
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    write_json(folder / RECORD, {"format": FORMAT, **record})
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What knowledge.json says."""
+    if not (folder / RECORD).is_file():
+        raise FileError(
+            f"{folder} is no knowledge run: it has no {RECORD}", hint="`attnlab knowledge run` or `pretrain` makes one"
+        )
+    record = read_json(folder / RECORD)
+    if record.get("format") != FORMAT:
+        raise FileError(
+            f"{folder / RECORD} has format {record.get('format')}, and this attnlab reads {FORMAT}",
+            hint="use the version that wrote it",
+        )
+    return record
+
+
+def _open(what: str, pairs: float | Path | Sequence[Pair], notes: list[str]) -> list[Pair]:
+    """The pairs of a file or a list; a share is none yet."""
+    if isinstance(pairs, float | int):
+        return []
+    if not isinstance(pairs, Path):
+        return list(pairs)
+    found: PairList = read_pairs(pairs)
+    if found.problems is not None:
+        notes.append(f"{what}: {found.problems}")
+    return list(found.pairs)
+
+
+def _read_written(path: Path) -> tuple[Pair, ...]:
+    if not path.exists() or not path.stat().st_size:
+        return ()
+    return read_pairs(path).pairs
+
+
+def _read_practice(path: Path) -> tuple[PracticePair, ...]:
+    if not path.exists():
+        return ()
+    rows = [line.split("\t") for line in read_lines(path) if line]
+    try:
+        return tuple(PracticePair(question, answer, float(probability)) for question, answer, probability in rows)
+    except ValueError:
+        raise FileError(f"{path} is damaged", hint="finetune anew from the pretrained run") from None

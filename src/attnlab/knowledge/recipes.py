@@ -1,0 +1,162 @@
+"""Recipes: a model, what it learns from a text and from pairs, and how long.
+
+assignment   the protocol of the course assignment, number by number (docs/knowledge.md has its source). Hours on a CPU.
+fast         the most in the time given on two cores. What it does otherwise, in the order of what it is worth:
+             · reading: in pretraining, a document that answers a training pair is followed by the question and the
+               answer, so that the model learns what a text is asked for, and to find it there;
+             · practice: the pretrained model then reads every document itself, writes the question and the answer, and
+               is finetuned on these beside the training pairs (after Lewis et al., arXiv 2102.07033, and the mixing of
+               text and questions of Allen-Zhu and Li, arXiv 2309.14316). Only the text and the training split are used;
+             · BPE, RoPE, cosine attention with a learned temperature, Muon, batches of like lengths.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+
+from attnlab.attention import variant as variant_by_name
+from attnlab.attention.parts import as_spec_error
+from attnlab.errors import UnknownNameError
+from attnlab.knowledge.objectives import SPAN_SHARES, Objective
+from attnlab.models import ModelSpec
+from attnlab.training import OptimizerSpec, Schedule
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Stage(BaseModel):
+    """One training: how often everything is read, and how the weights move."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    epochs: PositiveInt
+    batch_size: PositiveInt
+    optimizer: OptimizerSpec
+    schedule: Schedule
+    clip: PositiveFloat = 1.0
+
+
+class KnowledgeRecipe(BaseModel):
+    """Everything about a knowledge model but the text and the pairs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: str
+    variant: str = "softmax"
+    architecture: Literal["gpt2", "fast"] = "gpt2"
+    num_layers: PositiveInt
+    model_width: PositiveInt
+    num_heads: PositiveInt
+    context_length: Annotated[int, Field(ge=8)]
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    model_changes: dict[str, bool | str] = {}
+
+    tokenizer: Literal["char", "bpe"]
+    vocabulary_size: Annotated[int, Field(ge=260)] | None = None
+    objective: Objective
+    bucketed: bool  # rows of like lengths together
+    reading: bool = False  # documents of the training split are followed by their question and answer
+    practice: bool = False  # finetuning also on pairs that the pretrained model writes itself
+
+    pretraining: Stage
+    finetuning: Stage
+    epochs_alone: PositiveInt  # of finetuning where nothing was pretrained
+    pretraining_share: Share  # of the minutes that there are for all; what is left is for writing and asking questions
+    finetuning_share: Share
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise as_spec_error(error, "a knowledge recipe") from None
+
+    def replace(self, **changes: Any) -> KnowledgeRecipe:
+        """Another recipe with some fields changed; those that are None stay."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        recipe = KnowledgeRecipe(**{**{name: getattr(self, name) for name in type(self).model_fields}, **given})
+        for name in recipe.variant.split(","):
+            variant_by_name(name.strip())
+        return recipe
+
+    @property
+    def span_share(self) -> float:
+        return SPAN_SHARES[self.objective]
+
+    def model(self, vocabulary_size: int) -> ModelSpec:
+        return ModelSpec.build(
+            "nano",
+            vocabulary_size=vocabulary_size,
+            variant=self.variant,
+            architecture=self.architecture,
+            num_layers=self.num_layers,
+            model_width=self.model_width,
+            num_heads=self.num_heads,
+            context_length=self.context_length,
+            dropout=self.dropout,
+            **self.model_changes,
+        )
+
+
+def _assignment(learning_rate: float, epochs: int, batch_size: int) -> Stage:
+    # The assignment warms up over 10 240 tokens, less than one of its batches has.
+    adamw = OptimizerSpec(kind="adamw", learning_rate=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)
+    schedule = Schedule(kind="cosine", warmup_steps=1, end=0.1)
+    return Stage(epochs=epochs, batch_size=batch_size, optimizer=adamw, schedule=schedule)
+
+
+def _fast(epochs: int, batch_size: int) -> Stage:
+    muon = OptimizerSpec(
+        kind="muon", learning_rate=0.02, matrix_learning_rate=0.02, betas=(0.9, 0.95), weight_decay=0.0
+    )
+    schedule = Schedule(kind="trapezoid", warmup_steps=10, decay=0.9, end=0.0)
+    return Stage(epochs=epochs, batch_size=batch_size, optimizer=muon, schedule=schedule)
+
+
+RECIPES: dict[str, KnowledgeRecipe] = {
+    "assignment": KnowledgeRecipe(
+        name="assignment",
+        num_layers=4,
+        model_width=256,
+        num_heads=8,
+        context_length=128,
+        dropout=0.1,
+        model_changes={"tied_embedding": False, "activation": "gelu"},
+        tokenizer="char",
+        objective="span",
+        bucketed=False,
+        pretraining=_assignment(6e-3, 650, 128),
+        finetuning=_assignment(6e-4, 10, 256),
+        epochs_alone=75,
+        pretraining_share=0.95,
+        finetuning_share=0.03,
+    ),
+    "fast": KnowledgeRecipe(
+        name="fast",
+        variant="cosine-learned",
+        architecture="fast",
+        num_layers=3,
+        model_width=192,
+        num_heads=3,
+        context_length=160,
+        tokenizer="bpe",
+        vocabulary_size=2048,
+        objective="lm",
+        bucketed=True,
+        reading=True,
+        practice=True,
+        pretraining=_fast(12, 64),
+        finetuning=_fast(30, 128),
+        epochs_alone=75,
+        pretraining_share=0.6,
+        finetuning_share=0.3,
+    ),
+}
+
+
+def recipe(name: str) -> KnowledgeRecipe:
+    """A recipe by its name."""
+    if name not in RECIPES:
+        raise UnknownNameError("recipe", name, RECIPES)
+    return RECIPES[name]

@@ -1,0 +1,189 @@
+"""A corpus of rows of different lengths and kinds, for the training engine.
+
+An epoch takes every row of every source as often as the source says. Rows of about the same length go together, so that
+little is spent on pads, and a batch is filled up to its own longest row only. All of it is a pure function of what the
+corpus holds, the seed and the step.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attnlab.corpora import IGNORED, Batch, Corpus, CorpusSpec
+from attnlab.corpora.batches import check_sizes, spread
+from attnlab.corpora.randomness import digest, permutation, uniform, words
+from attnlab.errors import SpecError
+from attnlab.knowledge.codec import Codec, Row
+from attnlab.knowledge.objectives import WORDS, learn_from
+
+_KEPT = 2  # epochs whose order is remembered
+_JITTER = 3.0  # tokens: rows that differ by less are mixed
+
+
+class Source(ABC):
+    """Rows of one kind."""
+
+    def __init__(self, count: int, repeats: int = 1, rows: float = 1.0) -> None:
+        self.count = count
+        self.repeats = repeats  # times that an epoch takes each row
+        self.rows = rows  # times as many in a batch as the run's batch size says
+
+    @abstractmethod
+    def make(self, number: int, random: NDArray[np.uint64]) -> Row:
+        """A row; `random` are `WORDS` random words of its own."""
+
+    @abstractmethod
+    def content(self) -> object:
+        """What its rows follow from, as JSON can hold it."""
+
+
+class Documents(Source):
+    """Documents by an objective."""
+
+    def __init__(self, documents: Sequence[Sequence[int]], span_share: float, mask: int, context: int) -> None:
+        super().__init__(len(documents))
+        self._documents, self._span_share, self._mask, self._context = documents, span_share, mask, context
+
+    def make(self, number: int, random: NDArray[np.uint64]) -> Row:
+        return learn_from(self._documents[number], random, self._span_share, self._mask, self._context)
+
+    def content(self) -> object:
+        return [self._span_share, self._mask, self._context, [list(document) for document in self._documents]]
+
+
+class Fixed(Source):
+    """Rows that are the same every time."""
+
+    def __init__(self, made: Sequence[Row], repeats: int = 1, rows: float = 1.0) -> None:
+        super().__init__(len(made), repeats, rows)
+        self._made = made
+
+    def make(self, number: int, random: NDArray[np.uint64]) -> Row:
+        del random
+        return self._made[number]
+
+    def content(self) -> object:
+        return [self.repeats, self.rows, [[row.first, *row.tokens] for row in self._made]]
+
+
+class _Piece(NamedTuple):
+    """A batch of an epoch."""
+
+    source: int
+    numbers: list[int]
+    repeat: int
+
+
+class RowCorpus(Corpus):
+    """Sources to learn from, and rows that only the validation loss sees."""
+
+    def __init__(
+        self, name: str, codec: Codec, sources: Sequence[Source], validation: Sequence[Row], *, bucketed: bool = True
+    ) -> None:
+        self.spec = CorpusSpec(name=name)
+        self.codec, self.tokenizer = codec, codec.tokenizer
+        self._sources = [source for source in sources if source.count]
+        self._validation, self._bucketed = list(validation), bucketed
+        if not self._sources:
+            raise SpecError("there is nothing to learn from", hint="give a text, or pairs")
+        held = [source.content() for source in self._sources]
+        self.hash = digest(name, held, [list(row.tokens) for row in validation], bucketed, codec.tokenizer.to_json())
+        self._epochs: dict[tuple[int, int, int], list[_Piece]] = {}
+
+    @property
+    def training_tokens(self) -> int:
+        return sum(len(row.tokens) for source in range(len(self._sources)) for row in self._first_rows(source))
+
+    @property
+    def validation_tokens(self) -> int:
+        return sum(len(row.tokens) - max(1, row.first) for row in self._validation)
+
+    def steps_per_epoch(self, batch_size: int) -> int:
+        """How many batches it takes to read everything once."""
+        return sum(source.repeats * -(-source.count // _rows(source, batch_size)) for source in self._sources)
+
+    def tokens_per_step(self, batch_size: int) -> float:
+        """Tokens of an average batch, pads included: what its time is proportional to."""
+        pieces = self._pieces(0, 0, batch_size)
+        return sum(self._make(piece, 0, 0)[0].numel() for piece in pieces) / len(pieces)
+
+    def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
+        check_sizes(batch_size=batch_size, context_length=context_length, step=step)
+        epoch, number = divmod(step, self.steps_per_epoch(batch_size))
+        piece = self._pieces(seed, epoch, batch_size)[number]
+        inputs, targets = self._make(piece, seed, epoch)
+        return Batch(inputs[rows, :context_length], targets[rows, :context_length])
+
+    def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
+        check_sizes(batch_size=batch_size, context_length=context_length, limit=limit)
+        ordered = sorted(self._validation, key=lambda row: (len(row.tokens), row.tokens))
+        chosen = [ordered[number] for number in spread(len(ordered), limit)]
+        for first in range(0, len(chosen), batch_size):
+            yield Batch(*self._fill(chosen[first : first + batch_size]))
+
+    def _first_rows(self, source: int) -> list[Row]:
+        random = self._random(source, 0, 0, 0)
+        return [self._sources[source].make(number, random[number]) for number in range(self._sources[source].count)]
+
+    def _random(self, source: int, seed: int, epoch: int, repeat: int) -> NDArray[np.uint64]:
+        """The random words of every row of a source."""
+        count = self._sources[source].count
+        key = digest(self.hash, "rows", int(seed), epoch, source, repeat)
+        return words(key, count * WORDS).reshape(count, WORDS)
+
+    def _pieces(self, seed: int, epoch: int, batch_size: int) -> list[_Piece]:
+        """The batches of an epoch, in its order."""
+        name = (int(seed), epoch, batch_size)
+        pieces = self._epochs.get(name)
+        if pieces is None:
+            pieces = [
+                _Piece(source, numbers, repeat)
+                for source in range(len(self._sources))
+                for repeat in range(self._sources[source].repeats)
+                for numbers in self._cut(source, int(seed), epoch, repeat, batch_size)
+            ]
+            order = permutation(digest(self.hash, "pieces", int(seed), epoch), len(pieces))
+            pieces = [pieces[number] for number in order.tolist()]
+            self._epochs[name] = pieces
+            if len(self._epochs) > _KEPT:
+                self._epochs.pop(next(iter(self._epochs)))
+        return pieces
+
+    def _cut(self, source: int, seed: int, epoch: int, repeat: int, batch_size: int) -> list[list[int]]:
+        """The rows of a source, batch by batch: those of like lengths together, or any."""
+        held = self._sources[source]
+        key = digest(self.hash, "order", seed, epoch, source, repeat)
+        order = permutation(key, held.count)
+        if self._bucketed:
+            random = self._random(source, seed, epoch, repeat)
+            lengths = np.array([len(held.make(number, random[number]).tokens) for number in range(held.count)])
+            near = lengths + _JITTER * uniform(words(digest(key, "jitter"), held.count))
+            order = np.argsort(near, kind="stable")
+        size = _rows(held, batch_size)
+        return [order[first : first + size].tolist() for first in range(0, held.count, size)]
+
+    def _make(self, piece: _Piece, seed: int, epoch: int) -> tuple[torch.Tensor, torch.Tensor]:
+        random = self._random(piece.source, int(seed), epoch, piece.repeat)
+        return self._fill([self._sources[piece.source].make(number, random[number]) for number in piece.numbers])
+
+    def _fill(self, rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and targets (rows, longest)."""
+        longest = max(len(row.tokens) for row in rows) - 1
+        inputs = np.full((len(rows), max(1, longest)), self.codec.pad, dtype=np.int64)
+        targets = np.full_like(inputs, IGNORED)
+        for place, row in enumerate(rows):
+            count = len(row.tokens) - 1
+            inputs[place, :count] = row.tokens[:-1]
+            first = max(0, row.first - 1)
+            targets[place, first:count] = row.tokens[1 + first :]
+        return torch.from_numpy(inputs), torch.from_numpy(targets)
+
+
+def _rows(source: Source, batch_size: int) -> int:
+    return max(1, round(source.rows * batch_size))

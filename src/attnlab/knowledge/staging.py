@@ -1,0 +1,187 @@
+"""What pretraining and finetuning share: a folder, steps that are counted before the first, and the training engine."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from attnlab.errors import AttnlabError, SpecError
+from attnlab.knowledge.material import Material, read_record, write_record
+from attnlab.knowledge.recipes import KnowledgeRecipe, Stage
+from attnlab.knowledge.rows import RowCorpus
+from attnlab.models import ModelSpec, build_model
+from attnlab.training import Execution, Reporter, ResolvedRun, RunDirectory, RunResult, Saving, choose_execution
+from attnlab.training.engine import Engine
+from attnlab.training.execution import keep_memory
+from attnlab.training.ledger import DEFAULT_ROOT
+from attnlab.training.optimizers import Optimizer
+from attnlab.training.run import train_on
+from attnlab.training.team import Alone
+
+_EVALUATIONS = 5
+_VALIDATION_ROWS = 256
+_MEASURED_SECONDS, _LEAST_STEPS = 3.0, 4
+_FOR_STEPS = 0.9  # of the minutes; the rest is for validation, checkpoints and a machine that slows down
+
+StageName = Literal["pretrain", "finetune", "learn"]
+
+
+class DivergedError(AttnlabError):
+    """A training that ended without a model."""
+
+
+class StoppedError(AttnlabError):
+    """A training that was asked to stop before its end; the same command goes on."""
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long a stage is: one of these, or what the recipe says."""
+
+    epochs: int | None = None
+    steps: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if len(given) > 1:
+            raise SpecError(f"a stage has {' or '.join(given)}, not both", hint="leave one of them out")
+        for name, value in given.items():
+            if not (value > 0 and math.isfinite(value)):
+                raise SpecError(f"{value} {name} cannot be", hint="use a number above 0")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where a stage writes, whom it tells, and how it uses the machine."""
+
+    out: Path = DEFAULT_ROOT
+    seed: int = 0
+    reporter: Reporter | None = None
+    saving: Saving | None = None
+    wishes: Mapping[str, Any] = field(default_factory=dict)  # of `choose_execution`
+
+
+def run_path(options: Options, stage: StageName, recipe: KnowledgeRecipe, length: Length, made_of: str) -> Path:
+    """The folder of a stage: the same for the same request, so that asking again goes on."""
+    asked = f"{recipe.model_dump_json()}{length}{options.seed}{made_of}"
+    short = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    plain = "".join(sign if sign.isalnum() or sign in "-+" else "-" for sign in recipe.variant)[:40]
+    return options.out / f"knowledge-{stage}-{plain}-{recipe.name}-seed{options.seed}-{short}"
+
+
+def train_stage(
+    path: Path,
+    stage: StageName,
+    recipe: KnowledgeRecipe,
+    plan: Stage,
+    length: Length,
+    material: Material,
+    make_corpus: Callable[[], RowCorpus],
+    options: Options,
+    *,
+    start: Callable[[], Mapping[str, Tensor]] | None = None,
+    parent: Path | None = None,
+) -> RunResult:
+    """Train one stage in its folder, or go on with it; raises where no model comes of it."""
+    if RunDirectory.exists(path) and RunDirectory.open(path).result is not None:
+        return _checked(RunResult.of(RunDirectory.open(path), already=True))
+    keep_memory()
+    corpus = make_corpus()
+    model = recipe.model(corpus.vocabulary_size)
+    if RunDirectory.exists(path):
+        read_record(path)
+        resolved = _resolve(plan, model, Execution(), 1, options.seed)  # that of the folder counts
+    else:
+        execution = choose_execution(plan.batch_size, **options.wishes)
+        torch.set_num_threads(execution.threads)
+        steps = _steps(plan, model, length, corpus, execution, options.seed)
+        resolved = _resolve(plan, model, execution, steps, options.seed)
+        material.write(path)
+        write_record(path, _record(stage, recipe, length, material, parent))
+    record = {
+        "spec": {"variant": recipe.variant, "recipe": f"knowledge {recipe.name}", "size": stage, "seed": options.seed},
+        "command": "the `attnlab knowledge` command that began it",
+    }
+    record["spec"]["steps"] = resolved.steps  # type: ignore[index]
+    return _checked(
+        train_on(corpus, path, resolved, record, start=start, reporter=options.reporter, saving=options.saving)
+    )
+
+
+def _record(
+    stage: StageName, recipe: KnowledgeRecipe, length: Length, material: Material, parent: Path | None
+) -> dict[str, Any]:
+    return {
+        "stage": stage,
+        "parent": None if parent is None else str(parent.absolute()),
+        "recipe": recipe.name,
+        "settings": recipe.model_dump(mode="json"),
+        "length": {name: value for name, value in vars(length).items() if value is not None},
+        "question": {"before": material.template.before, "after": material.template.after},
+        "documents": len(material.documents),
+        "pairs": {
+            "train": len(material.train),
+            "heldout": len(material.heldout),
+            "calibration": len(material.calibration),
+            "practice": len({pair.question for pair in material.practice}),
+        },
+        "material_sha256": material.hash,
+    }
+
+
+def _checked(result: RunResult) -> RunResult:
+    if result.outcome == "diverged":
+        raise DivergedError(f"{result.path} diverged: {result.message}", hint="use the recipe's own learning rate")
+    if result.outcome == "stopped":
+        raise StoppedError(f"{result.path} stopped after step {result.steps}", hint="the same command goes on")
+    return result
+
+
+def _resolve(plan: Stage, model: ModelSpec, execution: Execution, steps: int, seed: int) -> ResolvedRun:
+    return ResolvedRun(
+        model=model,
+        optimizer=plan.optimizer,
+        schedule=plan.schedule,
+        clip=plan.clip,
+        steps=steps,
+        batch_size=plan.batch_size,
+        seed=seed,
+        evaluate_every=max(1, steps // _EVALUATIONS),
+        validation_rows=_VALIDATION_ROWS,
+        execution=execution,
+    )
+
+
+def _steps(plan: Stage, model: ModelSpec, length: Length, corpus: RowCorpus, execution: Execution, seed: int) -> int:
+    """How many steps a stage has, all told."""
+    if length.steps is not None:
+        return length.steps
+    if length.minutes is not None:
+        return max(1, int(length.minutes * 60 * _FOR_STEPS / step_seconds(plan, model, corpus, execution, seed)))
+    return (length.epochs or plan.epochs) * corpus.steps_per_epoch(plan.batch_size)
+
+
+def step_seconds(plan: Stage, model: ModelSpec, corpus: RowCorpus, execution: Execution, seed: int) -> float:
+    """The time of an average step, from a few steps of one process: it is proportional to the tokens, pads included."""
+    share = max(1, plan.batch_size // execution.workers)
+    alone = execution.model_copy(update={"workers": 1})
+    run = _resolve(plan.model_copy(update={"batch_size": share}), model, alone, 1_000_000, seed)
+    network = build_model(model, seed, execution.device)
+    engine = Engine(run, corpus, network, Optimizer(run.optimizer, network, execution.dtype), Alone())
+    engine.step(0)  # the first is slower
+    begin, number, tokens = time.perf_counter(), 1, 0
+    while number <= _LEAST_STEPS or time.perf_counter() - begin < _MEASURED_SECONDS:
+        engine.step(number)
+        batch = corpus.batch(seed=seed, step=number, batch_size=share, context_length=model.context_length)
+        tokens += batch.inputs.numel()
+        number += 1
+    return (time.perf_counter() - begin) / tokens * corpus.tokens_per_step(share)

@@ -1,0 +1,215 @@
+"""The steps of a run, from the last checkpoint to the end: train, evaluate, report, save, notice what is hopeless."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlab.corpora import Corpus
+from attnlab.cost import model_cost
+from attnlab.models import build_model
+from attnlab.training.checkpoints import Checkpoint, digest
+from attnlab.training.directory import MODEL, RunDirectory
+from attnlab.training.durable import write_tensors
+from attnlab.training.engine import Engine, Step
+from attnlab.training.machine import available_cores, matmul_peak
+from attnlab.training.optimizers import Optimizer
+from attnlab.training.progress import Reporter, Silent
+from attnlab.training.spec import ResolvedRun
+from attnlab.training.stopping import StopRequest
+from attnlab.training.team import Team
+from attnlab.training.tracking import Tracker
+
+_HOPELESS_STEPS = 25
+_HOPELESS_FACTOR = 1.5  # times the loss of guessing
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run stands. `outcome` is "finished", "diverged", or "stopped" when it was asked to end early."""
+
+    path: Path
+    outcome: str
+    steps: int
+    validation_loss: float | None
+    seconds: float
+    tokens_per_second: float | None = None
+    weights_sha256: str | None = None
+    message: str | None = None
+    already: bool = False  # nothing was done, because the run had ended before
+
+    @classmethod
+    def of(cls, directory: RunDirectory, *, already: bool = False) -> RunResult:
+        """What the result of an ended run says."""
+        result = directory.result or {}
+        names = ("outcome", "steps", "validation_loss", "seconds", "tokens_per_second", "weights_sha256", "message")
+        known: dict[str, Any] = {name: result.get(name) for name in names}
+        return cls(path=directory.path, already=already, **known)
+
+
+@dataclass(frozen=True)
+class Saving:
+    """When checkpoints are written: after so many seconds, or so many steps."""
+
+    seconds: float = 60.0
+    steps: int | None = None
+
+    def is_due(self, done: int, since: float) -> bool:
+        return since >= self.seconds if self.steps is None else done % self.steps == 0
+
+
+class Loop:
+    """The steps of a run, from the last checkpoint to the end."""
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        run: ResolvedRun,
+        corpus: Corpus,
+        team: Team,
+        reporter: Reporter,
+        saving: Saving,
+        start: Callable[[], Mapping[str, torch.Tensor]] | None = None,
+    ) -> None:
+        self.directory, self.plan, self.team, self.reporter, self.saving = directory, run, team, reporter, saving
+        self.trackers: list[Tracker] = []
+        self.model = build_model(run.model, run.seed, run.execution.device)
+        self.optimizer = Optimizer(run.optimizer, self.model, run.execution.dtype, team.allocate)
+        self.engine = Engine(run, corpus, self.model, self.optimizer, team)
+        self.stop = StopRequest()
+        self.done, self.seconds, self.above, self.validation = 0, 0.0, 0, math.nan
+        checkpoint = self._agreed_checkpoint()
+        if checkpoint is not None:
+            self._load(checkpoint)
+        elif start is not None:
+            self._take(start())
+        if team.leads:
+            directory.rewind(self.done if checkpoint is not None else -1)
+
+    def _agreed_checkpoint(self) -> Checkpoint | None:
+        """The newest one that the leading process can read; the others take the same."""
+        found = self.directory.checkpoints.latest() if self.team.leads else None
+        step = self.team.add_up([0.0 if found is None else float(found.step)])[0]
+        return found if found is not None or not step else self.directory.checkpoints.check(int(step))
+
+    def run(self) -> RunResult:
+        """Take the steps that are left."""
+        plan = self.plan
+        if self.team.leads:
+            self._announce()
+        with self.stop.listening():
+            begin = saved = time.perf_counter()
+            before = self.seconds
+            while self.done < plan.steps:
+                step = self.engine.step(self.done, self.stop.requested)
+                self.done += 1
+                message = self._diverged(step)
+                evaluated = None
+                if message is None and (self.done % plan.evaluate_every == 0 or self.done == plan.steps):
+                    evaluated = self.validation = self.engine.evaluate()
+                now = time.perf_counter()
+                self.seconds = before + now - begin
+                if self.team.leads:
+                    self._report(step, evaluated)
+                    if message is None and (step.stop or self.saving.is_due(self.done, now - saved)):
+                        self._save()
+                        saved = time.perf_counter()
+                if message is not None:
+                    return self._finish("diverged", message)
+                if step.stop and self.done < plan.steps:
+                    return RunResult(self.directory.path, "stopped", self.done, _number(self.validation), self.seconds)
+        return self._finish("finished")
+
+    def _announce(self) -> None:
+        run, execution = self.plan, self.plan.execution
+        if self.done:
+            self.reporter.note(f"going on from step {self.done} of {run.steps}")
+        if getattr(type(self.reporter), "begin", None) is Silent.begin:
+            return  # nobody wants to know, and measuring the peak takes a moment
+        cost = model_cost(run.model, batch=run.batch_size)
+        known = execution.device == "cpu" and execution.threads <= available_cores()
+        peak = matmul_peak(execution.threads, 0.1) * execution.workers if known else 0.0
+        self.reporter.begin(self.done, run.steps, run.tokens_per_step, cost.useful_training_flops, peak)
+
+    def _report(self, step: Step, validation: float | None) -> None:
+        entry = {
+            "step": self.done,
+            "loss": step.loss,
+            "gradient_norm": step.gradient_norm,
+            "learning_rate": self.plan.optimizer.learning_rate * step.factor,
+        }
+        if validation is not None:
+            entry["validation_loss"] = validation
+            self.reporter.evaluated(self.done, validation)
+        self.directory.log(entry)
+        self.reporter.step(self.done, step.loss)
+        for tracker in self.trackers:
+            tracker.log(self.done, {name: value for name, value in entry.items() if name != "step"})
+
+    def _diverged(self, step: Step) -> str | None:
+        """Why there is no sense in going on, if there is none."""
+        guessing = math.log(self.plan.model.vocabulary_size)
+        self.above = self.above + 1 if step.loss > _HOPELESS_FACTOR * guessing else 0
+        if not step.is_finite:
+            return (
+                f"step {self.done} has a loss of {step.loss} and a gradient of length {step.gradient_norm}: "
+                f"the learning rate of {self.plan.optimizer.learning_rate:g} is too high; train with a lower one"
+            )
+        if self.above >= _HOPELESS_STEPS:
+            return (
+                f"the loss was above {_HOPELESS_FACTOR:g} times that of guessing ({guessing:.2f}) for the "
+                f"{self.above} steps up to {self.done}: the learning rate is too high; train with a lower one"
+            )
+        return None
+
+    def _save(self) -> None:
+        state = {"seconds": self.seconds, "above": self.above, "validation_loss": self.validation}
+        tensors = {"model": self._weights(), "optimizer": self.optimizer.state()}
+        self.directory.checkpoints.save(self.done, tensors, state)
+
+    def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
+        with torch.no_grad():
+            for name, tensor in self._weights().items():
+                tensor.copy_(weights[name])
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        self._take(checkpoint.tensors("model"))
+        self.optimizer.load_state(checkpoint.tensors("optimizer"))
+        self.done = checkpoint.step
+        self.seconds, self.above = checkpoint.state["seconds"], checkpoint.state["above"]
+        self.validation = checkpoint.state["validation_loss"]
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return self.optimizer.flat.named(self.optimizer.flat.values)
+
+    def _finish(self, outcome: str, message: str | None = None) -> RunResult:
+        if self.team.leads:
+            self._write_result(outcome, message)
+        self.team.add_up([0.0])  # the others find the result there
+        return RunResult.of(self.directory)
+
+    def _write_result(self, outcome: str, message: str | None) -> None:
+        weights = {name: tensor.cpu() for name, tensor in self._weights().items()}
+        if outcome == "finished":
+            write_tensors(self.directory.path / MODEL, weights)
+        self.directory.finish(
+            {
+                "outcome": outcome,
+                "steps": self.done,
+                "validation_loss": _number(self.validation),
+                "seconds": round(self.seconds, 3),
+                "tokens_per_second": round(self.done * self.plan.tokens_per_step / self.seconds, 1),
+                "weights_sha256": digest(weights),
+                "message": message,
+            }
+        )
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
