@@ -121,8 +121,8 @@ def fictitious(show: Stage, features: torch.Tensor, mixed: torch.Tensor, scores:
     rows = [(name, float(best[i]), float(returned[i])) for i, name in enumerate(FEATURES)]
     show.table("K = V", ("feature", "the best match", "what is returned"), rows)
     show.say("With K = V a movie comes back that is in no table: softly between those that match.")
-    show.bound("q·o, between the mean of the scores and the best", claim="0.6", found=float(q @ mixed),
-               at_least=float(scores.mean()), at_most=float(scores.max()) + 1e-12)  # fmt: skip
+    matched, low, high = float(q @ mixed), float(scores.mean()), float(scores.max()) + 1e-12
+    show.bound("q·o, between the scores' mean and the best", claim="0.6", found=matched, at_least=low, at_most=high)
 
 
 def disagreement(show: Stage, K: torch.Tensor) -> None:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -31,8 +32,17 @@ VALUES = [[16, 27], [-8, 0], [8, -18]]
 SCORES, WEIGHTS, OUTPUT = [2, 8, -20], [0.00247, 0.99753, 6.90e-13], [-7.94, 0.067]  # of the third token
 
 
+Number = Annotated[float, Field(ge=-100, le=100)]
+
+
 class WorkedExample(Parameters):
-    token: int = Field(3, ge=1, le=3, description="the token whose attention is drawn, counted from 1")
+    x1: tuple[Number, Number] = Field((2, 3), description="the first token, two numbers of −100 … 100")
+    x2: tuple[Number, Number] = Field((-1, 0), description="the second token")
+    x3: tuple[Number, Number] = Field((1, -2), description="the third token")
+
+
+# %% [markdown]
+# First the sheet, digit by digit; then the same in matrices, for any three tokens; then what the sheet leaves out.
 
 
 # %%
@@ -45,70 +55,65 @@ class WorkedExample(Parameters):
 )
 def worked_example(show: Stage, parameters: WorkedExample) -> None:
     """Every token asks with its query, is found by its key and gives its value: all numbers of the sheet."""
+    printed(show)
+    in_matrices(show, torch.tensor([parameters.x1, parameters.x2, parameters.x3], dtype=torch.float64))
+    scale(show)
+
+
+def printed(show: Stage) -> None:
+    """Every digit of the sheet."""
     Q, K, V = X @ W_Q, X @ W_K, X @ W_V
-    show.table(
-        "Queries, keys and values",
-        ("token", "x", "q", "k", "v"),
-        [(f"x{i + 1}", *(vector_text(one[i]) for one in (X, Q, K, V))) for i in range(len(X))],
-    )
     show.check("the queries", claim="1a", found=Q, expected=QUERIES)
     show.check("the keys", claim="1a", found=K, expected=KEYS)
     show.check("the values", claim="1a", found=V, expected=VALUES)
     show.slip(claim="1a", says="q₂ = (−1, 0, 2)", computed=f"q₂ = {vector_text(Q[1])}, as 2·(−1) − 3·0 = −2")
-    by_token = torch.stack([torch.stack([W.T @ x for x in X]) for W in (W_Q, W_K)])
-    show.check(
-        "Q = X W_Q and K = X W_K, a row for each token", claim="1d", found=torch.stack([Q, K]), expected=by_token
-    )
+    output, A = one_head(Q, K, V, score=Dot())
+    show.check("z₃, the scores of the third token", claim="1b", found=Q[2] @ K.T, expected=SCORES)
+    digits = "to the last printed digit"
+    for j, (weight, last) in enumerate(zip(WEIGHTS, (5e-6, 5e-6, 5e-16), strict=True)):
+        show.check(f"a₃{j + 1}, {digits}", claim="1c", found=A[2, j], expected=weight, within=last)
+    for j, (number, last) in enumerate(zip(OUTPUT, (5e-3, 5e-4), strict=True)):
+        show.check(f"o₃, number {j + 1}, {digits}", claim="1c", found=output[2, j], expected=number, within=last)
+
+
+def in_matrices(show: Stage, tokens: torch.Tensor) -> None:
+    """Q = X W_Q, K = X W_K, V = X W_V, A = softmax of the rows of Q Kᵀ, and A V."""
+    Q, K, V = tokens @ W_Q, tokens @ W_K, tokens @ W_V
+    output, A = one_head(Q, K, V, score=Dot())
+    rows = [(f"x{i + 1}", *(vector_text(one[i]) for one in (tokens, Q, K, V, output))) for i in range(3)]
+    show.table("Queries, keys, values and outputs", ("token", "x", "q", "k", "v", "o"), rows)
+    names = ["x1", "x2", "x3"]
+    show.heatmap("The weights A", A, rows=names, columns=names, x="key of token j", y="query of token i", unit="weight")
+    one_by_one = torch.stack([torch.stack([W.T @ x for x in tokens]) for W in (W_Q, W_K)])
+    both = torch.stack([Q, K])
+    show.check("Q = X W_Q and K = X W_K, row by row", claim="1d", found=both, expected=one_by_one, within=1e-9)
     widths = [*Q.shape, *K.shape, *V.shape]
     show.check("Q and K are N × D_K, V is N × D_V", claim="1d", found=widths, expected=[3, 3, 3, 3, 3, 2])
-
-    output, A = one_head(Q, K, V, score=Dot())
-    Z = Q @ K.T
-    show.check("z₃, the scores of the third token", claim="1b", found=Z[2], expected=SCORES)
     pairs = [[torch.dot(q, k) for k in K] for q in Q]
-    show.check("(Q Kᵀ)_ij is q_i · k_j", claim="1e", found=Z, expected=pairs)
-    for j, (weight, last) in enumerate(zip(WEIGHTS, (5e-6, 5e-6, 5e-16), strict=True), start=1):
-        show.check(f"a₃{j}, to the last printed digit", claim="1c", found=A[2, j - 1], expected=weight, within=last)
-    for j, (number, last) in enumerate(zip(OUTPUT, (5e-3, 5e-4), strict=True), start=1):
-        show.check(
-            f"o₃, number {j}, to the last printed digit",
-            claim="1c",
-            found=output[2, j - 1],
-            expected=number,
-            within=last,
-        )
-    show.check("rows of A sum to 1", claim="1f", found=A.sum(-1), expected=1, within=1e-15)
+    show.check("(Q Kᵀ)_ij is q_i · k_j", claim="1e", found=Q @ K.T, expected=pairs, within=1e-9)
+    show.check("rows of A sum to 1", claim="1f", found=A.sum(-1), expected=1, within=1e-12)
     sums = torch.stack([A[i, 0] * V[0] + A[i, 1] * V[1] + A[i, 2] * V[2] for i in range(3)])
-    show.check("row i of AV is Σ_j a_ij v_j", claim="1f", found=output, expected=sums, within=1e-12)
-    names = [f"x{i}" for i in (1, 2, 3)]
-    show.heatmap("The weights A", A, rows=names, columns=names, x="key of token j", y="query of token i", unit="weight")
-    chosen = parameters.token - 1
-    show.say(f"x{chosen + 1} gets {vector_text(output[chosen])}, mostly from x{int(A[chosen].argmax()) + 1}.")
+    show.check("row i of AV is Σ_j a_ij v_j", claim="1f", found=output, expected=sums, within=1e-9)
 
+
+def scale(show: Stage) -> None:
+    """What the sheet leaves out, and the other note has wrong."""
+    Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+    root, other = math.sqrt(K.shape[1]), math.sqrt(V.shape[1])
     show.say("The sheet leaves the scale out. With it, scores are divided by the root of the key's width, here √3:")
     scaled = one_head(Q, K, V, score=ScaledDot())[1]
-    show.check(
-        "a = softmax(q·k / √D_K), for all",
-        claim="0.1",
-        found=scaled,
-        expected=torch.softmax(Z / math.sqrt(3), dim=-1),
-        within=1e-15,
-    )
+    right, wrong = (torch.softmax(Q @ K.T / divisor, dim=-1) for divisor in (root, other))
+    show.check("a = softmax(q·k / √D_K)", claim="0.1", found=scaled, expected=right, within=1e-12)
     show.slip(
         claim="1.4",
-        says="the scale is √d_v, the root of the value's width, and softmax runs down columns",
-        computed=f"√D_K = {number_text(math.sqrt(3))}, not √D_V = {number_text(math.sqrt(2))}; by column of K Qᵀ is "
-        "by row of Q Kᵀ, transposed",
+        says="the scale is √d_v, the root of the value's width, and softmax runs down the columns",
+        computed=f"√D_K = {number_text(root)}, not √D_V = {number_text(other)}; by column of K Qᵀ is by row of Q Kᵀ, "
+        "transposed",
     )
-    wrong = torch.softmax(Z / math.sqrt(V.shape[1]), dim=-1)
-    show.bound(
-        "dividing by √D_V gives other weights, by",
-        claim="1.4",
-        found=float((wrong - scaled).abs().max()),
-        at_least=1e-3,
-    )
-    columns = torch.softmax(K @ Q.T / math.sqrt(3), dim=0)
-    show.check("softmax by column of K Qᵀ, transposed", claim="1.4", found=columns.T, expected=scaled, within=1e-15)
+    apart = float((wrong - scaled).abs().max())
+    show.bound("dividing by √D_V instead changes a weight by", claim="1.4", found=apart, at_least=1e-3)
+    columns = torch.softmax(K @ Q.T / root, dim=0)
+    show.check("softmax by column of K Qᵀ, transposed", claim="1.4", found=columns.T, expected=scaled, within=1e-12)
 
 
 # %%

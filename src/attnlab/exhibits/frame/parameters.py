@@ -13,7 +13,7 @@ from attnlab.errors import SpecError, UnknownNameError
 class Parameters(BaseModel):
     """The base. An exhibit without parameters uses it as it is."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def __init__(self, **fields: Any) -> None:
         try:
