@@ -34,10 +34,13 @@ from attnlab.errors import AttnlabError, UnknownNameError
 VERBS: tuple[str, ...] = (
     "attnlab.cli.compare:compare",
     "attnlab.cli.variants:variants",
+    "attnlab.cli.cost:cost",
     "attnlab.cli.train:train",
     "attnlab.cli.generate:generate",
     "attnlab.cli.look:look",
     "attnlab.cli.exhibit:exhibit",
+    "attnlab.cli.knowledge:knowledge",
+    "attnlab.cli.ask:ask",
     "attnlab.cli.runs:runs",
     "attnlab.cli.studio:studio",
     "attnlab.cli.bench:bench",

@@ -1,0 +1,173 @@
+"""Asking: from memory if the model is sure enough, else from the fact store, else an honest "I do not know".
+
+with Asker.open(Path("runs/…"), Path("facts.sqlite"), risk=0.05) as asker:
+    reply = asker.ask("Where was Bera Dolock born?")
+    print(reply.answer, reply.origin)          # recalled, looked up or unknown
+    if reply.origin == "unknown":
+        asker.keep(reply.question, "Wickholm", who="Ada", source="her passport")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from attnlab.errors import InputError
+from attnlab.knowledge.answering import Answer, KnowledgeModel
+from attnlab.knowledge.facts import Added
+from attnlab.knowledge.guarantee import (
+    DELTA,
+    RISK,
+    Guarantee,
+    ScoreName,
+    find_guarantee,
+    samples_for,
+    score_of,
+    set_guarantee,
+)
+from attnlab.knowledge.looking_up import Evidence, LookUp
+from attnlab.knowledge.spelling import key, tidy
+from attnlab.knowledge.store import FactStore
+from attnlab.training.ledger import DEFAULT_ROOT
+
+DEFAULT_STORE = DEFAULT_ROOT / "facts.sqlite"
+
+Origin = Literal["recalled", "looked up", "unknown"]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is said to a question: where it is from, what it rests on, and what should be known about it."""
+
+    question: str
+    origin: Origin
+    answer: str | None
+    confidence: float  # of what the model would say, by the score that the threshold is on
+    threshold: float | None
+    said: str  # what the model would say, whether it is sure or not
+    evidence: tuple[Evidence, ...] = ()  # what was looked up; several where sources disagree
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "question": self.question,
+            "origin": self.origin,
+            "answer": self.answer,
+            "confidence": self.confidence,
+            "threshold": self.threshold,
+            "model_says": self.said,
+            "evidence": [one.to_dict() for one in self.evidence],
+            "notes": list(self.notes),
+        }
+
+
+class Asker:
+    """A model with its guarantee, and a store to look things up in and to keep new facts in."""
+
+    def __init__(self, model: KnowledgeModel, guarantee: Guarantee, store: FactStore | None = None) -> None:
+        self.model, self.guarantee, self.store = model, guarantee, store
+        self._look_up = None if store is None else LookUp(store, model.template, guarantee.risk)
+        self._taught = {model.template.name(pair.question) for pair in model.pairs("train")}
+
+    @classmethod
+    def open(
+        cls,
+        run: Path,
+        facts: Path | None = DEFAULT_STORE,
+        *,
+        risk: float | None = None,
+        delta: float | None = None,
+        score: ScoreName | None = None,
+    ) -> Self:
+        """Open a run and a store, which need not exist. Without a risk, the threshold is the one that was last set."""
+        model = KnowledgeModel.open(run)
+        guarantee = agree(model, risk, delta, score)
+        return cls(model, guarantee, None if facts is None else FactStore(facts))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.store is not None:
+            self.store.close()
+
+    def ask(self, question: str) -> Reply:
+        return self.ask_all([question])[0]
+
+    def ask_all(self, questions: Sequence[str]) -> list[Reply]:
+        """A reply to each question, in their order."""
+        tidied = [tidy(question, "question") for question in questions]
+        for place, question in enumerate(tidied):
+            if not question:
+                raise InputError(f"question {place + 1} is empty", hint="ask something")
+        answers = self.model.answer(tidied, samples_for(self.guarantee.score))
+        return [self._reply(answer) for answer in answers]
+
+    def keep(self, question: str, answer: str, *, who: str, source: str) -> Added:
+        """Keep what a person answered, to be looked up and learned; beside what it contradicts, if it does."""
+        if self.store is None:
+            raise InputError("there is no fact store to keep it in", hint="name one with --facts")
+        return self.store.add(question, answer, who=who, source=source)
+
+    def _reply(self, answer: Answer) -> Reply:
+        evidence = () if self._look_up is None else self._look_up.find(answer.question)
+        doubts = self._doubts(answer)
+        known = dict.fromkeys(key(one.answer) for one in evidence)
+        if self.guarantee.allows(answer) and not doubts:
+            against = [one for one in evidence if key(one.answer) != key(answer.text)]
+            notes = tuple(f"the store says {one.answer} ({_basis(one)})" for one in against)
+            return self._made("recalled", answer.text, answer, evidence, notes)
+        if len(known) == 1:
+            return self._made("looked up", evidence[0].answer, answer, evidence, doubts)
+        if known:
+            doubts = (*doubts, f"sources disagree: {'; '.join(f'{one.answer} ({_basis(one)})' for one in evidence)}")
+        return self._made("unknown", None, answer, evidence, doubts)
+
+    def _doubts(self, answer: Answer) -> tuple[str, ...]:
+        """Why an answer from memory is not to be trusted, however sure the model is of it."""
+        if answer.problem is not None:
+            return (answer.problem,)
+        name = self.model.template.name(answer.question)
+        if name is None:
+            return (f"the model was taught questions like “{self.model.template}”, and this is another kind",)
+        if name not in self._taught and self.model.exposure(name) == 0:
+            return (f"the model has never read about {name}: whatever it says is made up",)
+        return ()
+
+    def _made(
+        self, origin: Origin, said: str | None, answer: Answer, evidence: tuple[Evidence, ...], notes: tuple[str, ...]
+    ) -> Reply:
+        confidence = score_of(answer, self.guarantee.score)
+        return Reply(answer.question, origin, said, confidence, self.guarantee.threshold, answer.text, evidence, notes)
+
+
+def agree(
+    model: KnowledgeModel, risk: float | None = None, delta: float | None = None, score: ScoreName | None = None
+) -> Guarantee:
+    """The threshold that holds: the one that was set, unless other terms are named or the weights have changed."""
+    found = find_guarantee(model)
+    if found is not None:
+        wanted = {"risk": risk, "delta": delta, "score": score}
+        if all(value is None or value == getattr(found, name) for name, value in wanted.items()):
+            return found
+    terms = (found.risk, found.delta, found.score) if found is not None else (RISK, DELTA, "probability")
+    return set_guarantee(
+        model,
+        terms[0] if risk is None else risk,
+        terms[1] if delta is None else delta,
+        terms[2] if score is None else score,
+    )
+
+
+def _basis(one: Evidence) -> str:
+    """What a piece of evidence rests on, in few words."""
+    who = f", {one.who}" if one.who else ""
+    return f"{one.source}{who}"

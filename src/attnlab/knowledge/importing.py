@@ -1,0 +1,133 @@
+"""Files that come into a fact store and go out of it.
+
+.tsv     question, tab, answer, and perhaps a tab and a source       facts
+.jsonl   what `export` writes: a fact or a document on each line      both
+other    plain text, a document on each line                          documents
+
+A file is read as a whole before anything is kept: one with a bad line changes nothing. Then batches follow each other,
+and a killed import is finished by giving the same command again, because what is there already is not kept twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from attnlab.errors import FileError, InputError
+from attnlab.knowledge.facts import Imported
+from attnlab.knowledge.pairs import Pair, read_lines, shorten
+from attnlab.knowledge.spelling import tidy
+from attnlab.knowledge.store import FactStore, Progress
+
+FileKind = Literal["pairs", "text", "lines"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A fact or a document of a file, with the source that the file names, if it does."""
+
+    content: Pair | str
+    source: str
+    who: str | None = None
+
+
+def kind_of(path: Path) -> FileKind:
+    return {".tsv": "pairs", ".jsonl": "lines"}.get(path.suffix.casefold(), "text")  # type: ignore[return-value]
+
+
+def import_file(
+    store: FactStore,
+    path: Path,
+    *,
+    who: str,
+    source: str | None = None,
+    kind: FileKind | None = None,
+    progress: Progress | None = None,
+) -> Imported:
+    """Put all of a file into a store."""
+    entries = list(_READERS[kind or kind_of(path)](path, source or path.name))
+    if not entries:
+        raise FileError(f"{path} is empty", hint="give a file with a fact or a document on each line")
+    total = Imported()
+
+    def tell(found: Imported) -> None:
+        if progress is not None:
+            progress(total + found)
+
+    parts = groupby(entries, key=lambda entry: (isinstance(entry.content, Pair), entry.source, entry.who or who))
+    for (is_fact, where, author), group in parts:
+        if is_fact:
+            pairs = (entry.content for entry in group if isinstance(entry.content, Pair))
+            total += store.import_facts(pairs, who=author, source=where, progress=tell)
+        else:
+            texts = (entry.content for entry in group if isinstance(entry.content, str))
+            total += store.import_documents(texts, who=author, source=where, progress=tell)
+    return total
+
+
+def export_lines(store: FactStore) -> Iterator[str]:
+    """Everything that is in use, as JSON lines: a store that is made of them answers the same."""
+    for fact in store.facts():
+        yield json.dumps({"kind": "fact", **fact.to_dict()}, ensure_ascii=False)
+    for document in store.documents():
+        yield json.dumps({"kind": "document", **document.to_dict()}, ensure_ascii=False)
+
+
+def export_pairs(store: FactStore) -> Iterator[str]:
+    """The facts as lines with tabs: question, answer, source."""
+    for fact in store.facts():
+        yield f"{fact.question}\t{fact.answer}\t{fact.source}"
+
+
+def _read_pairs(path: Path, source: str) -> Iterator[Entry]:
+    for number, line in _numbered(path):
+        question, tab, rest = line.partition("\t")
+        answer, _, where = rest.partition("\t")
+        question, answer, where = (_tidied(text, number, path) for text in (question, answer, where))
+        if not tab or not question or not answer:
+            lack = "has no tab" if not tab else f"has no {'answer' if question else 'question'}"
+            raise FileError(
+                f"line {number} of {path} {lack}: {shorten(line)!r}", hint="write a question, a tab and an answer"
+            )
+        yield Entry(Pair(question, answer), where or source)
+
+
+def _read_text(path: Path, source: str) -> Iterator[Entry]:
+    for number, line in _numbered(path):
+        text = _tidied(line, number, path)
+        if text:
+            yield Entry(text, source)
+
+
+def _read_exported(path: Path, source: str) -> Iterator[Entry]:
+    for number, line in _numbered(path):
+        try:
+            data = json.loads(line)
+            content = Pair(data["question"], data["answer"]) if data["kind"] == "fact" else data["text"]
+            parts = [*vars(content).values()] if isinstance(content, Pair) else [content]
+            if not all(isinstance(part, str) and part.strip() for part in parts):
+                raise ValueError
+            yield Entry(content, str(data.get("source") or source), data.get("who"))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise FileError(
+                f"line {number} of {path} is no fact and no document: {shorten(line)!r}",
+                hint="give what `attnlab knowledge facts export` wrote",
+            ) from None
+
+
+def _numbered(path: Path) -> Iterable[tuple[int, str]]:
+    return ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
+
+
+def _tidied(text: str, number: int, path: Path) -> str:
+    try:
+        return tidy(text)
+    except InputError as error:
+        raise FileError(f"line {number} of {path}: {error.message}", hint=error.hint) from None
+
+
+_READERS = {"pairs": _read_pairs, "text": _read_text, "lines": _read_exported}

@@ -1,0 +1,126 @@
+"""Learning what was kept: a model is finetuned on the facts that people told, and what that gained and lost is shown.
+
+New pairs are mixed with all that was learned before (`finetuning.learn`), into a new run beside the old one. What was
+gained is counted on the new pairs; what was lost, on the training pairs (does it still say what it was taught?) and on
+the held-out ones (does it still know what it read?).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnlab.errors import InputError
+from attnlab.knowledge.answering import KnowledgeModel
+from attnlab.knowledge.evaluating import Score
+from attnlab.knowledge.facts import Fact
+from attnlab.knowledge.finetuning import learn as learn_pairs
+from attnlab.knowledge.pairs import Contradiction, Pair
+from attnlab.knowledge.spelling import key
+from attnlab.knowledge.store import FactStore
+from attnlab.training import Reporter
+
+_MOST = 2000  # old pairs that are asked again
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """How many of some questions are answered rightly, before and after."""
+
+    before: Score
+    after: Score
+
+    @property
+    def change(self) -> float:
+        """In points: hundredths of the questions."""
+        return 100 * (self.after.correct - self.before.correct) / max(1, self.before.total)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"before": self.before.plain(), "after": self.after.plain(), "change_in_points": self.change}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What became of a model that learned: the new run, what it gained, what it lost, and what was left out."""
+
+    run: Path
+    parent: Path
+    pairs: tuple[Pair, ...]
+    contradictions: tuple[Contradiction, ...]
+    gained: BeforeAfter
+    taught: BeforeAfter  # on the training pairs
+    heldout: BeforeAfter | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "run": str(self.run),
+            "parent": str(self.parent),
+            "new_pairs": len(self.pairs),
+            "contradicting_questions_left_out": [vars(one) for one in self.contradictions],
+            "new": self.gained.to_dict(),
+            "taught_before": self.taught.to_dict(),
+            "held_out": None if self.heldout is None else self.heldout.to_dict(),
+            "guarantee": "void until it is set again",
+        }
+
+
+def to_learn(model: KnowledgeModel, facts: Iterable[Fact]) -> tuple[list[Pair], list[Contradiction]]:
+    """The pairs that a model has not been taught yet; and questions that have several answers, which it cannot be."""
+    answers: dict[str, dict[str, Fact]] = {}
+    for fact in facts:
+        answers.setdefault(key(fact.question), {})[key(fact.answer)] = fact
+    taught = {(key(pair.question), key(pair.answer)) for pair in model.pairs("train")}
+    new, against = [], []
+    for question, found in answers.items():
+        first = next(iter(found.values()))
+        if len(found) > 1:
+            against.append(Contradiction(first.question, tuple(fact.answer for fact in found.values())))
+        elif (question, key(first.answer)) not in taught:
+            new.append(Pair(first.question, first.answer))
+    return new, against
+
+
+def learn_kept(
+    run: Path, store: FactStore, *, every: bool = False, epochs: int | None = None, reporter: Reporter | None = None
+) -> Learned:
+    """Teach a run what people told the store (`every`: all of its facts), and measure what it gained and lost."""
+    model = KnowledgeModel.open(run)
+    pairs, against = to_learn(model, store.facts(told=not every))
+    if not pairs:
+        raise InputError(
+            f"{store.path} holds nothing that {run} has not learned"
+            + (f", but for {len(against)} questions with several answers" if against else ""),
+            hint="`attnlab ask` keeps what you tell it; --every also learns what was imported",
+        )
+    found = learn_pairs(run, pairs, epochs=epochs, reporter=reporter)
+    return measure(model, KnowledgeModel.open(found), pairs, against)
+
+
+def measure(
+    before: KnowledgeModel, after: KnowledgeModel, pairs: Sequence[Pair], against: Sequence[Contradiction] = ()
+) -> Learned:
+    """Ask both models the new questions and the old ones."""
+    asked = {key(pair.question) for pair in pairs}
+    old = [pair for pair in before.pairs("train") if key(pair.question) not in asked][:_MOST]
+    heldout = [pair for pair in before.pairs("heldout") if key(pair.question) not in asked]
+    return Learned(
+        after.path,
+        before.path,
+        tuple(pairs),
+        tuple(against),
+        _compare(before, after, pairs),
+        _compare(before, after, old),
+        _compare(before, after, heldout) if heldout else None,
+    )
+
+
+def _compare(before: KnowledgeModel, after: KnowledgeModel, pairs: Sequence[Pair]) -> BeforeAfter:
+    questions = [pair.question for pair in pairs]
+    scores = []
+    for model in (before, after):
+        answers = model.answer(questions)
+        right = sum(answer.text == pair.answer for answer, pair in zip(answers, pairs, strict=True))
+        scores.append(Score(right, len(pairs)))
+    return BeforeAfter(*scores)

@@ -1,0 +1,325 @@
+"""The report on what a model knows: one page that works offline, what it can be trusted with first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from attnlab.errors import FileError, InputError
+from attnlab.knowledge.answering import Answer, KnowledgeModel
+from attnlab.knowledge.confidence import Contest, ScoreFindings, invent_names, measure_scores, name_of, plain
+from attnlab.knowledge.evaluating import Evaluation, Score, evaluate
+from attnlab.knowledge.guarantee import DELTA, RISK, Guarantee, ScoreName, score_of, set_guarantee
+from attnlab.knowledge.material import read_record
+from attnlab.knowledge.report_charts import (
+    reliability_figures,
+    risk_figures,
+    separation_chart,
+    shares_chart,
+    threshold_line,
+)
+from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table
+from attnlab.statistics import Interval
+from attnlab.training.ledger import find_paths
+
+
+@dataclass(frozen=True)
+class Description:
+    """All that was found out about a run."""
+
+    model: KnowledgeModel
+    found: Evaluation  # of the held-out questions
+    alone: Evaluation | None  # of the same recipe without pretraining, if there is such a run beside it
+    nobodies: tuple[Answer, ...]
+    scores: tuple[ScoreFindings, ...]
+    contests: tuple[Contest, ...]
+    guarantee: Guarantee | None
+    samples: int
+
+    @cached_property
+    def baselines(self) -> dict[str, Score]:
+        """The exact matches of the model and of those who know less."""
+        rows = {"this model": self.found.exact_match}
+        if self.alone is not None:
+            rows["finetuned without having read the text"] = self.alone.exact_match
+        if self.found.commonest is not None:
+            rows[f"always {self.found.commonest_answer}"] = self.found.commonest
+        return rows
+
+    @cached_property
+    def answered(self) -> Score | None:
+        """Of the held-out questions that the threshold lets the model answer, how many are right."""
+        if self.guarantee is None or self.guarantee.threshold is None:
+            return None
+        let = [
+            right
+            for answer, right in zip(self.found.answers, self.found.right, strict=True)
+            if self.guarantee.allows(answer)
+        ]
+        return Score(sum(let), len(let))
+
+    def sentences(self) -> list[str]:
+        """The findings in words."""
+        score = self.found.exact_match
+        lines = [f"{score.correct} of {score.total} held-out questions are answered exactly: {_percent(score.share)}"]
+        for one in self.scores:
+            separation = (
+                "" if one.auroc is None else f", tells the text's people from nobody with AUROC {_three(one.auroc)}"
+            )
+            area = one.risk_coverage.area
+            lines.append(f"{name_of(one.score)}: ECE {_three(one.reliability.ece)}, area {_three(area)}{separation}")
+        lines += [contest.sentence for contest in self.contests]
+        if self.guarantee is not None:
+            lines += [self.guarantee.words, self.guarantee.limits]
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "run": str(self.model.path),
+            **self.found.plain(answers=False),
+            "without_pretraining": None if self.alone is None else self.alone.exact_match.plain(),
+            "scores": [plain(one) for one in self.scores],
+            "comparisons": [
+                {"first": one.first, "second": one.second, "area": vars(one.area), "says": one.sentence}
+                for one in self.contests
+            ],
+            "names_of_nobody": len(self.nobodies),
+            "guarantee": None if self.guarantee is None else self.guarantee.model_dump(mode="json"),
+            "held_out_at_the_threshold": None if self.answered is None else self.answered.plain(),
+        }
+
+
+def describe(
+    path: Path,
+    *,
+    samples: int = 10,
+    risk: float = RISK,
+    delta: float = DELTA,
+    score: ScoreName = "probability",
+    seed: int = 0,
+) -> Description:
+    """Ask a run its held-out questions, and about people who do not exist; set its threshold."""
+    model = KnowledgeModel.open(path)
+    pairs = model.pairs("heldout")
+    if not pairs:
+        raise InputError(f"{path} kept no pairs back", hint="finetune with a larger --heldout-share")
+    found = evaluate(model, pairs, samples, seed)
+    names = invent_names(model, seed=seed)
+    nobodies = tuple(model.answer([model.template.ask(name) for name in names], samples, seed))
+    seen = [bool(exposure) for exposure in found.exposures]
+    scores, contests = measure_scores(found.answers, found.right, seen, nobodies)
+    guarantee = set_guarantee(model, risk, delta, score, seed) if model.pairs("calibration") else None
+    return Description(model, found, _evaluate_alone(model, pairs), nobodies, scores, contests, guarantee, samples)
+
+
+def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Any]) -> Evaluation | None:
+    """The run beside this one that learned the same pairs with the same recipe and had read nothing."""
+    same = ("recipe", "settings", "text_sha256")
+    for path in find_paths(model.path.parent):
+        try:
+            record = read_record(path)
+            if record.get("parent") is not None or record.get("stage") != "finetune" or path == model.path:
+                continue
+            other = KnowledgeModel.open(path)
+        except FileError:
+            continue  # no knowledge run, or not finished
+        alike = all(record.get(name) == model.record.get(name) for name in same if name in model.record)
+        if alike and other.pairs("heldout") == tuple(pairs):
+            return evaluate(other, pairs)
+    return None
+
+
+def report_page(found: Description) -> Page:
+    """The whole report."""
+    score = found.found.exact_match
+    sections = [_knows(found), _trusted(found), _nobodies(found), _calibrated(found), _covered(found), _made(found)]
+    return Page(
+        title="What the model knows",
+        lead=(
+            f"Of {score.total} questions that it was never taught, the model answers {_percent(score.share)} exactly. "
+            "What it says to the others sounds the same: below is what its confidence is worth, and when to trust it."
+        ),
+        sections=[section for section in sections if section.content],
+        facts={
+            "run": found.model.path.name,
+            "recipe": str(found.model.record.get("recipe", "")),
+            "read": f"{len(found.model.documents):,} documents",
+            "taught": f"{len(found.model.pairs('train')):,} pairs like “{found.model.template}”",
+        },
+    )
+
+
+def _knows(found: Description) -> Section:
+    content: list[Part] = [Figure(shares_chart(found.baselines), "Exact matches, with 95 % Clopper–Pearson intervals.")]
+    by_exposure = found.found.by_exposure
+    if len(by_exposure) > 1:
+        rows = {f"named in {words} documents": score for words, score in by_exposure.items()}
+        content.append(
+            Figure(shares_chart(rows), "The same, by how many documents of the text name the person asked about.")
+        )
+    rows_table = [
+        (name, str(one.correct), str(one.total), _percent(one.share)) for name, one in found.baselines.items()
+    ]
+    content.append(Details("In numbers", [Table(("", "right", "of", "share, 95 % interval"), rows_table)]))
+    return Section("What it knows", content)
+
+
+def _trusted(found: Description) -> Section:
+    guarantee = found.guarantee
+    if guarantee is None:
+        return Section(
+            "When to trust it", [Note("No pairs were kept for setting a threshold, so nothing is guaranteed.")]
+        )
+    content: list[Part] = [Note(f"Guarantee: {guarantee.words}."), f"Its limits: {guarantee.limits}."]
+    rows = [
+        ("the score", name_of(guarantee.score)),
+        ("threshold", "none is safe" if guarantee.threshold is None else f"{guarantee.threshold:.4g}"),
+        ("risk that is named", f"{100 * guarantee.risk:g} %"),
+        ("chance that it is exceeded, at most", f"{100 * guarantee.delta:g} %"),
+        ("calibration pairs", str(guarantee.count)),
+        ("answered among them", str(guarantee.answered)),
+        ("wrong among those", str(guarantee.errors)),
+        ("thresholds tried, from strict to loose", str(guarantee.tried)),
+    ]
+    if found.answered is not None and found.answered.total:
+        wrong = Score(found.answered.total - found.answered.correct, found.answered.total)
+        rows.append(("held-out questions that reach it", f"{found.answered.total} of {found.found.exact_match.total}"))
+        rows.append(("wrong among those", f"{wrong.correct} ({_percent(wrong.share)})"))
+    content.append(Table(("what it rests on", ""), rows))
+    return Section("When to trust it", content)
+
+
+def _nobodies(found: Description) -> Section:
+    if not found.nobodies or found.scores[0].auroc is None:
+        return Section("Retrieved or invented", ["The pairs name too few people to put names of nobody together."])
+    figures, rows = [], []
+    for one in found.scores:
+        seen = [
+            score_of(answer, one.score)
+            for answer, exposure in zip(found.found.answers, found.found.exposures, strict=True)
+            if exposure
+        ]
+        chart = separation_chart(seen, [score_of(answer, one.score) for answer in found.nobodies])
+        own = found.guarantee is not None and found.guarantee.score == one.score
+        if own and found.guarantee is not None:
+            threshold_line(chart, found.guarantee.threshold)
+        assert one.auroc is not None
+        figures.append(Figure(chart, f"{name_of(one.score)}: AUROC {one.auroc.mean:.3f}"))
+        rows.append((name_of(one.score), _three(one.auroc)))
+    caption = (
+        f"The share of held-out questions about people in the text, and of {len(found.nobodies)} about people who do "
+        "not exist, that reach a confidence. The upright line is the threshold."
+    )
+    words = (
+        "The names of nobody are put together from parts of real ones and stand nowhere in the text. Whatever is "
+        "answered about them is invented. AUROC is the chance that somebody in the text gets a higher confidence than "
+        "a nobody: 0.5 is blind, 1 is perfect."
+    )
+    table = Table(("score", "AUROC, 95 % interval (DeLong)"), rows)
+    sentences = [one.separation for one in found.contests if one.separation is not None]
+    return Section(
+        "Retrieved or invented",
+        [
+            words,
+            Gallery(figures, caption),
+            table,
+            "Compared on the same names, with intervals that hold together:",
+            Points(sentences),
+        ],
+    )
+
+
+def _calibrated(found: Description) -> Section:
+    rows = [
+        (
+            name_of(one.score),
+            _three(one.reliability.ece),
+            f"{one.reliability.expected:.3f}",
+            f"{one.reliability.confidence:.3f}",
+            f"{one.reliability.accuracy:.3f}",
+        )
+        for one in found.scores
+    ]
+    caption = (
+        "Dots are answers of a like confidence, the larger the more there are, with 95 % intervals; on the dashes, "
+        "confidence is the share that is right; below them, the model boasts."
+    )
+    headings = ("score", "ECE, 95 % interval", "ECE if it were\ncalibrated", "mean\nconfidence", "accuracy")
+    words = (
+        "ECE is the mean distance between confidence and accuracy over ten bins; on few answers, even a calibrated "
+        "model shows some."
+    )
+    return Section(
+        "Is the confidence true?", [Gallery(reliability_figures(found.scores), caption), Table(headings, rows), words]
+    )
+
+
+def _covered(found: Description) -> Section:
+    rows = [
+        (
+            name_of(one.score),
+            _three(one.risk_coverage.area),
+            f"{one.risk_coverage.area_best:.3f}",
+            f"{one.risk_coverage.area_blind:.3f}",
+        )
+        for one in found.scores
+    ]
+    caption = (
+        "Answering only the surest: the share of wrong ones among them, with a 95 % bootstrap band. The dots are what "
+        "a score that knows nothing would do."
+    )
+    headings = ("score", "area, 95 % interval", "best possible", "knows nothing")
+    sentences = [
+        f"{one.sentence} (difference of areas {one.area.mean:+.4f}, {one.area.low:+.4f} … {one.area.high:+.4f})"
+        for one in found.contests
+    ]
+    return Section(
+        "How many to answer",
+        [
+            Gallery(risk_figures(found.scores), caption),
+            Table(headings, rows, caption="The area under the curve: less is better."),
+            "Compared on the same answers, with intervals that hold together:",
+            Points(sentences),
+        ],
+    )
+
+
+def _made(found: Description) -> Section:
+    rows = [
+        (pair.question, pair.answer, answer.text, "right" if right else "wrong", f"{answer.probability:.3f}")
+        for pair, answer, right in zip(found.found.pairs, found.found.answers, found.found.right, strict=True)
+    ]
+    rows.sort(key=lambda row: -float(row[4]))
+    table = Table(
+        ("question", "true", "said", "", "probability"),
+        rows[:_ROWS],
+        text_columns=(0, 1, 2, 3),
+        wrap_columns=(0,),
+        tones={"right": "good", "wrong": "bad"},
+    )
+    made = [(answer.question, answer.text, f"{answer.probability:.3f}") for answer in found.nobodies]
+    made.sort(key=lambda row: -float(row[2]))
+    invented = Table(
+        ("question about nobody", "invented", "probability"), made[:_ROWS], text_columns=(0, 1), wrap_columns=(0,)
+    )
+    return Section(
+        "Some answers",
+        [
+            Details(f"The {min(_ROWS, len(rows))} surest of {len(rows)} held-out answers", [table]),
+            *([Details(f"The {min(_ROWS, len(made))} surest inventions", [invented])] if made else []),
+        ],
+    )
+
+
+def _percent(share: Interval) -> str:
+    return f"{100 * share.mean:.1f} % ({100 * share.low:.1f}–{100 * share.high:.1f})"
+
+
+def _three(value: Interval) -> str:
+    return f"{value.mean:.3f} ({value.low:.3f}–{value.high:.3f})"
+
+
+_ROWS = 50

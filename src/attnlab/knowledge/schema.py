@@ -1,0 +1,142 @@
+"""The file of a fact store: one SQLite database, its tables, and how it is opened.
+
+The journal is a rollback journal that SQLite keeps beside the file while it writes, never a write-ahead log: the
+versions up to 3.51.2 that many Pythons carry can corrupt a database in that mode when two processes write at once. A
+writer waits for the others, takes the whole file for the length of one batch, and has it on the disk before it says so.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attnlab.errors import FileError
+
+APPLICATION = 0x61746E6C  # "atnl": what kind of file this is
+VERSION = 1
+WAIT = 60.0  # seconds for another writer to finish
+
+# Words are cut at whatever is neither a letter, a number, a mark nor a symbol such as an emoji. The tables hold the
+# index only: what they find is read from the tables of facts and documents.
+_WORDS = "content='', tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* M* Co So Sk'\""
+
+_TABLES = f"""
+CREATE TABLE batches (
+    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, source TEXT NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL,
+    count INTEGER NOT NULL
+);
+CREATE TABLE facts (
+    id INTEGER PRIMARY KEY, question TEXT NOT NULL, answer TEXT NOT NULL,
+    question_key TEXT NOT NULL, question_fold TEXT NOT NULL, answer_key TEXT NOT NULL,
+    source TEXT NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL,
+    batch INTEGER REFERENCES batches, retracted_at TEXT, retracted_by TEXT
+);
+CREATE INDEX facts_by_question ON facts (question_key);
+CREATE INDEX facts_by_fold ON facts (question_fold);
+CREATE INDEX facts_told ON facts (id) WHERE batch IS NULL;
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY, text TEXT NOT NULL, digest BLOB NOT NULL UNIQUE, source TEXT NOT NULL,
+    batch INTEGER NOT NULL REFERENCES batches
+);
+CREATE TABLE habits (template TEXT PRIMARY KEY, batches INTEGER NOT NULL, data TEXT NOT NULL);
+CREATE VIRTUAL TABLE fact_words USING fts5(question, answer, {_WORDS});
+CREATE VIRTUAL TABLE document_words USING fts5(text, {_WORDS});
+"""
+
+
+def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
+    """A connection to the store in this file, which is made if it may be."""
+    if path.is_dir():
+        raise FileError(f"{path} is a folder", hint=f"name a file, such as {path / 'facts.sqlite'}")
+    if not path.exists():
+        if not create:
+            raise FileError(f"there is no fact store {path}", hint="`attnlab knowledge facts import FILE` makes one")
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    with explained(path):
+        database = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+        try:
+            _prepare(database, path)
+        except BaseException:
+            database.close()
+            raise
+    return database
+
+
+def _prepare(database: sqlite3.Connection, path: Path) -> None:
+    if database.execute("PRAGMA journal_mode").fetchone()[0] == "wal":  # somebody else's choice
+        database.execute("PRAGMA journal_mode = DELETE")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("PRAGMA foreign_keys = ON")
+    if _kind(database) == (0, 0, 0):
+        with writing(database):
+            if _kind(database) == (0, 0, 0):  # else another process has just made it
+                for statement in _TABLES.split(";\n"):
+                    database.execute(statement)
+                database.execute(f"PRAGMA application_id = {APPLICATION}")
+                database.execute(f"PRAGMA user_version = {VERSION}")
+    application, version, _ = _kind(database)
+    if application != APPLICATION:
+        raise FileError(f"{path} is no fact store but another database", hint="name another file")
+    if version != VERSION:
+        raise FileError(
+            f"{path} is a fact store of version {version}, and this attnlab knows version {VERSION}",
+            hint="export it as JSON lines with the attnlab that made it, and import that into a new store",
+        )
+
+
+def _kind(database: sqlite3.Connection) -> tuple[int, int, int]:
+    """The kind of file, its version, and how many tables it has."""
+    application, version, tables = (
+        database.execute(question).fetchone()[0]
+        for question in ("PRAGMA application_id", "PRAGMA user_version", "SELECT COUNT(*) FROM sqlite_master")
+    )
+    return application, version, tables
+
+
+@contextmanager
+def writing(database: sqlite3.Connection) -> Iterator[None]:
+    """All of what is written inside, or nothing; one writer at a time."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """What SQLite and the system say, as errors with what to do."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise _refusal(path, error) from error
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{path} cannot be opened: {(error.strerror or str(error)).lower()}") from error
+
+
+def _refusal(path: Path, error: sqlite3.DatabaseError) -> FileError:
+    for part, (words, hint) in _REASONS.items():
+        if part in str(error):
+            return FileError(f"{path} {words}", hint=hint)
+    return FileError(f"{path} cannot be used as a fact store: {error}", hint="--verbose shows where it happened")
+
+
+_REASONS = {  # by what SQLite says
+    "not a database": ("is no fact store", "name another file"),
+    "malformed": ("is a damaged fact store", "go back to a copy of it; `sqlite3 FILE .recover` may save the rest"),
+    "locked": (f"is held by another program for more than {WAIT:.0f} s", "wait for the other program, or end it"),
+    "full": (
+        "cannot be written: the disk is full",
+        "free some space and run the same command again: whole batches are kept",
+    ),
+    "readonly": ("cannot be written: it may only be read", "give yourself the right to write it, or use a copy"),
+    "unable to open": ("cannot be opened", "name a file in a folder of your own"),
+}

@@ -1,0 +1,318 @@
+"""The fact store: questions with their answers and the texts they stand in, in one SQLite file that many may write to.
+
+Nothing is overwritten and nothing is deleted. A fact that contradicts another one is kept beside it, with who said it,
+when and from what source; to settle the matter, retract one of them. What comes in goes through parameters of SQL,
+never through its text, and what is searched for is cut into words and quoted, so that no name can be a command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from attnlab.errors import InputError
+from attnlab.knowledge.facts import EXAMPLES, Added, Document, Fact, Imported, Standing
+from attnlab.knowledge.pairs import Pair, shorten
+from attnlab.knowledge.schema import explained, open_database, writing
+from attnlab.knowledge.spelling import fold, key, tidy
+
+_BATCH = 2000
+_MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole
+Progress = Callable[[Imported], None]
+_FACT = "facts.id, question, answer, facts.source, facts.who, facts.at, facts.batch IS NULL, retracted_at, retracted_by"
+
+
+class FactStore:
+    """A store in a file. Several may be open on the same file, in one process or in many."""
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.path = path
+        self._database = open_database(path, create=create)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._database.close()
+
+    # What goes in
+
+    def add(self, question: str, answer: str, *, who: str, source: str) -> Added:
+        """Keep one fact that somebody told. One that is known is not kept twice."""
+        pair, who, source = _checked(question, answer), _word(who, "name of who says it"), _word(source, "source")
+        with explained(self.path), writing(self._database):
+            return self._keep(pair, source, who, _now(), None)
+
+    def import_facts(
+        self, pairs: Iterable[Pair], *, who: str, source: str, batch: int = _BATCH, progress: Progress | None = None
+    ) -> Imported:
+        """Keep many facts, a batch at a time, each of them whole and on the disk before the next one begins."""
+        total, checked = Imported(), (_checked(pair.question, pair.answer) for pair in pairs)
+        for group in _groups(checked, batch):
+            with explained(self.path), writing(self._database):
+                number, at = self._begin("facts", source, who), _now()
+                found = self._end(number, [self._keep(pair, source, who, at, number) for pair in group])
+            total += found
+            if progress is not None:
+                progress(total)
+        return total
+
+    def import_documents(
+        self, texts: Iterable[str], *, who: str, source: str, batch: int = _BATCH, progress: Progress | None = None
+    ) -> Imported:
+        """Keep texts that facts can be read from; one that is there already is not kept twice."""
+        total, tidied = Imported(), (found for text in texts if (found := tidy(text)))
+        for group in _groups(tidied, batch):
+            with explained(self.path), writing(self._database):
+                number = self._begin("documents", source, who)
+                new = sum(self._keep_document(text, source, number) for text in group)
+                self._finish(number, new)
+            total += Imported(new, len(group) - new, batches=int(new > 0))
+            if progress is not None:
+                progress(total)
+        return total
+
+    def retract(self, number: int, *, who: str) -> Fact:
+        """Say that a fact is not to be used any more. It stays in the file, with who said so."""
+        who = _word(who, "name of who retracts it")
+        with explained(self.path), writing(self._database):
+            found = self._facts("WHERE facts.id = ?", number)
+            if not found:
+                raise InputError(
+                    f"there is no fact {number}", hint="`attnlab knowledge facts search` shows the numbers"
+                )
+            if found[0].retracted_at is None:
+                self._database.execute(
+                    "UPDATE facts SET retracted_at = ?, retracted_by = ? WHERE id = ?", (_now(), who, number)
+                )
+            return self._facts("WHERE facts.id = ?", number)[0]
+
+    # What comes out
+
+    def answers(self, question: str) -> tuple[Fact, ...]:
+        """The facts that answer a question: typed the same way or, if there are none, but for its accents."""
+        question = tidy(question, "question")
+        with explained(self.path):
+            found = self._facts("WHERE question_key = ? AND retracted_at IS NULL", key(question))
+            if not found:
+                found = self._facts("WHERE question_fold = ? AND retracted_at IS NULL", fold(question))
+        return tuple(found)
+
+    def documents_naming(self, name: str, limit: int = 50) -> tuple[Document, ...]:
+        """Texts in which the name stands as it is, but for case and accents; those that begin with it come first."""
+        folded = fold(tidy(name, "name"))
+        if not folded:
+            return ()
+        sought = re.compile(rf"(?<!\w){re.escape(folded)}(?!\w)")
+        query = (
+            "SELECT id, text, source FROM documents WHERE id IN "
+            "(SELECT rowid FROM document_words WHERE document_words MATCH ? LIMIT ?) ORDER BY id"
+        )
+        with explained(self.path):
+            rows = self._database.execute(query, (_phrase(folded), 20 * limit)).fetchall() if _has_words(folded) else []
+        places = [(sought.search(fold(row[1])), Document(*row)) for row in rows]
+        found = sorted(((place.start() > 0, one.id, one) for place, one in places if place), key=lambda it: it[:2])
+        return tuple(one for _, _, one in found[:limit])
+
+    def search(self, words: str, limit: int = 20) -> tuple[tuple[Fact, ...], tuple[Document, ...]]:
+        """Facts and texts that hold all these words, the best matches first; retracted facts too, as such."""
+        folded = fold(tidy(words, "search"))
+        if not folded or not _has_words(folded):
+            raise InputError(f"nothing to search for in {shorten(words)!r}", hint="give a name or some words")
+        if limit < 1:
+            raise InputError(f"a limit of {limit} shows nothing", hint="use at least 1")
+        match = " ".join(_phrase(word) for word in folded.split()[:_MOST_WORDS] if _has_words(word))
+        with explained(self.path):
+            facts = self._facts(
+                "JOIN fact_words ON fact_words.rowid = facts.id WHERE fact_words MATCH ? ORDER BY rank LIMIT ?",
+                match,
+                limit,
+            )
+            rows = self._database.execute(
+                "SELECT id, text, source FROM documents JOIN document_words ON document_words.rowid = documents.id "
+                "WHERE document_words MATCH ? ORDER BY rank LIMIT ?",
+                (match, limit),
+            ).fetchall()
+        return tuple(facts), tuple(Document(*row) for row in rows)
+
+    def facts(self, *, told: bool = False) -> Iterator[Fact]:
+        """Every fact that is not retracted, or those that people told, in the order in which they came."""
+        extra = "AND facts.batch IS NULL " if told else ""
+        yield from self._walk(_FACT, "facts", f"retracted_at IS NULL {extra}", _fact)
+
+    def documents(self) -> Iterator[Document]:
+        yield from self._walk("id, text, source", "documents", "TRUE ", lambda row: Document(*row))
+
+    def counts(self) -> dict[str, int]:
+        """How many facts, contradicted questions, told facts, documents and batches there are."""
+        queries = {
+            "facts": "SELECT COUNT(*) FROM facts WHERE retracted_at IS NULL",
+            "told": "SELECT COUNT(*) FROM facts WHERE retracted_at IS NULL AND batch IS NULL",
+            "retracted": "SELECT COUNT(*) FROM facts WHERE retracted_at IS NOT NULL",
+            "contradicted": (
+                "SELECT COUNT(*) FROM (SELECT 1 FROM facts WHERE retracted_at IS NULL GROUP BY question_key "
+                "HAVING COUNT(DISTINCT answer_key) > 1)"
+            ),
+            "documents": "SELECT COUNT(*) FROM documents",
+            "batches": "SELECT COUNT(*) FROM batches",
+        }
+        with explained(self.path):
+            return {name: self._database.execute(query).fetchone()[0] for name, query in queries.items()}
+
+    def check(self) -> list[str]:
+        """What is wrong with the file; nothing, after whatever happened to the programs that wrote it."""
+        with explained(self.path):
+            said = [row[0] for row in self._database.execute("PRAGMA integrity_check")]
+            counted = "SELECT COUNT(*) FROM {} WHERE batch = batches.id"
+            broken = self._database.execute(
+                f"SELECT id FROM batches WHERE count <> ({counted.format('facts')}) + ({counted.format('documents')})"
+            ).fetchall()
+            for table in ("fact_words", "document_words"):
+                self._database.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
+        return [text for text in said if text != "ok"] + [f"batch {number} is not whole" for (number,) in broken]
+
+    # How texts of one kind are read, which `reading` finds out and the store remembers
+
+    def habits(self, template: str) -> dict[str, Any] | None:
+        """What was remembered, unless something was imported since."""
+        with explained(self.path):
+            row = self._database.execute(
+                "SELECT data FROM habits WHERE template = ? AND batches = (SELECT COUNT(*) FROM batches)", (template,)
+            ).fetchone()
+        found: dict[str, Any] | None = json.loads(row[0]) if row else None
+        return found
+
+    def remember_habits(self, template: str, data: dict[str, Any]) -> None:
+        with explained(self.path), writing(self._database):
+            self._database.execute(
+                "INSERT OR REPLACE INTO habits VALUES (?, (SELECT COUNT(*) FROM batches), ?)",
+                (template, json.dumps(data, ensure_ascii=False)),
+            )
+
+    # Inside one transaction
+
+    def _keep(self, pair: Pair, source: str, who: str, at: str, batch: int | None) -> Added:
+        asked, answered = key(pair.question), key(pair.answer)
+        there = self._facts("WHERE question_key = ? AND retracted_at IS NULL", asked)
+        for fact in there:
+            if key(fact.answer) == answered:
+                return Added(fact, "known")
+        row = (pair.question, pair.answer, asked, fold(pair.question), answered, source, who, at, batch)
+        number = self._database.execute(
+            "INSERT INTO facts (question, answer, question_key, question_fold, answer_key, source, who, at, batch) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
+        ).lastrowid
+        assert number is not None
+        words = number, fold(pair.question), fold(pair.answer)
+        self._database.execute("INSERT INTO fact_words (rowid, question, answer) VALUES (?, ?, ?)", words)
+        standing: Standing = "contradicts" if there else "new"
+        fact = Fact(number, pair.question, pair.answer, source, who, at, batch is None)
+        return Added(fact, standing, tuple(there))
+
+    def _keep_document(self, text: str, source: str, batch: int) -> bool:
+        digest = hashlib.sha256(text.encode()).digest()[:16]
+        done = self._database.execute(
+            "INSERT OR IGNORE INTO documents (text, digest, source, batch) VALUES (?, ?, ?, ?)",
+            (text, digest, source, batch),
+        )
+        if done.rowcount == 0:
+            return False
+        row = done.lastrowid, fold(text)
+        self._database.execute("INSERT INTO document_words (rowid, text) VALUES (?, ?)", row)
+        return True
+
+    def _begin(self, kind: str, source: str, who: str) -> int:
+        row = kind, _word(source, "source"), _word(who, "name of who imports"), _now()
+        done = self._database.execute("INSERT INTO batches (kind, source, who, at, count) VALUES (?, ?, ?, ?, 0)", row)
+        assert done.lastrowid is not None
+        return done.lastrowid
+
+    def _end(self, number: int, kept: Sequence[Added]) -> Imported:
+        against = [one for one in kept if one.standing == "contradicts"]
+        new = sum(one.standing != "known" for one in kept)
+        self._finish(number, new)
+        return Imported(new, len(kept) - new, len(against), tuple(against[:EXAMPLES]), int(new > 0))
+
+    def _finish(self, number: int, new: int) -> None:
+        if new:
+            self._database.execute("UPDATE batches SET count = ? WHERE id = ?", (new, number))
+        else:
+            self._database.execute("DELETE FROM batches WHERE id = ?", (number,))
+
+    def _facts(self, rest: str, *values: object) -> list[Fact]:
+        return [_fact(row) for row in self._database.execute(f"SELECT {_FACT} FROM facts {rest}", values)]
+
+    def _walk(self, columns: str, table: str, where: str, make: Any) -> Iterator[Any]:
+        """Rows by their number, some at a time, so that nobody is kept from writing meanwhile."""
+        last = 0
+        while True:
+            query = f"SELECT {columns} FROM {table} WHERE {where}AND {table}.id > ? ORDER BY {table}.id LIMIT {_BATCH}"
+            with explained(self.path):
+                rows = self._database.execute(query, (last,)).fetchall()
+            if not rows:
+                return
+            for row in rows:
+                yield make(row)
+            last = rows[-1][0]
+
+
+def _fact(row: Sequence[Any]) -> Fact:
+    number, question, answer, source, who, at, told, retracted_at, retracted_by = row
+    return Fact(number, question, answer, source, who, at, bool(told), retracted_at, retracted_by)
+
+
+def _checked(question: str, answer: str) -> Pair:
+    pair = Pair(tidy(question, "question"), tidy(answer, "answer"))
+    if not pair.question or not pair.answer:
+        raise InputError(
+            f"a fact needs a question and an answer, and has {shorten(question)!r} and {shorten(answer)!r}",
+            hint="give both",
+        )
+    return pair
+
+
+def _word(text: str, what: str) -> str:
+    found = tidy(text, what)
+    if not found:
+        raise InputError(f"the {what} is empty", hint="say it, so that others can judge the fact")
+    return found
+
+
+def _phrase(folded: str) -> str:
+    """These words in this order, for the full-text search; quoted, so that none of them means anything to it."""
+    words = [word for word in folded.split() if _has_words(word)][:_MOST_WORDS]
+    return '"' + " ".join(words).replace('"', '""') + '"'
+
+
+def _has_words(folded: str) -> bool:
+    """Whether there is anything that the full-text search takes for a part of a word."""
+    kinds = map(unicodedata.category, folded)
+    return any(kind[0] in "LNM" or kind in {"Co", "So", "Sk"} for kind in kinds)
+
+
+def _groups(things: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    group: list[Any] = []
+    for thing in things:
+        group.append(thing)
+        if len(group) >= size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
