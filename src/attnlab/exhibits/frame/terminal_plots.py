@@ -17,6 +17,7 @@ _POINTS = ("●", "x", "◇", "▲", "+", "*")
 _HISTOGRAMS = ("░", "▒")
 _BARS = ("█", "▒", "░", "/")
 _SHADES = " ░▒▓█"
+_COLOURS = (33, 208, 36, 244)  # of 256: blue, orange, green, grey, as on a page
 _HEIGHT = 18
 _ONE_TURN = threading.Lock()  # plotext has one figure for all
 
@@ -30,11 +31,11 @@ def plot_text(plot: Plot, width: int, *, colour: bool) -> str:
         plotext.terminal.limit(False, False)  # the width is ours to know, and a low window can be scrolled
         figure = plotext.figure
         figure.clear.all()
-        figure.theme("default" if colour else "colorless")
-        figure.canvas("default")
+        figure.theme("colorless")  # the frame has the colours of the terminal
         figure.plot_size(width, _HEIGHT)
-        for one, (marker, _) in zip(plot.series, letters, strict=True):
-            _draw(figure, one, marker, plot, width)
+        for number, (one, (letter, _)) in enumerate(zip(plot.series, letters, strict=True)):
+            pixel = _COLOURS[number % len(_COLOURS)] if colour else None
+            _draw(figure, one, plotext.marker(letter, pixel), plot, width)
         for axis, log in (("x", plot.log_x), ("y", plot.log_y)):
             values = _extent(plot, axis)
             places = powers(values) if log else round_places(min(values), max(values))
@@ -98,7 +99,7 @@ def _letters(series: Sequence[Series]) -> list[tuple[str, str]]:
     return found
 
 
-def _draw(figure: Any, one: Series, marker: str, plot: Plot, width: int) -> None:
+def _draw(figure: Any, one: Series, marker: Any, plot: Plot, width: int) -> None:
     if one.kind == "histogram":
         across = [one.x[0] + (one.x[-1] - one.x[0]) * (step + 0.5) / width for step in range(width)]
         heights = [one.y[min(len(one.y), bisect_right(one.x, x)) - 1] for x in across]
