@@ -12,6 +12,7 @@ from attnlab.errors import InputError
 from attnlab.lens import (
     chance_of_closeness,
     covering_bound,
+    expected_sampled,
     johnson_lindenstrauss_bound,
     largest_cosine,
     sampled_directions,
@@ -74,6 +75,19 @@ def test_what_is_sampled_keeps_the_limit_and_both_bounds(width: int, degrees: fl
     assert math.log(len(kept)) <= welch_bound(width, limit) + 1e-9
     assert math.log(len(kept)) >= covering_bound(width, limit)  # many tries leave no room
     assert torch.equal(kept, sampled_directions(width, limit, tries=1500))
+
+
+@pytest.mark.parametrize(("width", "degrees", "tries"), [(3, 80, 50), (30, 75, 400), (200, 80, 300)])
+def test_sampling_keeps_at_least_as_many_as_caps_leave_room_for(width: int, degrees: float, tries: int) -> None:
+    kept = [len(sampled_directions(width, cosine(degrees), tries=tries, seed=seed)) for seed in range(20)]
+    least = expected_sampled(width, cosine(degrees), tries)
+    assert 1 <= least <= sum(kept) / 20 <= tries
+
+
+def test_what_is_expected_of_few_and_of_many_tries() -> None:
+    assert expected_sampled(1000, cosine(60), 7) == 7  # nothing is ever close
+    assert expected_sampled(4, cosine(60), 10**7) == pytest.approx(math.exp(covering_bound(4, cosine(60))))
+    assert expected_sampled(1, cosine(60), 5) == 1
 
 
 def test_a_direction_that_could_stay_does_stay() -> None:

@@ -32,6 +32,8 @@ class HeadsAsOneMatrix(Parameters):
                 f"a width of {self.model_width} does not divide into {self.num_heads} heads",
                 hint=f"use a multiple of {self.num_heads}",
             )
+        if self.model_width == self.num_heads:
+            raise SpecError("heads of width 1 have no root to be divided by", hint="use fewer heads, or a wider model")
         return self
 
 

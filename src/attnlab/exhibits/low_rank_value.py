@@ -8,8 +8,11 @@
 # %%
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from pydantic import Field, model_validator
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import AttentionSpec, MultiHeadAttention
@@ -54,7 +57,7 @@ def low_rank_value(show: Stage, parameters: LowRankValue) -> None:
     E = torch.randn(N, D, dtype=torch.float64, generator=generator)
     P = torch.softmax(torch.randn(N, N, dtype=torch.float64, generator=generator), dim=-1)
     full = down @ up.T  # (D, D), of rank r
-    ways = {
+    ways: dict[str, tuple[Callable[[], Tensor], int, int]] = {
         "a full value matrix": (lambda: P @ (E @ full), D * D, 2 * N * D * D + 2 * N * N * D),
         "down and up for each token": (lambda: P @ ((E @ down) @ up.T), 2 * D * r, 4 * N * D * r + 2 * N * N * D),
         "up once, after weighting": (lambda: (P @ (E @ down)) @ up.T, 2 * D * r, 4 * N * D * r + 2 * N * N * r),
@@ -63,7 +66,7 @@ def low_rank_value(show: Stage, parameters: LowRankValue) -> None:
     for name, (way, _, _) in ways.items():
         with FlopCounterMode(display=False) as counter:
             outputs[name] = way()
-        counted[name] = counter.get_total_flops()  # type: ignore[no-untyped-call]
+        counted[name] = counter.get_total_flops()
     first, *_, last = ways
     show.table(
         f"One head, {N} tokens of width {D}, values of width {r}",

@@ -6,6 +6,7 @@ from attnlab.lens.contexts import SameToken, same_token
 from attnlab.lens.directions import (
     chance_of_closeness,
     covering_bound,
+    expected_sampled,
     johnson_lindenstrauss_bound,
     largest_cosine,
     sampled_directions,
@@ -101,6 +102,7 @@ __all__ = [
     "delimiter_tokens",
     "dimensions",
     "evaluating",
+    "expected_sampled",
     "feature_dimensions",
     "head_likeness",
     "head_roles",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from scipy import special  # type: ignore[import-untyped,unused-ignore]
@@ -97,13 +98,26 @@ def sampled_directions(width: int, cosine: float, *, tries: int, seed: int = 0) 
     return kept
 
 
+def expected_sampled(width: int, cosine: float, tries: int) -> float:
+    """The least number that `sampled_directions` keeps on average, (1 − (1 − P)^tries) / P.
+
+    For k kept directions exclude at most k P of all others: the next one stays with a chance of 1 − k P or more.
+    """
+    chance = math.exp(chance_of_closeness(width, cosine))
+    if chance * tries < 1e-12:
+        return float(tries)
+    return -math.expm1(tries * math.log1p(-chance)) / chance if chance < 1 else 1.0
+
+
 def _first_come(directions: Tensor, cosine: float) -> list[int]:
     """The places of those that keep the limit to all that came before and stayed."""
     near = ((directions @ directions.T).abs() > cosine).numpy()
+    taken = np.zeros(len(directions), dtype=bool)
     stays: list[int] = []
     for place in range(len(directions)):
-        if not near[place, stays].any():
+        if not taken[place]:
             stays.append(place)
+            taken |= near[place]
     return stays
 
 

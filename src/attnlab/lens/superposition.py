@@ -7,7 +7,7 @@
 A column of W is the direction of a feature. Perpendicular features need a dimension each; features that seldom occur
 together may share them, at the price of some interference, which the ReLU removes while it is negative.
 
-    features learned        |W|² = Σ |W_i|², as a feature that is kept has a length of about 1
+    features learned        Σ min(1, |W_i|²), as a feature that is kept has a length of 1, or more against interference
     a feature's dimensions  |W_i|² / Σ_j (W_i·W_j / |W_i|)², 1 alone, ½ for one of an opposite pair, ⅖ in a pentagon
 
 Elhage et al. 2022, "Toy models of superposition", arXiv 2209.10652; all features are equally important here.
@@ -44,7 +44,7 @@ class Superposed:
 
     @property
     def features_learned(self) -> float:
-        return float(self.weights.square().sum())
+        return float(self.weights.square().sum(0).clamp_max(1).sum())
 
 
 def learn_superposition(
