@@ -2,45 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import InputError
-from attnlab.lens import look_at
+from attnlab.lens.compare_page import views as compare_views
+from attnlab.lens.compared import HeadComparison
+from attnlab.lens.comparing_heads import compare_heads
+from attnlab.lens.further import More
 from attnlab.lens.look_page import number_rows
-from attnlab.lens.looking import MOST_TOKENS, open_subject
+from attnlab.lens.looking import MOST_TOKENS, look_at
 from attnlab.lens.looks import Look
+from attnlab.lens.study_views import study_rows
+from attnlab.lens.subjects import open_subject
+from attnlab.lens.views import View
 from attnlab.models import tap_names
-from attnlab.pages import check_writable
+from attnlab.pages import Points, Table, check_writable
 from attnlab.training.directory import RunDirectory
 from attnlab.training.ledger import DEFAULT_ROOT
 
 DEFAULT_PAGE = Path("look.html")
+_SHOWN_BY_ROWS = ("heads", "worth", "drawn_by")  # views that the table of all heads sums up
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Numbers = Annotated[list[int] | None, Parameter(negative="")]
+Words = Annotated[list[str] | None, Parameter(negative="")]
+Paths = Annotated[list[Path] | None, Parameter(negative="", consume_multiple=True)]
+Questions = Annotated[list[tuple[str, str, str, str]] | None, Parameter(negative="")]
 
 
 def look(
-    run: Path,
+    run: str | None = None,
     text: str | None = None,
     /,
     *,
+    compare: Paths = None,
     out: Path | None = None,
     source: str | None = None,
     layer: Numbers = None,
     head: Numbers = None,
     tokens: int = MOST_TOKENS,
     step: int | None = None,
+    maps_only: Flag = False,
+    worth: bool | None = None,
+    on: Path | None = None,
+    embeddings: Flag = False,
+    analogy: Questions = None,
+    beside: str | None = None,
+    neurons: Flag = False,
+    token: Words = None,
+    facts: Flag = False,
+    over_training: Flag = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
     weights: Flag = False,
     names: Flag = False,
     runs: Path = DEFAULT_ROOT,
 ) -> None:
-    """Show what every head of a model looks at in a text, as one page that works offline.
+    """Show what every head of a model looks at, what it does and what it is worth, as one page that works offline.
 
     Parameters
     ----------
@@ -48,18 +71,40 @@ def look(
         A run, or a GPT-2 folder of Transformers.
     text
         What to look at; without it, the first row of the run's validation text.
+    compare
+        Compare the heads of these runs instead: two, or seeds of several variants, or a comparison's folder.
     out
         Where to write the page; look.html if not said.
     source
         What the encoder of an encoder–decoder reads.
     layer
-        Only this layer, counted from 0; may be given several times.
+        Only the maps of this layer, counted from 0; may be given several times.
     head
-        Only this head of each layer; may be given several times.
+        Only the maps of this head of each layer; may be given several times.
     tokens
         Cut a longer text after so many.
     step
         The run as it was after this step, of which it must have kept a checkpoint.
+    maps_only
+        Only the maps: do not measure what heads do.
+    worth
+        Measure what each head is worth, also where that takes minutes, or never.
+    on
+        Measure on this text file instead of the run's own validation rows.
+    embeddings
+        Also the embedding: dimensions, angles, and the nearest neighbours of the text's tokens.
+    analogy
+        Four tokens, a is to b as c is to d, by c − a + b; may be given several times.
+    beside
+        Another sentence: what becomes of a token that it shares with the text, layer by layer.
+    neurons
+        Also single neurons: what makes them fire, and what they write.
+    token
+        With --embeddings and --neurons: this token; may be given several times.
+    facts
+        Also where facts live, of a run on the generated world.
+    over_training
+        Also the heads after each checkpoint that the run has kept.
     as_json
         Print the numbers as JSON; a page is then written only with --out.
     weights
@@ -71,27 +116,84 @@ def look(
     """
     if weights and not as_json:
         raise InputError("--weights belongs to --json", hint="add --json; the page holds all weights anyway")
-    path = _find(run, runs)
+    if maps_only and worth:
+        raise InputError("--maps-only measures no worth", hint="leave one of them out")
+    page = out if as_json else out or DEFAULT_PAGE
+    more = More(
+        heads=not maps_only,
+        worth=worth,
+        embeddings=embeddings,
+        tokens=tuple(token or ()),
+        analogies=tuple(analogy or ()),
+        beside=beside,
+        neurons=neurons,
+        facts=facts,
+        over_training=over_training,
+        on=on,
+    )
+    if compare is not None:
+        _check_comparing(more, run, text, one_run=(layer, head, step, source, weights or None, names or None))
+        paths = [find_run(path, runs) for path in compare]
+        _compare(paths, run, Showing(page, as_json), tokens=tokens, worth=worth, on=on)
+        return
+    if run is None:
+        raise InputError("there is no run to look at", hint="name one; `attnlab runs list` shows them")
+    path = find_run(Path(run), runs)
     if names:
         _list_names(path, step, as_json)
         return
-    page = out if as_json else out or DEFAULT_PAGE
     if page is not None:
         check_writable(page)  # before the work
-    found = look_at(path, text, source=source, step=step, tokens=tokens, layers=layer, heads=head)
+    found = look_at(path, text, source=source, step=step, tokens=tokens, layers=layer, heads=head, more=more)
+    if not as_json:
+        _print(found)
+    _hand_over(found, found.to_dict(weights=weights) if as_json else None, page, found.notes)
+
+
+@dataclass(frozen=True)
+class Showing:
+    """Where the answer goes."""
+
+    page: Path | None
+    as_json: bool
+
+
+def _check_comparing(more: More, run: str | None, text: str | None, *, one_run: Sequence[object]) -> None:
+    alone = replace(more, worth=None, on=None)
+    if alone != More() or any(value is not None for value in one_run):
+        raise InputError(
+            "--compare goes with --worth, --on, --tokens, --out and --json alone",
+            hint="look at one run for the others",
+        )
+    if text is not None:
+        raise InputError(
+            f"with --compare there is one text, and {run!r} is another one", hint="name all runs behind --compare"
+        )
+
+
+def _compare(paths: Sequence[Path], text: str | None, to: Showing, **options: Any) -> None:
+    if to.page is not None:
+        check_writable(to.page)  # before the work
+    found = compare_heads(paths, text, **options)
+    if not to.as_json:
+        for view in compare_views(found):
+            show_view(view)
+    _hand_over(found, found.to_dict() if to.as_json else None, to.page, found.notes)
+
+
+def _hand_over(found: Look | HeadComparison, data: object, page: Path | None, notes: Sequence[str]) -> None:
+    """Write the page, print the data, and say what is to be known."""
     if page is not None:
         found.write(page)
-    if as_json:
-        show_json(found.to_dict(weights=weights))
-    else:
-        _print(found)
-    for note in found.notes:
+    if data is not None:
+        show_json(data)
+    for note in notes:
         say(f"note: {note}")
     if page is not None:
         say(f"wrote {page}")
 
 
-def _find(run: Path, root: Path) -> Path:
+def find_run(run: Path, root: Path) -> Path:
     """A run may be given by its folder, or by its name below the folder of the runs."""
     if RunDirectory.exists(run) or (run / "config.json").is_file() or not RunDirectory.exists(root / run):
         return run
@@ -99,12 +201,30 @@ def _find(run: Path, root: Path) -> Path:
 
 
 def _print(found: Look) -> None:
-    headings, rows = number_rows(found)
+    headings, rows = number_rows(found) if found.study is None else study_rows(found.study)
     if rows:
-        show(make_table(headings, rows, left=(0,) if headings[0] == "where" else (), wrap=()))
+        left = (0, 1) if found.study is not None else (0,) if headings[0] == "where" else ()
+        show(make_table(headings, rows, left=left, wrap=(1,) if found.study is not None else ()))
     for layer in found.layers:
         if layer.absence:
             show(f"layer {layer.layer}: {layer.absence}")
+    for view in found.views:
+        if view.name not in _SHOWN_BY_ROWS:
+            show_view(view)
+
+
+def show_view(view: View) -> None:
+    """What a page would show, as far as a terminal can."""
+    show("", view.heading)
+    for part in view.parts:
+        match part:
+            case str():
+                show("", part)
+            case Points():
+                show("", *(f"  · {item}" for item in part.items))
+            case Table():
+                show("", *([part.caption] if part.caption else []))
+                show(make_table(part.headings, part.rows, left=part.text_columns, wrap=part.wrap_columns))
 
 
 def _list_names(path: Path, step: int | None, as_json: bool) -> None:

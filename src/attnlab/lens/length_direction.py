@@ -75,7 +75,7 @@ def length_or_direction(
 
     def see(layer: int, maps: LayerMaps) -> None:
         if maps.weights is not None and maps.keys is not None:
-            kept[layer].append((received(maps).log().double().cpu(), maps.keys.double().cpu()))
+            kept[layer].append((_received(maps).log().double().cpu(), maps.keys.double().cpu()))
 
     longest = max(tokens.shape[1], 0 if source is None else source.shape[1])
     rows = max(1, _MOST_WEIGHTS // (max(layer.spec.num_heads for layer in layers) * longest**2))
@@ -91,6 +91,14 @@ def length_or_direction(
         attention, keys = (torch.cat(both) for both in zip(*parts, strict=True))
         found.append([explain(attention[:, head], keys[:, head]) for head in range(attention.shape[1])])
     return found
+
+
+def _received(maps: LayerMaps) -> Tensor:
+    """r, where one sequence looks at another over all queries: none of them is the key's own token."""
+    if not maps.crosses:
+        return received(maps)
+    seen = maps.pairs & maps.shares.isfinite()
+    return (maps.shares * maps.num_visible[..., None]).where(seen, 0.0).sum(-2) / seen.sum(-2)
 
 
 def explain(attention: Tensor, keys: Tensor) -> Explained | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attnlab.lens.maps import Place
@@ -54,7 +54,8 @@ def look_page(look: Look) -> Page:
         heading = "The decoder: the target looks at itself" if place == "self" and len(grids) > 1 else _HEADINGS[place]
         notes = [Note(note) for note in look.notes] if not sections else []
         sections.append(Section(heading, [*notes, *_words(look, place), grid]))
-    sections.append(Section("Every head in numbers", _numbers(look)))
+    sections += [view.section() for view in look.views]
+    sections.append(Section("Every head in numbers, on this text", _numbers(look)))
     sections.append(Section("How to read it", [Points(_EXPLANATIONS)]))
     count = sum(len(layer.heads) for layer in look.layers if layer.weights is not None)
     heads, tokens = (_counted(number, word) for number, word in ((count, "head"), (len(look.tokens), "token")))
@@ -67,11 +68,15 @@ def _counted(number: int, word: str) -> str:
 
 
 def notebook_html(look: Look) -> str:
-    """The page in a frame of its own, so that neither disturbs the other."""
-    page = render(look.page())
+    """The page, for a notebook."""
+    return framed(render(look.page()), look.title)
+
+
+def framed(page: str, title: str) -> str:
+    """A page in a frame of its own, so that neither it nor the notebook disturbs the other."""
     if len(page) > _NOTEBOOK_LIMIT:
         return (
-            f"<p>{html.escape(look.title)}: a page of {len(page) / 1e6:.0f} MB, too large for a notebook. "
+            f"<p>{html.escape(title)}: a page of {len(page) / 1e6:.0f} MB, too large for a notebook. "
             "<code>.write(Path('look.html'))</code> makes a file of it.</p>"
         )
     frame = "width:100%;height:720px;border:1px solid #7d8590"
@@ -83,18 +88,19 @@ def notebook_html(look: Look) -> str:
 def _grid(look: Look, place: Place) -> MapGrid:
     queries, keys = look.sequences(place)
     rows = [
-        MapRow(f"layer {layer.layer}", list(_heads(layer)), layer.visible.numpy(), layer.absence)
+        MapRow(f"layer {layer.layer}", list(_heads(layer, look.tags)), layer.visible.numpy(), layer.absence)
         for layer in look.of(place)
     ]
     return MapGrid(_LABELS[place], queries, keys, rows)
 
 
-def _heads(layer: LayerLook) -> Iterator[HeadMap]:
+def _heads(layer: LayerLook, tags: Mapping[tuple[Place, int, int], str]) -> Iterator[HeadMap]:
     if layer.weights is None:
         return
     for place, head in enumerate(layer.heads):
         numbers = {name: _text(values[place]) for name, values in layer.numbers.items() if values[place] is not None}
-        yield HeadMap(f"head {head}", layer.weights[place].numpy(), numbers)
+        tag = tags.get((layer.place, layer.layer, head), "")
+        yield HeadMap(f"head {head}", layer.weights[place].numpy(), ({"does": tag} if tag else {}) | numbers, tag)
 
 
 def _words(look: Look, place: Place) -> list[Part]:

@@ -12,37 +12,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnlab.corpora import IGNORED, Gpt2Tokenizer, Tokenizer
-from attnlab.errors import FileError, InputError
+from attnlab.corpora import IGNORED, Tokenizer
+from attnlab.errors import InputError
+from attnlab.lens.further import Found, More, look_further
 from attnlab.lens.looks import LayerLook, Look, printable
 from attnlab.lens.maps import LayerMaps, Place, look, places
 from attnlab.lens.measures import MEASURES
 from attnlab.lens.run_measures import corpus_of_run
-from attnlab.models import LanguageModel, load_gpt2
-from attnlab.training import LoadedRun, RunDirectory, load_run
+from attnlab.lens.subjects import Subject, open_subject, shape_words
+from attnlab.models import LanguageModel
+
+__all__ = ["MOST_CELLS", "MOST_TOKENS", "NUMBERS", "Subject", "look_at", "open_subject"]
 
 MOST_TOKENS = 512
 MOST_CELLS = 200_000_000  # weights that are held in memory at once
 NUMBERS = ("entropy", "effective keys", "first-token share", "sparsity", "row mass")  # measures that any map has
-
-
-@dataclass
-class Subject:
-    """A model to look at, with what is known of it."""
-
-    model: LanguageModel
-    tokenizer: Tokenizer | None
-    title: str = "a model"
-    facts: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    run: tuple[Path, LoadedRun] | None = None
 
 
 def look_at(
@@ -55,13 +46,14 @@ def look_at(
     tokens: int = MOST_TOKENS,
     layers: Collection[int] | None = None,
     heads: Collection[int] | None = None,
+    more: More | None = None,
     cache: Path | None = None,
 ) -> Look:
     """The maps of all heads, or of some layers and heads by their numbers from 0.
 
     `subject` is a run's folder, a GPT-2 folder of Transformers, or a model with its `tokenizer`. An encoder–decoder
     reads `source` and writes `text`. Of a run, `step` chooses a checkpoint, and `cache` is where its text is kept. A
-    text of more than `tokens` is cut.
+    text of more than `tokens` is cut. `more` says what to show besides the maps.
     """
     if tokens < 1:
         raise InputError(f"a text of {tokens} tokens cannot be looked at", hint="use a number from 1 on")
@@ -76,55 +68,18 @@ def look_at(
     for place in places(model):
         see = lambda layer, maps, place=place: found.extend(chosen.keep(model, place, layer, maps))  # noqa: E731
         look(model, ids["text"], see, source=ids.get("source"), of=place)
+    further = Found() if more is None else look_further(opened, ids["text"][0].tolist(), more, cache)
     return Look(
         title=opened.title,
         tokens=printable(shown, ids["text"][0].tolist()),
         layers=tuple(found),
         source_tokens=printable(shown, ids["source"][0].tolist()) if "source" in ids else (),
-        facts={**opened.facts, **_shape(model)},
-        notes=tuple(opened.notes),
+        facts={**opened.facts, "model": shape_words(model)},
+        notes=(*opened.notes, *further.notes),
+        tags=further.tags,
+        study=further.study,
+        views=tuple(further.views),
     )
-
-
-# The model
-
-
-def open_subject(
-    subject: str | Path | LanguageModel, tokenizer: Tokenizer | None = None, step: int | None = None
-) -> Subject:
-    """The model that somebody names, or has, with its tokenizer."""
-    if isinstance(subject, LanguageModel):
-        return Subject(subject, tokenizer)
-    path = Path(subject)
-    if RunDirectory.exists(path):
-        return _open_run(path, step)
-    if (path / "config.json").is_file():
-        if step is not None:
-            raise InputError(f"{path} is a GPT-2 folder and has no step {step}", hint="leave the step out")
-        return Subject(load_gpt2(path), tokenizer or Gpt2Tokenizer.from_folder(path), path.resolve().name)
-    raise FileError(
-        f"{path} is neither a run nor a GPT-2 folder" if path.exists() else f"there is no run or folder {path}",
-        hint="`attnlab runs list` shows the runs; `attnlab train` makes one",
-    )
-
-
-def _open_run(path: Path, step: int | None) -> Subject:
-    loaded, directory = load_run(path, step), RunDirectory.open(path)
-    spec = loaded.record.get("spec", {})
-    facts = {"variant": str(spec.get("variant", "")), "after": f"{loaded.step} of {loaded.resolved.steps} steps"}
-    subject = Subject(loaded.model, loaded.tokenizer, path.resolve().name, facts, run=(path, loaded))
-    if directory.status == "diverged":
-        subject.notes.append(f"The run diverged. These are its weights after step {loaded.step}.")
-    elif directory.status != "finished":
-        subject.notes.append(f"The run is not finished. These are its weights after step {loaded.step}.")
-    return subject
-
-
-def _shape(model: LanguageModel) -> dict[str, str]:
-    spec = model.spec
-    heads = sorted({one.num_heads for one in (*spec.attention, *spec.encoder_attention, *spec.cross_attention)})
-    each = "–".join(map(str, dict.fromkeys((heads[0], heads[-1]))))
-    return {"model": f"{spec.family}, {spec.num_layers} layers of {each} heads, width {spec.model_width}"}
 
 
 # The text

@@ -13,6 +13,8 @@ from torch import Tensor
 from attnlab.corpora import Tokenizer
 from attnlab.lens import look_page
 from attnlab.lens.maps import Place
+from attnlab.lens.studying import Study
+from attnlab.lens.views import View
 from attnlab.pages import Page, write_page
 
 _MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
@@ -47,6 +49,9 @@ class Look:
     source_tokens: tuple[str, ...] = ()  # what the encoder of an encoder–decoder reads
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    tags: Mapping[tuple[Place, int, int], str] = field(default_factory=dict)  # what a head does, in a word
+    study: Study | None = None  # of all heads, where that was asked for
+    views: Sequence[View] = ()  # what else was looked at
 
     def sequences(self, place: Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The tokens that look, and those that they look at."""
@@ -66,6 +71,7 @@ class Look:
             "facts": dict(self.facts),
             "notes": list(self.notes),
             "layers": [_layer(layer, weights) for layer in self.layers],
+            **{view.name: view.data for view in self.views},
         }
 
     def page(self) -> Page:

@@ -105,7 +105,7 @@ class HeadRoles:
     def rule(self) -> str:
         return (
             f"A head has a role where its attention exceeds chance by more than {self.least:g} of what is possible, at "
-            f"{self.level:.0%} over texts, and by more than any head does in all but {self.rate:.0%} of "
+            f"{100 * self.level:g} % over texts, and by more than any head does in all but {100 * self.rate:g} % of "
             f"{self.controls} copies of the model with shuffled weights."
         )
 

@@ -30,6 +30,7 @@ class HeadMap:
     name: str
     weights: Weights
     numbers: Mapping[str, str] = field(default_factory=dict)
+    tag: str = ""  # a word that stands below the small map
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,10 @@ class MapRow:
     heads: Sequence[HeadMap]
     visible: Cells  # (queries, keys)
     absence: str = ""
+
+    @property
+    def tagged(self) -> bool:
+        return any(head.tag for head in self.heads)
 
 
 @dataclass(frozen=True, eq=False)

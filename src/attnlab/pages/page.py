@@ -45,6 +45,7 @@ class Table:
     wrap_columns: Sequence[int] = ()  # those whose text may take several lines
     code_columns: Sequence[int] = ()  # those that are to be copied, such as commands
     tones: Mapping[str, Tone] = field(default_factory=dict)  # words of cells that stand out, besides what they say
+    shades: Sequence[Sequence[float | None]] = ()  # of each cell, 0 none to 1 full: so that large numbers are seen
 
 
 @dataclass(frozen=True)
