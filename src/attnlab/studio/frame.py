@@ -27,6 +27,7 @@ PAGES = {
     "/": "Playground",
     "/compare": "Compare",
     "/heads": "Heads",
+    "/exhibits": "Exhibits",
 }
 _HEAD = """
 <link rel="stylesheet" href="/static/studio.css?{version}">
@@ -41,6 +42,12 @@ class Frame:
 
     content: ui.element
     message: ui.html
+    heading: ui.html
+
+    def entitle(self, title: str) -> None:
+        """Call the page by what it shows."""
+        self.heading.set_content(escape(title))
+        ui.page_title(f"{title} · attnlab studio")
 
     def tell(self, problem: AttnlabError | str | None) -> None:
         """Show what is wrong, in the words of the command line; None takes it away."""
@@ -97,10 +104,10 @@ def _draw(title: str, path: str) -> Frame:
         sanitize=False,
     )
     with ui.element("main").props('id=main tabindex="-1"'):
-        ui.html(escape(title), tag="h1", sanitize=False)
+        heading = ui.html(escape(title), tag="h1", sanitize=False)
         message = ui.html("", sanitize=False).props("role=alert aria-live=polite").classes("message")
         content = ui.element("div").classes("content").props("aria-busy=true")
-    return Frame(content, message)
+    return Frame(content, message, heading)
 
 
 def guarded(

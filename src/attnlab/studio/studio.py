@@ -23,13 +23,14 @@ _REPORT = "report-"
 
 
 class Studio:
-    """One studio. The desk answers what must be quick, the bench what may take a while."""
+    """One studio. The desk answers what must be quick, the bench what may take a while, and exhibits have a stage."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.runs = settings.runs
         self.desk = Worker("the desk", seconds=30, threads=1)
         self.bench = Worker("the bench", seconds=120, idle=120)
+        self.stage = Worker("the stage", seconds=900, idle=120)
         self._pages: OrderedDict[str, str] = OrderedDict()
         self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
         self._warming: asyncio.Task[Any] | None = None
@@ -40,7 +41,7 @@ class Studio:
 
     async def close(self) -> None:
         """End the workers. Comparisons go on: they have processes and folders of their own."""
-        await asyncio.gather(self.desk.close(), self.bench.close())
+        await asyncio.gather(self.desk.close(), self.bench.close(), self.stage.close())
 
     # Pages that were made elsewhere
 

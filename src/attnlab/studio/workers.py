@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 from attnlab.errors import AttnlabError
+from attnlab.studio.work.telling import SIGN
 
 _MODULE = "attnlab.studio.work"
 _LINE = 64_000_000  # bytes of an answer
@@ -40,6 +41,9 @@ class Worker:
         self._waiting = 0
         self._asked = time.monotonic()
         self._letting_go: asyncio.Task[None] | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self._stopped = False
+        self.progress = ""  # how far the question under way is, in its own words
 
     @property
     def pid(self) -> int | None:
@@ -51,6 +55,11 @@ class Worker:
             raise BusyError(f"{self._name} has {_WAITING} questions waiting", hint="wait a moment, and try again")
         # Whoever asked may be gone before the answer comes, which must not be taken for that of the next question.
         return await asyncio.shield(asyncio.ensure_future(self._in_turn({"task": task, **question}, seconds)))
+
+    async def stop(self) -> None:
+        """Give up the question under way; whoever asked it is told so."""
+        self._stopped = True
+        await self._end()
 
     async def close(self) -> None:
         """End the process."""
@@ -69,6 +78,7 @@ class Worker:
 
     async def _answer(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
         process = await self._started()
+        self.progress, self._stopped = "", False
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -82,6 +92,8 @@ class Worker:
             ) from None
         except (ConnectionError, ValueError):  # it died, or its answer is longer than there is room for
             line = b""
+        if self._stopped:
+            raise AttnlabError("it was stopped", hint="start it again when you like")
         if not line.endswith(b"\n"):
             await self._end()
             raise AttnlabError(f"{self._name} died over this", hint="try again, or ask for less")
@@ -98,13 +110,25 @@ class Worker:
                 _MODULE,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
                 env=self._environment,
                 limit=_LINE,
                 start_new_session=True,  # Ctrl-C in the terminal is for the studio, which then ends it
             )
+            assert self._process.stderr is not None
+            self._hearing = asyncio.create_task(self._hear(self._process.stderr))
             if self._idle is not None and (self._letting_go is None or self._letting_go.done()):
                 self._letting_go = asyncio.create_task(self._let_go(self._idle))
         return self._process
+
+    async def _hear(self, said: asyncio.StreamReader) -> None:
+        """Take note of progress; what else the worker says is for the terminal."""
+        async for line in said:
+            text = line.decode(errors="replace")
+            if text.startswith(SIGN):
+                self.progress = text[len(SIGN) :].strip()
+            else:
+                sys.stderr.write(text)
 
     async def _let_go(self, idle: float) -> None:
         while self._process is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from attnlab.studio.pages import compare, comparison, heads, playground
+from attnlab.studio.pages import compare, comparison, exhibits, heads, playground
 from attnlab.studio.studio import Studio
 
 
 def register(studio: Studio) -> None:
     """Make every page known to NiceGUI."""
-    for page in (playground, compare, comparison, heads):
+    for page in (playground, compare, comparison, heads, exhibits):
         page.register(studio)

@@ -26,6 +26,7 @@ _RECIPES = ("gpt2", "fast")
 _CORPORA = ("pydoc", "world", "kinship", "mqar")  # never a path
 _TOKENIZERS = ("char", "byte", "word", "bpe")
 _MOST_SEEDS, _MOST_STEPS, _MOST_VARIANTS = 64, 20_000, 12
+_MOST_TEXT = 400  # letters of the changes
 _PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
 _REFRESH = 3.0  # seconds between two looks at the list
 _NOTHING = "There are no comparisons here yet. Choose variants above and start one; it can be stopped at any time."
@@ -84,6 +85,13 @@ class Compare:
             choice("tokenizer", _TOKENIZERS, "char", handle(lambda text: self._set("tokenizer", text)))
             self._whole("steps", "steps", 1, _MOST_STEPS, optional=True, hint="as the setting says")
             self._whole("vocabulary_size", "vocabulary size", 1, 65_536, optional=True, hint="for bpe and mqar")
+        entry(
+            "changes of all arms alike",
+            "",
+            handle(self._change_all),
+            hint="as in position=rope batch_size=32",
+            wide=True,
+        )
         with ui.element("details"):
             markup("How it is judged", "summary")
             with ui.element("div").classes("fields"):
@@ -112,6 +120,9 @@ class Compare:
         entry(label, f"{value:g}", guarded(self.frame, typed, keep=True), hint=hint)
 
     # What happens
+
+    async def _change_all(self, text: str) -> None:
+        await self._set("changes", tuple(text[:_MOST_TEXT].replace(",", " ").split()))
 
     async def _choose(self, name: str, text: str) -> None:
         kept = [one for one in self.fields["variants"] if one != name]

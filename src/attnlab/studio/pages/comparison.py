@@ -47,7 +47,7 @@ class Watching:
 
     async def build(self) -> None:
         found = await self.studio.follow(self.name)
-        self._title = markup("", "p").classes("lead")
+        self.frame.entitle(found["title"])
         self._status = markup("").props("role=status")
         with ui.element("div").classes("row"):
             self._stop = button("Stop", guarded(self.frame, self._stopped))
@@ -97,7 +97,6 @@ class Watching:
 
     def _show(self, found: dict[str, Any]) -> None:
         self._last, status = found, found["status"]
-        self._title.set_content(escape(found["title"]))
         self._status.set_content(_status_html(found))
         self._stop.set_visibility(status in {"planning", "running"})
         self._go_on.set_visibility(status in {"stopped", "failed"})

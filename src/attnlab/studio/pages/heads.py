@@ -134,7 +134,7 @@ class Side:
 
     def _draw_switches(self) -> None:
         for layer in self.found["layers"]:
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("row middle"):
                 markup(f"layer {layer['layer']}", "span").classes("soft")
                 if layer["absence"]:
                     markup(escape(layer["absence"]), "span").classes("soft")
@@ -174,7 +174,7 @@ def _next_html(tokens: list[dict[str, Any]], *, changed: bool) -> str:
         bars = f'<span class="bar" style="width:{9 * one["before"] / largest:.2f}rem"></span>'
         row = [escape(one["token"]), f"{one['before']:.1%}".replace("%", " %")]
         if changed:
-            bars += f'<br><span class="bar after" style="width:{9 * one["after"] / largest:.2f}rem"></span>'
+            bars += f'<span class="bar after" style="width:{9 * one["after"] / largest:.2f}rem"></span>'
             difference = f"{100 * (one['after'] - one['before']):+.1f}".replace("-", "−")
             row += [f"{one['after']:.1%}".replace("%", " %"), difference]
         rows.append([*row, bars])

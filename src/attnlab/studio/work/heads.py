@@ -52,11 +52,8 @@ def look(runs: str, name: str, text: str) -> dict[str, Any]:
     headings, rows = number_rows(found)
     layers = [{"layer": one.layer, "heads": len(one.heads), "absence": one.absence} for one in found.of("self")]
     page = found.page()
-    maps = replace(
-        page,
-        facts={},
-        sections=[one for one in page.sections if any(isinstance(part, MapGrid) for part in one.content)],
-    )
+    grids = [one for one in page.sections if any(isinstance(part, MapGrid) for part in one.content)]
+    maps = replace(page, title="Attention maps", facts={}, sections=grids)
     return {
         "page": render(maps),
         "title": found.title,

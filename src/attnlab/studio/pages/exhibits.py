@@ -1,0 +1,125 @@
+"""Exhibits: the worked theory in the order of a course, each with its controls, its plots and its checks."""
+
+from __future__ import annotations
+
+import asyncio
+from html import escape
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from nicegui import ui
+
+from attnlab.pages import prose
+from attnlab.studio.drawing import draw_page
+from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.studio import Studio
+from attnlab.studio.widgets import button, entry, heading, markup
+
+_LEAD = "Every claim of the notes as a short program that computes it and checks it. Begin at the top, as in a course."
+_MOST_VALUE = 200  # letters of a parameter
+_REFRESH = 0.5  # seconds between two looks at how far it is
+
+
+def register(studio: Studio) -> None:
+    @page("/exhibits", "Exhibits")
+    async def exhibits(frame: Frame) -> None:
+        del frame
+        await _draw_course(studio)
+
+    @page("/exhibits/{name}", "Exhibit", under="/exhibits")
+    async def exhibit(frame: Frame, name: str, set: str = "") -> None:
+        await Showing(frame, studio, name).build(dict(parse_qsl(set)))
+
+
+async def _draw_course(studio: Studio) -> None:
+    found = await studio.desk.ask("course")
+    markup(escape(_LEAD), "p").classes("lead")
+    for chapter in found["chapters"]:
+        heading(chapter["chapter"])
+        markup("".join(_item(one) for one in chapter["exhibits"]), "ul").classes("items")
+
+
+def _item(one: dict[str, Any]) -> str:
+    facts = [*one["claims"], *(["trains"] if one["trains"] else [])]
+    link = f'<a href="/exhibits/{one["name"]}">{escape(one["title"])}</a>'
+    return f"<li>{link} <span>{prose(one['claim'])}</span> <small>{escape(', '.join(facts))}</small></li>"
+
+
+class Showing:
+    """One visitor before one exhibit."""
+
+    def __init__(self, frame: Frame, studio: Studio, name: str) -> None:
+        self.frame, self.studio, self.name = frame, studio, name
+        self.settings: dict[str, str] = {}
+        self._running = False
+
+    async def build(self, settings: dict[str, str]) -> None:
+        one = (await self.studio.desk.ask("exhibit", name=self.name))["exhibit"]
+        known = {parameter["name"] for parameter in one["parameters"]}
+        self.settings = {name: value for name, value in settings.items() if name in known}
+        self.frame.entitle(one["title"])
+        markup(str(prose(one["claim"])), "p").classes("lead")
+        markup(escape(one["equation"])).classes("equation")
+        if one["parameters"]:
+            with ui.element("div").classes("fields"):
+                for parameter in one["parameters"]:
+                    self._draw_parameter(parameter)
+        with ui.element("div").classes("row"):
+            self._run_button = button("Run", guarded(self.frame, self._run), main=True)
+            self._stop_button = button("Stop", guarded(self.frame, self._stop))
+            self._stop_button.set_visibility(False)
+        self._status = markup("").props("role=status")
+        self._place = ui.element("div")
+        ui.timer(_REFRESH, self._tell)
+        if one["trains"]:
+            self._status.set_content('<p class="soft">This one trains models, which takes minutes. Run starts it.</p>')
+        else:
+            await self._run()
+
+    def _draw_parameter(self, parameter: dict[str, Any]) -> None:
+        name, default = parameter["name"], _text(parameter["default"])
+
+        async def typed(text: str) -> None:
+            self.settings = {**self.settings, name: text.strip()[:_MOST_VALUE]}
+            if not text.strip():
+                del self.settings[name]
+            await self._run()
+
+        limits = f" ({parameter['limits']})" if parameter["limits"] else ""
+        hint = f"{parameter['meaning']}{limits}"
+        entry(name.replace("_", " "), self.settings.get(name, default), guarded(self.frame, typed), hint=hint)
+
+    async def _run(self) -> None:
+        if self._running:
+            await self.studio.stage.stop()
+            await asyncio.sleep(0)
+        self._show_running(True)
+        try:
+            found = await self.studio.stage.ask("run_exhibit", name=self.name, settings=self.settings)
+        finally:
+            self._show_running(False)
+        held = f"{found['held']} of {found['checks']} checks hold"
+        self._status.set_content(f'<p class="{"good" if found["ok"] else "bad"}">{held}</p>')
+        self._place.clear()
+        with self._place:
+            draw_page(found["page"], without=("Equation",))
+        query = f"?{urlencode({'set': urlencode(self.settings)})}" if self.settings else ""
+        ui.navigate.history.replace(f"/exhibits/{self.name}{query}")
+
+    async def _stop(self) -> None:
+        await self.studio.stage.stop()
+
+    def _show_running(self, running: bool) -> None:
+        self._running = running
+        self._run_button.set_visibility(not running)
+        self._stop_button.set_visibility(running)
+        self._status.set_content('<p class="soft">computing …</p>' if running else "")
+
+    async def _tell(self) -> None:
+        if self._running and self.studio.stage.progress:
+            self._status.set_content(f'<p class="soft">{escape(self.studio.stage.progress)}</p>')
+
+
+def _text(value: Any) -> str:
+    """A default as one would type it."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
