@@ -90,6 +90,15 @@ def set_guarantee(
     model: KnowledgeModel, risk: float = RISK, delta: float = DELTA, score: ScoreName = "probability", seed: int = 0
 ) -> Guarantee:
     """Set the threshold of a run to a risk, and keep it there; the same again gives the same."""
+    found = compute_guarantee(model, risk, delta, score, seed)
+    write_json(model.path / FILE, found.model_dump(mode="json"))
+    return found
+
+
+def compute_guarantee(
+    model: KnowledgeModel, risk: float = RISK, delta: float = DELTA, score: ScoreName = "probability", seed: int = 0
+) -> Guarantee:
+    """The threshold that keeps a risk, without keeping it anywhere."""
     if score not in SCORES:
         raise UnknownNameError("score", score, SCORES)
     fewest = fewest_needed(risk, delta)  # which also refuses what makes no sense
@@ -106,7 +115,7 @@ def set_guarantee(
     right = [answer.text == pair.answer for answer, pair in zip(answers, pairs, strict=True)]
     sequence = spread_thresholds(scores, len(pairs), risk, delta)
     found = control_risk([score_of(one, score) for one in answers], right, sequence, risk, delta)
-    guarantee = Guarantee(
+    return Guarantee(
         score=score,
         risk=risk,
         delta=delta,
@@ -120,8 +129,6 @@ def set_guarantee(
         pairs_sha256=digest_pairs(pairs),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    write_json(model.path / FILE, guarantee.model_dump(mode="json"))
-    return guarantee
 
 
 def find_guarantee(model: KnowledgeModel) -> Guarantee | None:

@@ -26,7 +26,10 @@ from attnlab.knowledge.spelling import fold, key, tidy
 _BATCH = 2000
 _MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole
 Progress = Callable[[Imported], None]
-_FACT = "facts.id, question, answer, facts.source, facts.who, facts.at, facts.batch IS NULL, retracted_at, retracted_by"
+_FACT = (
+    "facts.id, facts.question, facts.answer, facts.source, facts.who, facts.at, facts.batch IS NULL, "
+    "facts.retracted_at, facts.retracted_by"
+)
 
 
 class FactStore:
@@ -141,7 +144,8 @@ class FactStore:
                 limit,
             )
             rows = self._database.execute(
-                "SELECT id, text, source FROM documents JOIN document_words ON document_words.rowid = documents.id "
+                "SELECT documents.id, documents.text, documents.source FROM documents "
+                "JOIN document_words ON document_words.rowid = documents.id "
                 "WHERE document_words MATCH ? ORDER BY rank LIMIT ?",
                 (match, limit),
             ).fetchall()
