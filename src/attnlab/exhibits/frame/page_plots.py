@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import plotly.graph_objects as go
@@ -12,6 +13,7 @@ from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, new_figure
 _COLOURS = (BLUE, ORANGE, GREEN, GREY)
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _MARKS = ("circle", "x", "diamond-open", "triangle-up", "square-open", "cross")
+_TITLE = 32  # letters of an axis that fit a narrow page
 _PATTERNS = ("", "/", ".", "x")
 # From nothing to a blue on which the page's text can be read, whether it is dark or light.
 _SHADES = ((0.0, "rgba(61,133,198,0.04)"), (1.0, "rgba(61,133,198,0.75)"))
@@ -22,12 +24,13 @@ def plot_figure(plot: Plot) -> Figure:
     height = 130 + 30 * len(plot.labels) * len(plot.series) if plot.labels else 380
     # Bars lie, so that their labels can be read.
     across, up = (plot.y, plot.x) if plot.labels else (plot.x, plot.y)
-    figure = new_figure(x=across, y=up, height=max(220, height))
+    figure = new_figure(x=_wrapped(across), y=_wrapped(up), height=max(220, height))
     for number, one in enumerate(plot.series):
         figure.add_trace(_trace(one, number, plot))
     if plot.labels:
         figure.update_layout(barmode="group", bargap=0.25)
         figure.update_yaxes(autorange="reversed", showgrid=False, ticks="")
+        figure.update_xaxes(range=_room(plot))
     for log, update in ((plot.log_x, figure.update_xaxes), (plot.log_y, figure.update_yaxes)):
         if log:
             update(type="log", dtick=1, exponentformat="power", minor={"ticks": "outside", "tickcolor": GREY})
@@ -37,7 +40,7 @@ def plot_figure(plot: Plot) -> Figure:
 
 def heatmap_figure(drawn: Heatmap) -> Figure:
     """A matrix with the number in each cell, as long as they are few."""
-    figure = new_figure(x=drawn.x, y=drawn.y, height=140 + 34 * max(3, min(14, len(drawn.rows))))
+    figure = new_figure(x=_wrapped(drawn.x), y=_wrapped(drawn.y), height=140 + 34 * max(3, min(14, len(drawn.rows))))
     few = len(drawn.rows) <= 12 and len(drawn.columns) <= 12
     texts = [[number_text(value, 3) for value in row] for row in drawn.cells]
     figure.add_trace(
@@ -95,6 +98,23 @@ def _trace(one: Series, number: int, plot: Plot) -> go.Scatter | go.Bar:
     return go.Bar(
         name=one.name, x=centres, y=one.y, width=widths, marker={**look, "opacity": 0.6, "line": {"width": 0}}
     )
+
+
+def _room(plot: Plot) -> list[float]:
+    """From the smallest to the largest bar, with room beyond them for their numbers on a narrow page."""
+    values = [value for one in plot.series for value in one.y if math.isfinite(value)]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    spare = 0.45 * ((high - low) or 1.0)
+    return [low - spare if low < 0 else 0.0, high + spare if high > 0 or low == 0 else 0.0]
+
+
+def _wrapped(title: str) -> str:
+    """A long title of an axis on two lines, so that it fits a narrow page."""
+    if len(title) <= _TITLE:
+        return title
+    blanks = [place for place, letter in enumerate(title) if letter == " "]
+    middle = min(blanks, key=lambda place: abs(place - len(title) / 2), default=len(title))
+    return f"{title[:middle]}<br>{title[middle + 1 :]}"
 
 
 def _unique(names: tuple[str, ...]) -> list[str]:
