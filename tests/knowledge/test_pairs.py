@@ -15,7 +15,7 @@ from attnlab.knowledge.pairs import clean, commonest_answer, split_pairs
 ODD = [
     "Where was Naïma Azough born?",
     "Where was محمود درويش born?",
-    "Where was 🦊 O'Brien \"Bob\" born?",
+    'Where was 🦊 O\'Brien "Bob" born?',
     "Where was Robert'); DROP TABLE facts;-- born?",
     f"Where was {'x' * 10_000} born?",
 ]

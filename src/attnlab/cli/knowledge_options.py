@@ -46,6 +46,8 @@ class Making:
         How many heads each layer has.
     context_length
         How many tokens the model reads at most.
+    dropout
+        The share of activations that training leaves out; some variants have no weights to drop and need 0.
     reading
         In pretraining, let the documents of the training split be followed by their question and answer.
     practice
@@ -77,6 +79,7 @@ class Making:
     model_width: int | None = None
     num_heads: int | None = None
     context_length: int | None = None
+    dropout: float | None = None
     reading: bool | None = None
     practice: bool | None = None
     epochs: int | None = None
@@ -95,7 +98,7 @@ class Making:
         else:
             base = recipe_by_name(self.recipe or "fast")
         names = ("variant", "objective", "tokenizer", "vocabulary_size", "num_layers", "model_width", "num_heads")
-        changes = {name: getattr(self, name) for name in (*names, "context_length", "reading", "practice")}
+        changes = {name: getattr(self, name) for name in (*names, "context_length", "dropout", "reading", "practice")}
         if changes["tokenizer"] == "char":
             base = base.model_copy(update={"vocabulary_size": None})
         return base.replace(**changes)

@@ -17,7 +17,7 @@ from attnlab.errors import FileError, InputError
 from attnlab.knowledge.codec import Codec
 from attnlab.knowledge.completing import complete
 from attnlab.knowledge.material import Material, PracticePair, read_record
-from attnlab.knowledge.pairs import Pair, QuestionTemplate, shorten
+from attnlab.knowledge.pairs import Pair, QuestionTemplate, clean, shorten
 from attnlab.models import LanguageModel
 from attnlab.training import RunDirectory, load_run
 from attnlab.training.checkpoints import digest
@@ -118,9 +118,9 @@ class KnowledgeModel:
         return [answers[number] for number in range(len(questions))]
 
     def _prompt(self, question: str) -> tuple[int, ...]:
-        prompt = self.codec.prompt(question)
-        if len(prompt) < 2:
+        if not clean(question):
             raise InputError("the question is empty", hint="ask something")
+        prompt = self.codec.prompt(question)
         if len(prompt) >= self.model.spec.context_length:
             raise InputError(
                 f"the question {shorten(question)!r} has {len(prompt)} tokens, and the model reads "

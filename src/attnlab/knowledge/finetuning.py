@@ -25,6 +25,7 @@ from attnlab.training import LoadedRun, Reporter, RunDirectory, RunResult, Sched
 from attnlab.training.durable import read_json, write_json
 
 _WRITTEN = "practice.json"  # in the folder of the pretrained run: what it wrote for which material
+_VERSION = 1  # of how they are written
 _LEARN_EPOCHS = 30
 _LEARN_REPEATS = 4  # times that an epoch takes a new pair, where it takes an old one once
 _LEARN_RATE = 0.25  # of the learning rate of finetuning
@@ -170,7 +171,7 @@ def _practice(
     parent: Path, loaded: LoadedRun, codec: Codec, material: Material, options: Options
 ) -> list[PracticePair]:
     """What the pretrained model writes; it is kept beside it, for it takes a moment."""
-    key = f"{material.with_changes(practice=()).hash} {_weights_of(parent)} {options.seed}"
+    key = f"{_VERSION} {material.with_changes(practice=()).hash} {_weights_of(parent)} {options.seed}"
     kept = read_json(parent / _WRITTEN) if (parent / _WRITTEN).exists() else {}
     if kept.get("key") != key:
         if options.reporter is not None:

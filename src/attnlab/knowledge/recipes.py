@@ -17,8 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from attnlab.attention import variant as variant_by_name
-from attnlab.attention.parts import as_spec_error
-from attnlab.errors import UnknownNameError
+from attnlab.errors import SpecError, UnknownNameError, as_spec_error
 from attnlab.knowledge.objectives import SPAN_SHARES, Objective
 from attnlab.models import ModelSpec
 from attnlab.training import OptimizerSpec, Schedule
@@ -85,18 +84,23 @@ class KnowledgeRecipe(BaseModel):
         return SPAN_SHARES[self.objective]
 
     def model(self, vocabulary_size: int) -> ModelSpec:
-        return ModelSpec.build(
-            "nano",
-            vocabulary_size=vocabulary_size,
-            variant=self.variant,
-            architecture=self.architecture,
-            num_layers=self.num_layers,
-            model_width=self.model_width,
-            num_heads=self.num_heads,
-            context_length=self.context_length,
-            dropout=self.dropout,
-            **self.model_changes,
-        )
+        try:
+            return ModelSpec.build(
+                "nano",
+                vocabulary_size=vocabulary_size,
+                variant=self.variant,
+                architecture=self.architecture,
+                num_layers=self.num_layers,
+                model_width=self.model_width,
+                num_heads=self.num_heads,
+                context_length=self.context_length,
+                dropout=self.dropout,
+                **self.model_changes,
+            )
+        except SpecError as error:
+            if not self.dropout:
+                raise
+            raise SpecError(error.message, hint=f"{error.hint}; a recipe without dropout has --dropout 0") from None
 
 
 def _assignment(learning_rate: float, epochs: int, batch_size: int) -> Stage:
