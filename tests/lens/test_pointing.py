@@ -70,7 +70,7 @@ def test_swapped_texts_show_what_needs_no_reading() -> None:
     order = torch.stack([torch.randperm(10) for _ in range(40)])
     inputs = torch.cat([half, half.gather(1, order)], dim=1)
     right = torch.cat([torch.full_like(order, -1), order], dim=1)
-    # The token's own place is as much the same token, so the first half is looked at by a map of its own half only.
+    # The query's own place holds the same token too, and gets the other half.
     found = pointing(model, [(Batch(inputs, inputs), right)])
     assert found.best.share.mean == pytest.approx(0.5, abs=0.02)
     assert found.best.swapped < 0.25
