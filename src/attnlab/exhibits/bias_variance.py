@@ -142,11 +142,10 @@ def seeds_of_a_model(show: Stage, parameters: BiasVariance) -> None:
     )
     show.plot(
         "Bias and variance while a model learns",
-        points("bias", marks, [split.bias for split in splits.values()]),
-        points("variance", marks, [split.variance for split in splits.values()]),
+        line("bias", marks, [split.bias for split in splits.values()]),
+        line("variance", marks, [split.variance for split in splits.values()]),
         x="training steps",
         y="nats",
-        log_x=True,
         log_y=True,
         caption="Most of the loss is common to all seeds. The variance is what averaging them saves.",
     )

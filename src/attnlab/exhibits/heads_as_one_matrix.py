@@ -67,7 +67,7 @@ def same_in_pytorch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
 
 # %%
 def softmax_gradient(scores: Tensor) -> float:
-    """The mean length of the largest row of diag(a) − a aᵀ."""
+    """The length of diag(a) − a aᵀ, the mean over all rows of scores."""
     a = torch.softmax(scores, dim=-1)
     jacobian = torch.diag_embed(a) - a[..., :, None] * a[..., None, :]
     return float(jacobian.norm(dim=(-2, -1)).mean())
