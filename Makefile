@@ -10,6 +10,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c co
 # A stamp says that what it is named after is installed. What a larger one installs covers the smaller ones.
 RUNTIME := $(VENV)/.installed-runtime
 BENCH := $(VENV)/.installed-bench
+STUDIO := $(VENV)/.installed-studio
 TEST := $(VENV)/.installed-test
 
 # This file and the stamps are away while pip is at work. So if it is missing, the last install did not end well, and
@@ -17,18 +18,20 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help compare variants test bench slow kills trust docs clean
+.PHONY: help compare variants exhibits studio test bench slow kills trust docs clean
 .NOTPARALLEL:
 
 help:
 	@echo "make compare    the main job: what happens to GPT-2 with one projection for key and value, and so on"
 	@echo "make variants   show the catalogue of attention variants"
+	@echo "make exhibits   compute and check every claim of the notes"
+	@echo "make studio     open the laboratory in a web page"
 	@echo "make test       check style, types and imports, and run the tests"
 	@echo "make bench      measure attention on this machine against the peers"
 	@echo "make slow       run the tests that take long"
 	@echo "make kills      kill training 200 times at random moments, and compare what comes out"
 	@echo "make trust      count how often verdicts are wrong where the truth is known, and time the main job"
-	@echo "make docs       write the catalogue into docs/variants.md"
+	@echo "make docs       write the tables of variants and exhibits into docs/"
 	@echo "make clean      remove .venv and everything else that was generated"
 	@echo
 	@echo "PYTHON=python3.12 chooses the Python that .venv is made with; WORKERS=2 the number of test processes."
@@ -38,6 +41,12 @@ compare: $(RUNTIME)
 
 variants: $(RUNTIME)
 	@$(BIN)/attnlab variants
+
+exhibits: $(RUNTIME)
+	@$(BIN)/attnlab exhibit --all
+
+studio: $(STUDIO)
+	@$(BIN)/attnlab studio
 
 bench: $(BENCH)
 	@$(BIN)/attnlab bench attention
@@ -60,10 +69,16 @@ trust: $(RUNTIME)
 	$(BIN)/attnlab bench verdicts --trained runs/null --bars
 	$(BIN)/attnlab bench compare --bars
 
+# $(call insert,NAME,FILE,COMMAND): what the command prints, between the marks of that name.
+define insert
+@$(BIN)/attnlab $(3) > .table.tmp
+@sed -i -e '/^<!-- $(1) -->$$/,/^<!-- end of $(1) -->$$/{//!d}' -e '/^<!-- $(1) -->$$/r .table.tmp' $(2)
+@rm .table.tmp
+endef
+
 docs: $(RUNTIME)
-	@$(BIN)/attnlab variants --markdown > .catalogue.tmp
-	@sed -i -e '/^<!-- catalogue -->$$/,/^<!-- end of catalogue -->$$/{//!d}' -e '/^<!-- catalogue -->$$/r .catalogue.tmp' docs/variants.md
-	@rm .catalogue.tmp
+	$(call insert,catalogue,docs/variants.md,variants --markdown)
+	$(call insert,exhibits,docs/exhibits.md,exhibit --markdown)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -81,7 +96,7 @@ $(WHOLE):
 
 # $(call install,EXTRAS): the project itself, editable, with what it needs.
 define install
-@rm -f $(WHOLE) $(RUNTIME) $(BENCH) $(TEST)
+@rm -f $(WHOLE) $(RUNTIME) $(BENCH) $(STUDIO) $(TEST)
 $(PIP_INSTALL) -e '.$(1)'
 @touch $(WHOLE)
 endef
@@ -94,6 +109,10 @@ $(BENCH): pyproject.toml constraints.txt | $(WHOLE)
 	$(call install,[bench])
 	@touch $(RUNTIME) $(BENCH)
 
+$(STUDIO): pyproject.toml constraints.txt | $(WHOLE)
+	$(call install,[studio])
+	@touch $(RUNTIME) $(STUDIO)
+
 $(TEST): pyproject.toml constraints.txt | $(WHOLE)
 	$(call install,[test])
-	@touch $(RUNTIME) $(BENCH) $(TEST)
+	@touch $(RUNTIME) $(BENCH) $(STUDIO) $(TEST)
