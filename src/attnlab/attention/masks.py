@@ -219,9 +219,15 @@ class Structure:
         return (keys >= first) & (keys < last)
 
     def num_visible(self) -> int:
-        """How many (query, key) pairs are visible."""
-        low, high = self.ends()
-        return int((high - low).sum())
+        """How many (query, key) pairs are visible, in no time and without a limit."""
+        mask, first, keys = self.mask, self.query_start, self.num_keys
+        if mask.window is not None:
+            low = first - (mask.window - 1 if mask.causal else mask.window // 2)
+            seen = _sum_clipped(low + mask.window, self.num_queries, 0, keys)
+            return seen - _sum_clipped(low, self.num_queries, 0, keys)
+        if not mask.causal:
+            return self.num_queries * keys
+        return _sum_clipped(first + 1, self.num_queries, min(mask.prefix or 0, keys), keys)
 
 
 @functools.lru_cache(maxsize=16)
@@ -255,6 +261,14 @@ def _clip(number: Position, low: int, high: int) -> Position:
     if isinstance(number, Tensor):
         return number.clamp(low, high)
     return min(max(number, low), high)
+
+
+def _sum_clipped(first: int, count: int, low: int, high: int) -> int:
+    """The sum of so many numbers that follow each other, each brought between low and high."""
+    last = first + count - 1
+    below, above = (min(count, max(0, number)) for number in (low - first, last - high))
+    between = count - below - above  # numbers from first + below on, as they are
+    return below * low + above * high + between * (2 * (first + below) + between - 1) // 2
 
 
 def _require_bool(name: str, tensor: Tensor) -> None:

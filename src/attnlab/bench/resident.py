@@ -22,9 +22,18 @@ _EVERY = 0.05  # seconds
 
 def own_peak_bytes() -> int:
     """The most that this process has held at once."""
+    return _own("VmHWM")
+
+
+def own_bytes() -> int:
+    """What this process holds now."""
+    return _own("VmRSS")
+
+
+def _own(name: str) -> int:
     if not _STATUS.is_file():
-        raise UnsupportedError("the peak of a process is not told on this system", hint="measure memory on Linux")
-    return _kibibytes(_STATUS.read_text(encoding="utf-8"), "VmHWM") * 1024
+        raise UnsupportedError("the memory of a process is not told on this system", hint="measure memory on Linux")
+    return _kibibytes(_STATUS.read_text(encoding="utf-8"), name) * 1024
 
 
 def tree_bytes(process: int) -> int:

@@ -32,6 +32,9 @@ from attnlab.bench.report import (
     figure_rows,
 )
 from attnlab.bench.timing import check_rounds
+from attnlab.cli.bench_cost import cost
+from attnlab.cli.bench_facts import facts
+from attnlab.cli.bench_look import look
 from attnlab.cli.bench_races import generate, time_to_loss, train
 from attnlab.cli.bench_trust import compare, verdicts
 from attnlab.cli.listening import listening
@@ -48,7 +51,10 @@ bench.command(train)
 bench.command(generate)
 bench.command(time_to_loss)
 bench.command(verdicts)
+bench.command(cost)
 bench.command(compare)
+bench.command(facts)
+bench.command(look)
 
 
 @bench.command

@@ -1,17 +1,48 @@
-"""What attention and whole models cost: parameters, FLOPs, memory and cache, predicted and checked."""
+"""What attention and whole models cost: parameters, FLOPs, memory and cache, predicted and checked.
+
+estimate("gpt2", variant="tied-kv").memory.peak        one model, in milliseconds, without building it
+tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; prints, and shows itself in a notebook
+Sweep.over("context", Question(size="gpt2"))           where attention overtakes the rest
+"""
 
 from attnlab.cost.attention import AttentionCost, attention_cost
 from attnlab.cost.call import AttentionCall, ModelCall
+from attnlab.cost.estimate import Estimate, estimate
+from attnlab.cost.heads import PerHead, per_head
+from attnlab.cost.inference import InferencePass, inference_pass
+from attnlab.cost.measured import MachineRates, MeasuredCost
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.parts import Cost, PartCost
+from attnlab.cost.peak import TrainingMemory, training_memory
+from attnlab.cost.question import Question
+from attnlab.cost.sweep import Crossover, Sweep
+from attnlab.cost.table import CostTable, tabulate
+from attnlab.cost.tensors import NamedTensor, named_tensors
 
 __all__ = [
     "AttentionCall",
     "AttentionCost",
     "Cost",
+    "CostTable",
+    "Crossover",
+    "Estimate",
+    "InferencePass",
+    "MachineRates",
+    "MeasuredCost",
     "ModelCall",
     "ModelCost",
+    "NamedTensor",
     "PartCost",
+    "PerHead",
+    "Question",
+    "Sweep",
+    "TrainingMemory",
     "attention_cost",
+    "estimate",
+    "inference_pass",
     "model_cost",
+    "named_tensors",
+    "per_head",
+    "tabulate",
+    "training_memory",
 ]

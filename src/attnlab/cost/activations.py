@@ -10,10 +10,13 @@ Only the two kernels cannot be called like that. What they keep, and what they m
     fused      queries, keys, values, the output, a logarithm per row; with a zero key, copies one row longer
     blocked    queries, keys, values, the terms of a score, the statistics of each row, the seed of the dropout
     both       make the product of queries and keys again
+
+An operator that recomputes keeps what goes into it, and is not called either.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +29,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import for_every_query_head
 from attnlab.cost.call import AttentionCall
+from attnlab.errors import InputError
 
 
 class Ledger:
@@ -77,10 +81,23 @@ class Kept:
     product_width: int
 
 
+@functools.lru_cache(maxsize=512)
 def kept_for_backward(call: AttentionCall) -> Kept:
     """What a layer keeps in training. Decoding keeps nothing: a cache cannot be differentiated."""
     if call.decodes:
         return Kept({}, 0)
+    try:
+        return _kept(call)
+    except (RuntimeError, TypeError) as error:  # as PyTorch has it where a shape has more than 2⁶³ bytes
+        if "verflow" not in str(error):
+            raise
+        raise InputError(
+            f"{call.batch} × {call.queries} tokens of {call.spec.score.kind} make a tensor beyond 2⁶³ bytes",
+            hint="give a shorter context or a smaller batch",
+        ) from None
+
+
+def _kept(call: AttentionCall) -> Kept:
     with torch.device("meta"):
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))
@@ -133,7 +150,11 @@ class _Walk:
         assert key is not None
         with self.ledger.watch("operator"):
             q, k, v = (vectors.to(self.call.exact) for vectors in (query, key, value))
-            output = operator.attend(q, k, v, self.call.visibility).to(value.dtype)
+            if operator.recomputes:  # from what goes in, and nothing else is kept
+                self.ledger.keep("operator", q, k, v)
+                output = torch.empty(*q.shape[:-1], v.shape[-1], dtype=value.dtype, requires_grad=True)
+            else:
+                output = operator.attend(q, k, v, self.call.visibility).to(value.dtype)
         self.ledger.made("operator", output)
         return output
 

@@ -103,9 +103,10 @@ class ModelCall:
                 continue
             self.require_context(name, number)
             if self.batch * number > _MOST_TOKENS:
+                fewer = f"batch={_MOST_TOKENS // number}" if number <= _MOST_TOKENS else f"{name}={_MOST_TOKENS}"
                 raise InputError(
                     f"{self.batch} sequences of {number} {name} are too many to count at once",
-                    hint=f"give batch={_MOST_TOKENS // number} or less; costs grow in proportion to it",
+                    hint=f"give {fewer} or less; costs grow in proportion to the batch",
                 )
 
     def require_context(self, name: str, number: int, least: int = 1) -> None:

@@ -15,6 +15,8 @@ numbers. There the statistics of a LayerNorm are never kept in half precision, a
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,7 @@ from attnlab.models.mlp import MLP
 _INDEX_BYTES = 8  # of a token's number
 
 
+@functools.lru_cache(maxsize=512)
 def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
     """The bytes that one norm, one perceptron and the embedding's dropout keep of so many tokens a sequence."""
     spec = call.spec

@@ -1,0 +1,214 @@
+"""Everything that one model costs, from one question, in milliseconds and without building it.
+
+    found = estimate("gpt2", variant="tied-kv", context_length=4096)
+    found.parameters, found.training.useful_training_flops, found.memory.peak, found.decoding.intensity
+
+All numbers are exact integers, but for intensities and ratios.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from attnlab.cost.inference import InferencePass, inference_pass
+from attnlab.cost.model import ModelCost, model_cost
+from attnlab.cost.parts import Cost, PartCost
+from attnlab.cost.peak import TrainingMemory, training_memory
+from attnlab.cost.question import Question
+from attnlab.cost.tensors import NamedTensor, named_tensors
+from attnlab.models import ModelSpec
+
+ATTENTION_PARTS = (
+    "query projection",
+    "key projection",
+    "value projection",
+    "output projection",
+    "scores",
+    "weighted sum",
+    "operator",
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of an estimate that tables show: what it is, its unit, and where it comes from."""
+
+    key: str
+    label: str
+    unit: str  # "", "FLOPs", "B" or "FLOPs/B"
+    value: Callable[[Estimate], float | int | None]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a model costs. It is derived when asked for, and then kept."""
+
+    question: Question
+    model: ModelSpec
+
+    @property
+    def label(self) -> str:
+        """Size and variant."""
+        return f"{self.question.size} {self.question.variant}"
+
+    @functools.cached_property
+    def training(self) -> ModelCost:
+        """One training step, products of visible pairs alone."""
+        return self._cost(visible_only=True)
+
+    @functools.cached_property
+    def defined(self) -> ModelCost:
+        """The same, every pair: what PyTorch's counter finds where attention computes what it is defined to be."""
+        return self._cost(visible_only=False)
+
+    @functools.cached_property
+    def memory(self) -> TrainingMemory:
+        return training_memory(self.training, self.question.optimizer)
+
+    @functools.cached_property
+    def prefill(self) -> InferencePass:
+        """Reading a prompt as long as the context."""
+        return self._pass(tokens=self.model.context_length, cached=0)
+
+    @functools.cached_property
+    def decoding(self) -> InferencePass | None:
+        """Writing the last token that the context has room for; an encoder writes none."""
+        cached = self.model.context_length - 1
+        return None if self.model.family == "encoder" or not cached else self._pass(tokens=1, cached=cached)
+
+    @functools.cached_property
+    def tensors(self) -> tuple[NamedTensor, ...]:
+        """Every parameter by its name."""
+        return named_tensors(self.model)
+
+    @property
+    def parameters(self) -> int:
+        return self.training.parameters
+
+    @property
+    def defined_flops(self) -> int:
+        """To train on one batch, every pair."""
+        return self.defined.forward_flops + self.defined.backward_flops
+
+    @property
+    def attention_parameters(self) -> int:
+        return sum(cost.parameters for cost in self.training.attention)
+
+    @property
+    def tokens(self) -> int:
+        """Of one training step."""
+        return self.question.batch_size * self.model.context_length
+
+    @property
+    def cache_bytes(self) -> int:
+        """Of the whole batch after the whole context."""
+        return self.training.cache_bytes(self.model.context_length)
+
+    @property
+    def cache_bytes_per_token(self) -> int:
+        """What one token of one sequence adds, in all layers; 0 where there is a state instead, or no decoding."""
+        if self.model.family == "encoder":
+            return 0
+        return sum(cost.cache_bytes_per_token for cost in self.training.attention)
+
+    def parts(self) -> tuple[PartCost, ...]:
+        """By kind, attention by its own parts, norms together, those that cost nothing left out."""
+        inside: dict[str, PartCost] = {}
+        for cost in self.training.attention:
+            for part in cost.parts:
+                inside[part.name] = _joined(part.name, (inside.get(part.name, PartCost(part.name)), part))
+        named = [inside[name] for name in ATTENTION_PARTS if name in inside]
+        rest = [part for name, part in inside.items() if name not in ATTENTION_PARTS]
+        found: list[PartCost] = []
+        norms: list[PartCost] = []
+        for part in self.training.by_kind():
+            if part.name.endswith("norm"):
+                norms.append(part)
+            elif part.name == "attention":
+                found += named + ([_joined("rest of attention", rest)] if rest else [])
+            else:
+                found.append(part)
+        return *found, _joined("norms", norms)
+
+    def as_dict(self, *, tensors: bool = False) -> dict[str, Any]:
+        """Everything as plain numbers, for JSON."""
+        spec, memory = self.model, self.memory
+        return {
+            "question": self.question.model_dump(),
+            "model": {
+                "num_layers": spec.num_layers,
+                "model_width": spec.model_width,
+                "num_heads": spec.attention[0].num_heads,
+                "context_length": spec.context_length,
+                "mlp_width": spec.mlp_width,
+                "vocabulary_size": spec.vocabulary_size,
+            },
+            "totals": {quantity.key: quantity.value(self) for quantity in QUANTITIES},
+            "parts": [asdict(part) for part in self.parts()],
+            "kernels": list(self.training.kernels),
+            "memory": {**asdict(memory), "peak": memory.peak, "moment": memory.moment},
+            "prefill": self.prefill.as_dict(),
+            "decoding": None if self.decoding is None else self.decoding.as_dict(),
+            **({"tensors": [_tensor(tensor) for tensor in self.tensors]} if tensors else {}),
+        }
+
+    def _cost(self, *, visible_only: bool) -> ModelCost:
+        number = self.question.bytes_per_number
+        return model_cost(
+            self.model, batch=self.question.batch_size, visible_only=visible_only, bytes_per_number=number
+        )
+
+    def _pass(self, *, tokens: int, cached: int) -> InferencePass:
+        return inference_pass(
+            self.model,
+            batch=self.question.batch_size,
+            tokens=tokens,
+            cached=cached,
+            bytes_per_number=self.question.bytes_per_number,
+        )
+
+
+def estimate(size: str = "gpt2", **fields: Any) -> Estimate:
+    """What a model costs; `fields` are those of a `Question`."""
+    question = Question(size=size, **fields)
+    return Estimate(question, question.model())
+
+
+def _joined(name: str, parts: Any) -> PartCost:
+    cost = Cost(tuple(parts))
+    return PartCost(
+        name,
+        parameters=cost.parameters,
+        forward_flops=cost.forward_flops,
+        backward_flops=cost.backward_flops,
+        recomputed_flops=cost.recomputed_flops,
+        activation_bytes=cost.activation_bytes,
+    )
+
+
+def _tensor(tensor: NamedTensor) -> dict[str, Any]:
+    return {"name": tensor.name, "shape": list(tensor.shape), "parameters": tensor.parameters}
+
+
+QUANTITIES: tuple[Quantity, ...] = (
+    Quantity("parameters", "parameters", "", lambda e: e.parameters),
+    Quantity("attention_parameters", "of which attention", "", lambda e: e.attention_parameters),
+    Quantity("training_flops", "to train on one batch", "FLOPs", lambda e: e.training.useful_training_flops),
+    Quantity("defined_flops", "the same, every pair", "FLOPs", lambda e: e.defined_flops),
+    Quantity("recomputed_flops", "done again in the kernels", "FLOPs", lambda e: e.training.recomputed_flops),
+    Quantity("weight_bytes", "weights", "B", lambda e: e.memory.weights),
+    Quantity("gradient_bytes", "gradients", "B", lambda e: e.memory.gradients),
+    Quantity("optimizer_bytes", "optimizer state", "B", lambda e: e.memory.optimizer),
+    Quantity("activation_bytes", "activations kept", "B", lambda e: e.memory.activations),
+    Quantity("peak_bytes", "peak of training", "B", lambda e: e.memory.peak),
+    Quantity("prefill_flops", "to read the context", "FLOPs", lambda e: e.prefill.flops),
+    Quantity("prefill_intensity", "  intensity", "FLOPs/B", lambda e: e.prefill.intensity),
+    Quantity("decoding_flops", "to write one token", "FLOPs", lambda e: e.decoding.flops if e.decoding else None),
+    Quantity("decoding_bytes", "  bytes moved", "B", lambda e: e.decoding.bytes_moved if e.decoding else None),
+    Quantity("decoding_intensity", "  intensity", "FLOPs/B", lambda e: e.decoding.intensity if e.decoding else None),
+    Quantity("cache_bytes", "cache after the context", "B", lambda e: e.cache_bytes),
+    Quantity("cache_bytes_per_token", "  for each token", "B", lambda e: e.cache_bytes_per_token),
+)

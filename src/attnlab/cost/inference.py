@@ -1,0 +1,184 @@
+"""What it costs to use a model: reading a prompt, and writing one token behind it.
+
+Both passes do the same products. For T new tokens behind C cached ones, B sequences and a map from D to W:
+
+    FLOPs            2 B T D W                         as in training, forward only
+    bytes moved      B T D + D W + B T W numbers       both factors are read, the product is written
+
+Attention reads queries, and the keys and values of all tokens that are held, and writes its output; a kernel that
+keeps no scores moves none. The head reads the last token alone. *Arithmetic intensity* is FLOPs per byte moved. Reading
+a prompt has hundreds, for each weight serves all of its tokens. Writing one token has less than one: each weight, and
+each number of the cache, is read for a single multiply–add. So one is bound by arithmetic and the other by memory,
+wherever a machine's own ratio of the two (its FLOPs per second by its bytes per second) lies between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from attnlab.attention import AttentionSpec
+from attnlab.attention.layer import output_width
+from attnlab.cost.attention import multiply_adds
+from attnlab.cost.call import AttentionCall, require_count
+from attnlab.errors import UnsupportedError
+from attnlab.models import ModelSpec
+
+
+@dataclass(frozen=True)
+class PassPart:
+    """The products of one kind in one pass through the model."""
+
+    name: str
+    flops: int
+    bytes_moved: int
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs per byte."""
+        return self.flops / self.bytes_moved if self.bytes_moved else 0.0
+
+
+@dataclass(frozen=True)
+class InferencePass:
+    """One pass: `tokens` new ones behind `cached` ones, of each of `batch` sequences."""
+
+    batch: int
+    tokens: int
+    cached: int
+    parts: tuple[PassPart, ...]
+
+    @property
+    def flops(self) -> int:
+        return sum(part.flops for part in self.parts)
+
+    @property
+    def bytes_moved(self) -> int:
+        return sum(part.bytes_moved for part in self.parts)
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs per byte."""
+        return self.flops / self.bytes_moved
+
+    def seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
+        """The least time that it takes where each part is bound by arithmetic or by memory, whichever is slower."""
+        return sum(max(part.flops / flops_per_second, part.bytes_moved / bytes_per_second) for part in self.parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        parts = [
+            {"name": part.name, "flops": part.flops, "bytes_moved": part.bytes_moved, "intensity": part.intensity}
+            for part in self.parts
+        ]
+        return {
+            "batch": self.batch,
+            "tokens": self.tokens,
+            "cached": self.cached,
+            "flops": self.flops,
+            "bytes_moved": self.bytes_moved,
+            "intensity": self.intensity,
+            "parts": parts,
+        }
+
+
+def inference_pass(
+    spec: ModelSpec,
+    *,
+    batch: int = 1,
+    tokens: int,
+    cached: int = 0,
+    visible_only: bool = True,
+    bytes_per_number: int = 4,
+) -> InferencePass:
+    """A pass of `tokens` new tokens behind `cached` ones; with none cached, reading a prompt."""
+    if spec.family == "encoder-decoder":
+        raise UnsupportedError("passes of an encoder–decoder are not counted", hint="give a decoder or an encoder")
+    require_count("cached", cached, least=0)
+    flops: Counter[str] = Counter()
+    moved: Counter[str] = Counter()
+    for attention, layers in Counter(spec.attention).items():
+        call = AttentionCall(attention, batch, tokens, cached + tokens, bytes_per_number)
+        for name, number in multiply_adds(call, visible_only).items():
+            flops[name] += layers * 2 * number
+        for name, numbers in _attention_numbers(call):
+            moved[name] += layers * numbers * bytes_per_number
+    rows, width = batch * tokens, spec.model_width
+    flops["mlp"] = spec.num_layers * 4 * rows * width * spec.mlp_width
+    way = _product(rows, width, spec.mlp_width)
+    moved["mlp"] = spec.num_layers * 2 * way * bytes_per_number
+    read = rows if spec.family == "encoder" else batch
+    flops["head"] = 2 * read * width * spec.vocabulary_size
+    moved["head"] = _product(read, width, spec.vocabulary_size) * bytes_per_number
+    parts = tuple(PassPart(name, flops[name], moved[name]) for name in _ORDER if flops[name] or moved[name])
+    return InferencePass(batch, tokens, cached, parts)
+
+
+_ORDER = (
+    "query projection",
+    "key projection",
+    "value projection",
+    "scores",
+    "weighted sum",
+    "operator",
+    "output projection",
+    "mlp",
+    "head",
+)
+
+
+def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
+    """The numbers that one layer moves, part by part."""
+    spec, batch = call.spec, call.batch
+    made = {name: number for name, number in multiply_adds(call, True).items() if name.endswith(" projection")}
+    for name, products in made.items():
+        columns = spec.model_width
+        if name == "output projection":
+            columns = output_width(spec) or 0
+        rows = batch * (call.new_keys if name in ("key projection", "value projection") else call.queries)
+        if products:
+            yield name, _product(rows, columns, products // (rows * columns))
+    out = batch * spec.num_heads * call.queries * spec.value_width
+    query = batch * spec.num_heads * call.queries * spec.key_width * spec.score.projects_query
+    if spec.operator is not None:
+        yield "operator", query + out + _operator_numbers(call, spec)
+        return
+    held = call.visibility.num_keys
+    keys = batch * spec.num_key_value_heads * held * spec.key_width * spec.score.projects_key
+    extras = _extras_read(call, spec)
+    tied = spec.sharing in {"key-value", "query-key-value", "identity"}  # the one vector is read once
+    values = 0 if tied else batch * spec.num_key_value_heads * held * spec.value_width
+    yield "scores", query + keys + extras
+    yield "weighted sum", values + out
+
+
+def _extras_read(call: AttentionCall, spec: AttentionSpec) -> int:
+    """The numbers of a score's own parameters that these queries and keys need."""
+    held, queries = call.visibility.num_keys, call.queries
+    total = 0
+    for extra in spec.score.extras(spec).values():
+        sizes = list(extra.shape)
+        if len(sizes) == 3 and sizes[1] == sizes[2] == spec.context_length:
+            sizes[1] = queries
+            sizes[2] = held
+        elif len(sizes) >= 2 and sizes[1] == spec.context_length:
+            sizes[1] = held
+        total += math.prod(sizes)
+    return total
+
+
+def _operator_numbers(call: AttentionCall, spec: AttentionSpec) -> int:
+    """Keys and values of the new tokens, and the state read and written where it decodes."""
+    assert spec.operator is not None
+    vectors = call.batch * spec.num_key_value_heads * call.new_keys * (spec.key_width + spec.value_width)
+    if not call.decodes:
+        return vectors
+    state = math.prod(spec.operator.state_shape(spec.key_width, spec.value_width))
+    return vectors + 2 * call.batch * spec.num_heads * state
+
+
+def _product(rows: int, columns: int, width: int) -> int:
+    """The numbers that a product of (rows, columns) and (columns, width) reads and writes."""
+    return rows * columns + columns * width + rows * width

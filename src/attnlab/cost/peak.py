@@ -1,0 +1,154 @@
+"""The most memory that a training step holds, and at which moment.
+
+What stays all the time is weights, gradients and the optimizer's memory. What comes and goes is highest at one of a few
+moments, each of which holds what autograd keeps until then, and tensors of its own. With R = B N tokens in a step, a
+chunk of C rows in the loss, the widths D of the model and M of the perceptron, V words, numbers of one size:
+
+    loss                 everything kept, 3 C V by chunks (old and new logits, their exponentials) and R D;
+                         where the loss is taken at once, 2 R V for its gradient
+    head goes backward   everything kept, the gradient V D of the head's weight, and R D
+    mlp goes backward    all but what the loss kept; V D, which waits for the embedding's if they are tied; R D;
+                         and either k R M while φ goes backward, or R M and both weights' gradients
+    attention goes       all but what the loss and the last perceptron kept; V D; R D; gradients and copies of
+    backward             queries, keys, values, outputs and the score's own parameters
+    embedding goes       3 V D where it is tied: its gradient, the head's, and their sum
+    backward
+    optimizer            Muon's: 5 times the square matrices of the blocks, or 3 times the long ones
+
+k is 5 for GELU's tanh form where its gate is made again and 4 where it is kept, and 2 for the others. What libraries
+allocate behind PyTorch's back is not seen. How often a kernel copies is not stated anywhere: the factors were found by
+watching PyTorch's allocator, and tests hold them to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+from attnlab.attention.kernels import blocked
+from attnlab.cost.attention import AttentionCost
+from attnlab.cost.model import ModelCost
+from attnlab.cost.tensors import NamedTensor, named_tensors
+from attnlab.models import ModelSpec, loss, mlp
+
+OptimizerKind = Literal["adamw", "muon"]
+
+_LONG = 2  # times as long as wide, from where on Muon gathers its factors
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """The bytes of a training step. `moments` come on top of what stays, by the name of the moment."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    moments: dict[str, int]
+
+    @property
+    def always(self) -> int:
+        """Weights, gradients and the optimizer's memory."""
+        return self.weights + self.gradients + self.optimizer
+
+    @property
+    def moment(self) -> str:
+        """When most is held."""
+        return max(self.moments, key=lambda name: self.moments[name])
+
+    @property
+    def peak(self) -> int:
+        return self.always + self.moments[self.moment]
+
+
+def training_memory(cost: ModelCost, optimizer: OptimizerKind = "adamw") -> TrainingMemory:
+    """What a step of `model_cost` holds, whose optimizer is AdamW or Muon beside AdamW."""
+    tensors, number = named_tensors(cost.call.spec), cost.call.bytes_per_number
+    return TrainingMemory(
+        cost.weight_bytes,
+        cost.gradient_bytes,
+        _optimizer_numbers(tensors, optimizer) * number,
+        cost.activation_bytes,
+        {**_moments(cost), "the optimizer moves": _optimizer_scratch(tensors, optimizer) * number},
+    )
+
+
+def _optimizer_numbers(tensors: tuple[NamedTensor, ...], kind: OptimizerKind) -> int:
+    """AdamW has two moments for each parameter; Muon has one for each matrix inside a block."""
+    hidden = sum(tensor.parameters for tensor in tensors if tensor.is_hidden_matrix)
+    return 2 * sum(tensor.parameters for tensor in tensors) - (hidden if kind == "muon" else 0)
+
+
+def _optimizer_scratch(tensors: tuple[NamedTensor, ...], kind: OptimizerKind) -> int:
+    if kind == "adamw":
+        return 0
+    groups: Counter[tuple[int, ...]] = Counter()
+    for tensor in tensors:
+        if tensor.is_hidden_matrix:
+            groups[tensor.shape] += tensor.parameters
+    return max((n * (3 if max(shape) >= _LONG * min(shape) else 5) for shape, n in groups.items()), default=0)
+
+
+def _moments(cost: ModelCost) -> dict[str, int]:
+    call, spec, number = cost.call, cost.call.spec, cost.call.bytes_per_number
+    rows, kept = call.batch * call.tokens, cost.activation_bytes
+    flow = rows * spec.model_width * number  # the gradient on its way back
+    head = spec.vocabulary_size * spec.model_width * number
+    waiting = head if spec.tied_embedding else 0
+    last = f"{'decoder ' if spec.encoder_attention else ''}layer {spec.num_layers}: "
+    final = "decoder: final norm" if spec.encoder_attention else "final norm"
+    before_loss = kept - cost.part("head").activation_bytes - cost.part(final).activation_bytes
+    perceptron = cost.part(f"{last}mlp").activation_bytes + cost.part(f"{last}mlp norm").activation_bytes
+    return {
+        "the loss is taken": kept + _loss_scratch(spec, rows, number),
+        "the head goes backward": kept + head + flow,
+        "the last mlp goes backward": before_loss + waiting + flow + _mlp_scratch(spec, rows, number),
+        "the last attention goes backward": before_loss
+        - perceptron
+        + waiting
+        + flow
+        + _attention_scratch(cost.attention[-1], flow),
+        "the embedding goes backward": (3 if spec.tied_embedding else 1) * head,
+    }
+
+
+def _loss_scratch(spec: ModelSpec, rows: int, number: int) -> int:
+    words = spec.vocabulary_size * max(4, number)
+    at_once = max(1, loss._CHUNK_BYTES // (spec.vocabulary_size * number))
+    if rows <= at_once:
+        return 2 * rows * words
+    second = min(at_once, rows - at_once)
+    return max(2 * at_once, at_once + 2 * second) * words + rows * spec.model_width * number
+
+
+def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:
+    wide, weights = rows * spec.mlp_width * number, spec.model_width * spec.mlp_width * number
+    copies = 2
+    if spec.activation == "gelu-tanh":
+        copies = 5 if wide > mlp._LARGE else 4
+    flow = rows * spec.model_width * number
+    return max(copies * wide + weights, wide + flow + 2 * weights)
+
+
+def _attention_scratch(cost: AttentionCost, flow: int) -> int:
+    """Gradients and their copies: of what the kernel takes and gives, or of the projections behind it."""
+    call, spec = cost.call, cost.call.spec
+    query = call.batch * spec.num_heads * call.queries * spec.key_width * spec.score.projects_query
+    key = call.batch * spec.num_heads * call.keys * spec.key_width * spec.score.projects_key
+    value = call.batch * spec.num_heads * (call.keys + call.queries) * spec.value_width
+    kernel = (1 if call.kernel == "fused" else 2) * (query + key + value)
+    extras = cost.part("scores").parameters
+    projected = sum(cost.part(f"{name} projection").parameters for name in ("query", "key", "value"))
+    behind = 2 * projected + query + key + value // 2
+    inside = (kernel + extras) * call.bytes_per_number + _blocks(cost)
+    return max(inside, behind * call.bytes_per_number + flow)
+
+
+def _blocks(cost: AttentionCost) -> int:
+    """The two blocks of scores that a blocked kernel works in."""
+    if cost.call.kernel != "blocked":
+        return 0
+    one = blocked._ROWS * cost.call.keys
+    heads = min(cost.call.batch * cost.call.spec.num_heads, max(1, blocked._CACHED // one))
+    return 2 * heads * one * cost.call.exact.itemsize

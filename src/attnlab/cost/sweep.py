@@ -1,0 +1,285 @@
+"""Where attention overtakes the rest: FLOPs for each token as the context or the width grows.
+
+For a layer of width D and a context of N, forward and for each token:
+
+    projections     8 D²                  of queries, keys, values and the way back
+    perceptron      16 D²                 for M = 4 D
+    attention       2 (N + 1) D           of the visible pairs of a causal mask; 4 N D of every pair
+
+So below N ≈ D nearly all is projections and perceptron, and time grows with N; attention overtakes the projections at
+N ≈ 4 D, the perceptron at N ≈ 8 D and both together at N ≈ 12 D, and far beyond that time grows with N². These are
+the formulas for softmax; the sweep counts each variant as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from attnlab.attention import AttentionSpec
+from attnlab.cost.attention import AttentionCost, multiply_adds
+from attnlab.cost.call import AttentionCall
+from attnlab.cost.grids import NOTHING, Grid, flops_text, share_text
+from attnlab.cost.question import Question
+from attnlab.cost.tensors import named_tensors
+from attnlab.cost.terminal import Line, plot_lines
+from attnlab.errors import InputError, UnknownNameError
+from attnlab.models import ModelSpec
+from attnlab.statistics import power_growth
+
+Axis = Literal["context", "width"]
+GROUPS = ("attention", "projections", "mlp", "head")
+BOTH = "projections and MLP together"
+
+_LONGEST = 2**30  # a context beyond which nothing is looked for
+_MOST_HEADS = 2**12
+_CONTEXTS = (*(n for power in range(4, 20) for n in (2**power, 3 * 2 ** (power - 1))), 2**20)
+_TIMES_WIDTH = (1 / 8, 1 / 2, 1, 2, 4, 8, 16, 64)
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """The forward FLOPs of one sequence at one context and width, by group."""
+
+    value: int  # of the axis
+    tokens: int
+    flops: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.flops.values())
+
+    def per_token(self, group: str) -> float:
+        return self.flops[group] / self.tokens
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """Where attention overtakes something: the first context, or the last width; None if it never does."""
+
+    name: str
+    value: int | None
+    times_width: float | None  # the context by the model's width there
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """FLOPs along an axis, and the crossovers. `figure` draws it with plotly, `text` in a terminal."""
+
+    axis: Axis
+    question: Question
+    points: tuple[SweepPoint, ...]
+    crossovers: tuple[Crossover, ...]
+
+    @classmethod
+    def over(cls, axis: str, question: Question, values: Sequence[int] | None = None) -> Sweep:
+        """Along the contexts from 16 to 2²⁰, or the widths from one head on; or along given ones."""
+        if axis not in get_args(Axis):
+            raise UnknownNameError("sweep", axis, get_args(Axis))
+        question.model()  # refuse what is impossible before anything else
+        if values is not None and (not values or any(type(value) is not int or value < 1 for value in values)):
+            raise InputError(f"a sweep along {list(values)}", hint="give whole numbers from 1 on")
+        if axis == "context":
+            at: Callable[[int], SweepPoint] = functools.partial(_at_context, question)
+            points = [at(value) for value in values or _CONTEXTS]
+            return cls("context", question, tuple(points), _context_crossovers(question, at))
+        head = _head_width(question)
+        heads = sorted({step for power in range(13) for step in (2**power, 3 * 2**power // 2) if step})
+        widths = values or [step * head for step in heads if step * head <= 2**15 or step <= 8]
+        at = functools.partial(_at_width, question)
+        return cls("width", question, tuple(at(value) for value in widths), _width_crossovers(at, head))
+
+    @property
+    def width(self) -> int:
+        return self.question.shape.model_width
+
+    @property
+    def label(self) -> str:
+        return f"{self.question.size} {self.question.variant}"
+
+    def exponent(self, low: int, high: int) -> float:
+        """The fitted growth of a sequence's FLOPs between two values of the axis, as a power of it."""
+        chosen = [point for point in self.points if low <= point.value <= high]
+        if len(chosen) < 2:
+            raise InputError(f"fewer than two points between {low} and {high}", hint="give a wider range")
+        return power_growth([point.value for point in chosen], [point.total for point in chosen]).slope
+
+    def grids(self) -> list[Grid]:
+        """The crossovers and the regimes as tables."""
+        rows = [_crossover_row(one, self.axis) for one in self.crossovers]
+        headings = ("", "at N =" if self.axis == "context" else "up to D =", "N ÷ D there")
+        what = f"{self.label}: where attention overtakes, as the {self.axis} grows"
+        found = [Grid(what, headings, rows, _WORDS[self.axis])]
+        return [*found, self._regimes()] if self.axis == "context" else found
+
+    def text(self, width: int = 80, *, colour: bool = False) -> str:
+        """A plot for a terminal, on two logarithmic axes."""
+        across = [point.value for point in self.points]
+        lines = [
+            Line(name, across, [point.per_token(name) for point in self.points], dotted=name == "projections")
+            for name in reversed(GROUPS)
+        ]
+        marks = {name: value for name, value in self.marks().items() if value is not None}
+        label = _AXIS_LABELS[self.axis]
+        return plot_lines(lines, x=label, y="forward FLOPs per token", marks=marks, width=width, colour=colour)
+
+    def marks(self) -> dict[str, int | None]:
+        """The places that a plot points out: N = D, and where attention does as much as projections and MLP."""
+        same = self.width if self.axis == "context" else self.question.shape.context_length
+        both = next(one.value for one in self.crossovers if one.name == BOTH)
+        return {f"N = D = {same:,}": same, f"attention = projections + MLP: {both:,}" if both else "never": both}
+
+    def figure(self) -> Any:
+        """The same with plotly."""
+        from attnlab.cost.figures import sweep_figure
+
+        return sweep_figure(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "axis": self.axis,
+            "question": self.question.model_dump(),
+            "model_width": self.width,
+            "points": [{"value": p.value, "tokens": p.tokens, "forward_flops": dict(p.flops)} for p in self.points],
+            "crossovers": [asdict(one) for one in self.crossovers],
+        }
+
+    def _regimes(self) -> Grid:
+        """N below and above D: who does the work, and how fast it grows."""
+        rows = []
+        for times in _TIMES_WIDTH:
+            tokens = max(2, round(times * self.width))
+            here, further = (_at_context(self.question, n) for n in (tokens, 2 * tokens))
+            growth = power_growth([tokens, 2 * tokens], [here.total, further.total]).slope
+            shares = [share_text(here.flops[group], here.total) for group in GROUPS]
+            name = "D" if times == 1 else f"{times:g} D" if times > 1 else f"D/{1 / times:g}"
+            rows.append([name, f"{tokens:,}", *shares, flops_text(here.total), f"N^{growth:.2f}"])
+        headings = ("N", "tokens", *GROUPS, "forward", "grows as")
+        words = f"D = {self.width:,}; FLOPs of one whole sequence, and their growth from N to 2 N."
+        return Grid(f"{self.label}: below and above N = D", headings, rows, words)
+
+
+_AXIS_LABELS = {"context": "context N, tokens", "width": "width D"}
+_WORDS = {
+    "context": "Forward FLOPs of visible pairs. Below the first, time grows with N; far beyond the last, with N².",
+    "width": "Forward FLOPs of visible pairs; heads keep their width, so that there are more of them.",
+}
+
+
+def flops_by_group(model: ModelSpec, tokens: int) -> dict[str, int]:
+    """The forward FLOPs of one sequence, the head reading every token."""
+    found: Counter[str] = Counter(dict.fromkeys(GROUPS, 0))
+    for spec, layers in Counter(model.attention).items():
+        for name, products in _products(spec, tokens).items():
+            found["projections" if name.endswith("projection") else "attention"] += 2 * layers * products
+    found["mlp"] = 4 * model.num_layers * tokens * model.model_width * model.mlp_width
+    found["head"] = 2 * tokens * model.model_width * model.vocabulary_size
+    return {group: found[group] for group in GROUPS}
+
+
+def _products(spec: AttentionSpec, tokens: int) -> dict[str, int]:
+    return multiply_adds(AttentionCall(spec, 1, tokens, tokens, 4), visible_only=True)
+
+
+def _at_context(question: Question, tokens: int) -> SweepPoint:
+    model = question.replace(context_length=tokens, num_layers=_few_layers(question)).model()
+    return SweepPoint(tokens, tokens, _scaled(flops_by_group(model, tokens), question))
+
+
+def _at_width(question: Question, width: int) -> SweepPoint:
+    head, tokens = _head_width(question), question.shape.context_length
+    if width % head:
+        raise InputError(f"a width of {width} is no multiple of the heads' {head}", hint=f"give {width - width % head}")
+    changes = {"model_width": width, "num_heads": width // head, "num_layers": _few_layers(question)}
+    model = question.replace(**changes).model()
+    return SweepPoint(width, tokens, _scaled(flops_by_group(model, tokens), question))
+
+
+def _few_layers(question: Question) -> int:
+    """One for each variant that takes its turn, where the layers are whole rounds of them: all others are alike."""
+    turns = len(question.variant.split(","))
+    layers = question.shape.num_layers
+    return turns if layers % turns == 0 else layers
+
+
+def _scaled(flops: dict[str, int], question: Question) -> dict[str, int]:
+    """Those of all layers from those of a few."""
+    rounds = question.shape.num_layers // _few_layers(question)
+    return {name: number * (1 if name == "head" else rounds) for name, number in flops.items()}
+
+
+def _head_width(question: Question) -> int:
+    return question.head_width or question.shape.model_width // question.shape.num_heads
+
+
+_OVERTAKEN = {
+    "the projections": ("projections",),
+    "the MLP": ("mlp",),
+    BOTH: ("projections", "mlp"),
+    "everything else, the head too": ("projections", "mlp", "head"),
+}
+
+
+def _leads(point: SweepPoint, others: tuple[str, ...]) -> bool:
+    return point.flops["attention"] >= sum(point.flops[name] for name in others)
+
+
+def _context_crossovers(question: Question, at: Callable[[int], SweepPoint]) -> tuple[Crossover, ...]:
+    """The first context at which attention does as much as the others."""
+    width, found = question.shape.model_width, []
+    for name, others in _OVERTAKEN.items():
+        first = _first(lambda value, others=others: _leads(at(value), others), 1, _LONGEST)  # type: ignore[misc]
+        found.append(Crossover(name, first, None if first is None else first / width))
+    return (*found, _cache_crossover(question))
+
+
+def _cache_crossover(question: Question) -> Crossover:
+    """The first context whose cache is larger than the weights, for the batch that was asked about."""
+
+    def larger(tokens: int) -> bool:
+        asked = question.replace(context_length=tokens)
+        model = asked.model()
+        weights = sum(tensor.parameters for tensor in named_tensors(model)) * asked.bytes_per_number
+        return _cache_bytes(model, asked, tokens) >= weights
+
+    first = _first(larger, 1, _LONGEST) if question.family == "decoder" else None
+    name = f"the cache of {question.batch_size} × N tokens outgrows the weights"
+    return Crossover(name, first, None if first is None else first / question.shape.model_width)
+
+
+def _cache_bytes(model: ModelSpec, asked: Question, tokens: int) -> int:
+    total = 0
+    for spec, layers in Counter(model.attention).items():
+        call = AttentionCall(spec, asked.batch_size, tokens, tokens, asked.bytes_per_number)
+        total += layers * AttentionCost((), call, True).cache_bytes(tokens)
+    return total
+
+
+def _width_crossovers(at: Callable[[int], SweepPoint], head: int) -> tuple[Crossover, ...]:
+    """The last width, in whole heads, at which attention still does as much as the others."""
+    found = []
+    for name, others in _OVERTAKEN.items():
+        past = _first(lambda heads, others=others: not _leads(at(heads * head), others), 1, _MOST_HEADS)  # type: ignore[misc]
+        last = _MOST_HEADS if past is None else past - 1
+        width = last * head or None
+        found.append(Crossover(name, width, None if width is None else at(width).tokens / width))
+    return tuple(found)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int | None:
+    """The first whole number from which on it holds, by halving; None if it does not at the end."""
+    if not holds(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _crossover_row(one: Crossover, axis: Axis) -> list[str]:
+    if one.value is None:
+        return [one.name, "never" if axis == "context" else NOTHING, NOTHING]
+    return [one.name, f"{one.value:,}", NOTHING if one.times_width is None else f"{one.times_width:.3g}"]

@@ -1,0 +1,128 @@
+"""Every parameter of a model by its name and shape, stated without building it.
+
+The names are those of `model.named_parameters()`, in their order. The largest model of the catalogue has a thousand of
+them, most of them alike from layer to layer: `grouped` puts those on one line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from attnlab.attention import AttentionSpec
+from attnlab.attention.layer import output_width, projection_widths
+from attnlab.models import ModelSpec
+
+_LAYER = re.compile(r"blocks\.(\d+)\.")
+
+
+@dataclass(frozen=True)
+class NamedTensor:
+    """One parameter."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def parameters(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def is_hidden_matrix(self) -> bool:
+        """Whether it is a matrix inside a block, and no parameter of a score: what Muon is for."""
+        return len(self.shape) == 2 and ".blocks." in self.name and ".extras." not in self.name
+
+
+@dataclass(frozen=True)
+class TensorGroup:
+    """Parameters of one name and shape in `count` layers; `name` says in which."""
+
+    name: str
+    shape: tuple[int, ...]
+    count: int
+
+    @property
+    def parameters(self) -> int:
+        """Of all of them together."""
+        return self.count * math.prod(self.shape)
+
+
+def named_tensors(spec: ModelSpec) -> tuple[NamedTensor, ...]:
+    """All parameters, in the order of the model's own list."""
+    return tuple(NamedTensor(name, shape) for name, shape in _tensors(spec))
+
+
+def grouped(tensors: Iterable[NamedTensor]) -> tuple[TensorGroup, ...]:
+    """The same with layers that are alike on one line, such as `stack.blocks.0…11.mlp.widen.weight`."""
+    places: dict[tuple[str, tuple[int, ...]], list[int | None]] = {}
+    for tensor in tensors:
+        found = _LAYER.search(tensor.name)
+        pattern = _LAYER.sub("blocks.{}.", tensor.name)
+        places.setdefault((pattern, tensor.shape), []).append(int(found[1]) if found else None)
+    return tuple(
+        TensorGroup(pattern.format(_spans([layer for layer in layers if layer is not None])), shape, len(layers))
+        for (pattern, shape), layers in places.items()
+    )
+
+
+def _spans(layers: list[int]) -> str:
+    """0…3,5: runs of numbers that follow each other."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}…{run[-1]}" for run in runs)
+
+
+def _tensors(spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield "embedding.weight", (spec.vocabulary_size, spec.model_width)
+    if spec.encoder_attention:
+        yield from _stack("encoder.", spec, spec.encoder_attention, ())
+    yield from _stack("stack.", spec, spec.attention, spec.cross_attention)
+    if not spec.tied_embedding:
+        yield "head.weight", (spec.vocabulary_size, spec.model_width)
+
+
+def _stack(
+    place: str, spec: ModelSpec, own: tuple[AttentionSpec, ...], cross: tuple[AttentionSpec, ...]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    if spec.learns_positions:
+        yield f"{place}positions.weight", (spec.context_length, spec.model_width)
+    for number, attention in enumerate(own):
+        block = f"{place}blocks.{number}."
+        yield from _norm(f"{block}attention_norm.", spec)
+        yield from _attention(f"{block}attention.", attention)
+        if cross:
+            yield from _norm(f"{block}cross_norm.", spec)
+            yield from _attention(f"{block}cross_attention.", cross[number])
+        yield from _norm(f"{block}mlp_norm.", spec)
+        yield from _linear(f"{block}mlp.widen.", spec.mlp_width, spec.model_width, spec.bias)
+        yield from _linear(f"{block}mlp.narrow.", spec.model_width, spec.mlp_width, spec.bias)
+    yield from _norm(f"{place}norm.", spec)
+
+
+def _attention(place: str, spec: AttentionSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for name, width in projection_widths(spec).items():
+        yield from _linear(f"{place}projections.{name}.", width, spec.model_width, spec.bias)
+    inner = output_width(spec)
+    if inner is not None:
+        yield from _linear(f"{place}output.", spec.model_width, inner, spec.bias)
+    for name, extra in sorted(spec.score.extras(spec).items()):  # as PyTorch keeps them
+        yield f"{place}extras.{name}", extra.shape
+
+
+def _linear(place: str, rows: int, columns: int, bias: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{place}weight", (rows, columns)
+    if bias:
+        yield f"{place}bias", (rows,)
+
+
+def _norm(place: str, spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
+    if spec.norm == "layer":
+        yield f"{place}weight", (spec.model_width,)
+        if spec.bias:
+            yield f"{place}bias", (spec.model_width,)

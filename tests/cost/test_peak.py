@@ -1,0 +1,88 @@
+"""The predicted peak of a training step against PyTorch's allocator, which is exact and the same each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.bench import peak_bytes
+from attnlab.cost import model_cost, training_memory
+from attnlab.models import ModelSpec, build_model, loss, mlp
+from attnlab.training.optimizers import Optimizer, OptimizerSpec
+
+LIMIT = 1.15
+
+
+def measured(spec: ModelSpec, batch: int, kind: Any = "adamw") -> int:
+    """What a step allocates at most, beyond weights, gradients and the optimizer's memory."""
+    model = build_model(spec)
+    optimizer = Optimizer(OptimizerSpec(kind=kind), model)
+    tokens, targets = torch.randint(0, spec.vocabulary_size, (2, batch, spec.context_length))
+
+    def step() -> None:
+        model.loss(tokens, targets).backward()  # type: ignore[no-untyped-call]
+        optimizer.step(1.0)
+        optimizer.zero_gradients()
+
+    return peak_bytes(step)
+
+
+def shape(words: int = 17, **changes: Any) -> ModelSpec:
+    usual = {"num_layers": 2, "model_width": 64, "num_heads": 4, "context_length": 128}
+    return ModelSpec.build("nano", vocabulary_size=words, **{**usual, **changes})
+
+
+@pytest.mark.parametrize(
+    ("spec", "batch", "kind", "moment"),
+    [
+        (shape(), 8, "adamw", "mlp"),
+        (shape(architecture="fast"), 8, "adamw", "mlp"),
+        (shape(activation="gelu"), 8, "adamw", "mlp"),
+        (shape(context_length=16), 1, "adamw", "mlp"),
+        (shape(variant="tied-kv"), 8, "adamw", "mlp"),
+        (shape(variant="entmax15"), 8, "adamw", "mlp"),
+        (shape(variant="linear"), 8, "adamw", "mlp"),
+        (shape(variant="full-value", context_length=512, num_heads=8), 8, "adamw", "attention"),
+        (shape(variant="synthesizer-random", context_length=512), 1, "adamw", "attention"),
+        (shape(2000), 8, "adamw", "loss"),
+        (shape(2000, tied_embedding=False), 8, "adamw", "loss"),
+        (shape(3000, context_length=16), 1, "adamw", "embedding"),
+        (shape(3000, context_length=16, tied_embedding=False), 1, "adamw", "head"),
+        (shape(context_length=8, architecture="fast"), 1, "muon", "optimizer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_peak(spec: ModelSpec, batch: int, kind: Any, moment: str) -> None:
+    memory = training_memory(model_cost(spec, batch=batch), kind)
+    assert moment in memory.moment
+    transient = memory.peak - memory.always
+    assert 1 / LIMIT < measured(spec, batch, kind) / transient < LIMIT
+
+
+@pytest.mark.parametrize("batch", [2, 8])
+def test_loss_by_chunks(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(loss, "_CHUNK_BYTES", 150 * 3000 * 4)
+    spec = shape(3000)
+    memory = training_memory(model_cost(spec, batch=batch))
+    assert 1 / LIMIT < measured(spec, batch) / memory.moments[memory.moment] < LIMIT
+
+
+def test_a_large_perceptron_makes_its_gate_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from attnlab.cost import model_activations
+
+    monkeypatch.setattr(mlp, "_LARGE", 0)
+    model_activations.kept_outside_attention.cache_clear()
+    spec = shape(context_length=120)
+    memory = training_memory(model_cost(spec, batch=8))
+    model_activations.kept_outside_attention.cache_clear()
+    assert 1 / LIMIT < measured(spec, 8) / memory.moments[memory.moment] < LIMIT
+
+
+def test_sums() -> None:
+    cost = model_cost(shape(), batch=2)
+    memory = training_memory(cost)
+    assert memory.always == cost.weight_bytes + cost.gradient_bytes + cost.optimizer_bytes
+    assert memory.peak == memory.always + max(memory.moments.values())
+    assert training_memory(cost, "muon").optimizer < memory.optimizer
