@@ -95,7 +95,7 @@ def _answer(asker: Asker, question: str, as_json: bool, who: str | None) -> None
         return
     _show(reply)
     if reply.origin == "recalled":
-        say(f"\n{asker.guarantee.words}; {asker.guarantee.limits}")
+        say(f"\n{asker.guarantee.promise}")
     if reply.origin == "unknown" and sys.stdin.isatty() and asker.store is not None:
         _ask_back(asker, reply, who)
 
@@ -111,11 +111,11 @@ def _answer_lines(asker: Asker, as_json: bool) -> None:
         return
     for reply in replies:
         _show(reply, with_question=True)
-    say(f"\n{asker.guarantee.words}; {asker.guarantee.limits}")
+    say(f"\n{asker.guarantee.promise}")
 
 
 def _converse(asker: Asker, who: str | None) -> None:
-    say(f"{asker.guarantee.words}; {asker.guarantee.limits}\n\nAn empty line ends it.")
+    say(f"{asker.guarantee.promise}\n\nAn empty line ends it.")
     while True:
         question = _line("\n? ")
         if not question:
@@ -197,7 +197,7 @@ def _score(asker: Asker, pairs: Sequence[Pair], as_json: bool) -> None:
     lines.append(["in all", str(right), str(wrong), str(unknown)])
     lines.append(["95 % interval", *(_interval(number, len(pairs)) for number in (right, wrong, unknown))])
     show(make_table([f"{len(pairs)} questions", "right", "wrong", "unknown"], lines))
-    say(f"\n{asker.guarantee.words}; {asker.guarantee.limits}")
+    say(f"\n{asker.guarantee.promise}")
 
 
 def _interval(number: int, count: int) -> str:
@@ -207,4 +207,4 @@ def _interval(number: int, count: int) -> str:
 
 def _promise(asker: Asker) -> dict[str, Any]:
     found = asker.guarantee
-    return {**found.model_dump(mode="json"), "words": found.words, "limits": found.limits}
+    return {**found.model_dump(mode="json"), "words": found.promise}

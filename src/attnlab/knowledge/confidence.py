@@ -70,11 +70,17 @@ class Contest:
         if self.auroc is None:
             return None
         one, other, found = name_of(self.first), name_of(self.second), self.auroc
-        numbers = f"(difference {found.mean:+.3f}, {found.low:+.3f} … {found.high:+.3f})"
+        numbers = f"(difference {signed(found, 3)})"
         if found.low > 0 or found.high < 0:
             better, worse = (one, other) if found.low > 0 else (other, one)
             return f"{better} tells nobodies apart better than {worse} {numbers}"
         return f"between {one} and {other} the interval decides nothing {numbers}"
+
+
+def signed(found: Interval, decimals: int) -> str:
+    """A difference with its interval, and with a real minus."""
+    mean, low, high = (f"{value:+.{decimals}f}" for value in (found.mean, found.low, found.high))
+    return f"{mean}, {low} … {high}".replace("-", "−")
 
 
 def name_of(score: ScoreName) -> str:

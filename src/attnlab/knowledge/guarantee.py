@@ -67,6 +67,11 @@ class Guarantee(BaseModel):
         )
 
     @property
+    def promise(self) -> str:
+        """What is promised and what is not."""
+        return self.words if self.threshold is None else f"{self.words}. {self.limits[0].upper()}{self.limits[1:]}"
+
+    @property
     def limits(self) -> str:
         """What is not promised."""
         return (

@@ -10,7 +10,7 @@ from typing import Any
 
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge.answering import Answer, KnowledgeModel
-from attnlab.knowledge.confidence import Contest, ScoreFindings, invent_names, measure_scores, name_of, plain
+from attnlab.knowledge.confidence import Contest, ScoreFindings, invent_names, measure_scores, name_of, plain, signed
 from attnlab.knowledge.evaluating import Evaluation, Score, evaluate
 from attnlab.knowledge.guarantee import DELTA, RISK, Guarantee, ScoreName, score_of, set_guarantee
 from attnlab.knowledge.material import read_record
@@ -73,7 +73,7 @@ class Description:
             lines.append(f"{name_of(one.score)}: ECE {_three(one.reliability.ece)}, area {_three(area)}{separation}")
         lines += [contest.sentence for contest in self.contests]
         if self.guarantee is not None:
-            lines += [self.guarantee.words, self.guarantee.limits]
+            lines.append(self.guarantee.promise)
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,7 +173,9 @@ def _trusted(found: Description) -> Section:
         return Section(
             "When to trust it", [Note("No pairs were kept for setting a threshold, so nothing is guaranteed.")]
         )
-    content: list[Part] = [Note(f"Guarantee: {guarantee.words}."), f"Its limits: {guarantee.limits}."]
+    content: list[Part] = [Note(f"{_sentence(guarantee.words)}.")]
+    if guarantee.threshold is not None:
+        content.append(f"{_sentence(guarantee.limits)}.")
     rows = [
         ("the score", name_of(guarantee.score)),
         ("threshold", "none is safe" if guarantee.threshold is None else f"{guarantee.threshold:.4g}"),
@@ -272,10 +274,7 @@ def _covered(found: Description) -> Section:
         "a score that knows nothing would do."
     )
     headings = ("score", "area, 95 % interval", "best possible", "knows nothing")
-    sentences = [
-        f"{one.sentence} (difference of areas {one.area.mean:+.4f}, {one.area.low:+.4f} … {one.area.high:+.4f})"
-        for one in found.contests
-    ]
+    sentences = [f"{one.sentence} (difference of areas {signed(one.area, 4)})" for one in found.contests]
     return Section(
         "How many to answer",
         [
@@ -312,6 +311,10 @@ def _made(found: Description) -> Section:
             *([Details(f"The {min(_ROWS, len(made))} surest inventions", [invented])] if made else []),
         ],
     )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def _percent(share: Interval) -> str:

@@ -93,13 +93,15 @@ def reliability_chart(found: Reliability) -> go.Figure:
 
 
 def risk_figures(found: Sequence[ScoreFindings]) -> list[Figure]:
+    curves = [one.risk_coverage for one in found]
+    top = max(max(curve.area_blind, *curve.high) for curve in curves)  # the same for all, so that they can be compared
     return [
-        Figure(risk_chart(one.risk_coverage), f"{name_of(one.score)}: area {one.risk_coverage.area.mean:.3f}")
+        Figure(risk_chart(one.risk_coverage, top), f"{name_of(one.score)}: area {one.risk_coverage.area.mean:.3f}")
         for one in found
     ]
 
 
-def risk_chart(found: RiskCoverage) -> go.Figure:
+def risk_chart(found: RiskCoverage, top: float = 1.0) -> go.Figure:
     """The risk among the answered, from the surest to all, with its band; the dots are a score that knows nothing."""
     figure = new_figure(x="share answered (%)", y="wrong among them (%)", height=_SMALL)
     x = [100 * value for value in found.coverage]
@@ -121,7 +123,7 @@ def risk_chart(found: RiskCoverage) -> go.Figure:
     )
     figure.update_layout(showlegend=False)
     figure.update_xaxes(range=[0, 102])
-    figure.update_yaxes(range=[0, 102])
+    figure.update_yaxes(range=[0, max(2.0, min(102.0, 108 * top))])
     return figure
 
 

@@ -104,7 +104,9 @@ def spread_thresholds(
     numbers = check_scores(others)
     if count < 1 or steps < 1:
         raise SpecError(f"{steps} thresholds for {count} pairs make no sense", hint="use at least one of each")
-    begin = min(1.0, max(_SHARE, _START * fewest_needed(risk, delta) / count))
+    fewest = fewest_needed(risk, delta)
+    first = max(_SHARE * count, min(_START * fewest, (fewest + count) / 2))  # the latter where there are few pairs
+    begin = min(1.0, first / count)
     shares = np.linspace(begin, 1.0, steps)
     found = np.quantile(numbers, 1 - shares, method="lower")
     return tuple(float(value) for value in np.unique(found)[::-1])
