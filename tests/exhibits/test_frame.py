@@ -14,9 +14,10 @@ from rich.console import Console
 
 from attnlab.errors import InputError, SpecError, UnknownNameError
 from attnlab.exhibits import Parameters, Stage, bars, exhibit, histogram, line, points
+from attnlab.exhibits.frame.axes import powers, round_places
 from attnlab.exhibits.frame.blocks import Plot, cell_text, heatmap, number_text, vector_text
 from attnlab.exhibits.frame.terminal import Printer, Watcher
-from attnlab.exhibits.frame.terminal_plots import heatmap_text, plot_text, powers, round_places
+from attnlab.exhibits.frame.terminal_plots import heatmap_text, plot_text
 from attnlab.pages import render
 from attnlab.statistics import Estimate
 

@@ -45,13 +45,13 @@ def one_head(
             "keys and values are matrices, a row for each token", hint="give key and value of 2 dimensions"
         )
     try:
-        shape = torch.broadcast_shapes(*(matrix.shape[:-2] for matrix in matrices))
+        shape = torch.broadcast_shapes(*(matrix.shape[:-2] for matrix in matrices))  # type: ignore[no-untyped-call]
     except RuntimeError:
         raise InputError(
             f"query, key and value of shapes {[tuple(matrix.shape) for matrix in matrices]} do not fit together",
             hint="what stands before (tokens, width) must be equal, 1 or absent",
         ) from None
-    flat = [matrix.expand(*shape, *matrix.shape[-2:]).reshape(-1, 1, *matrix.shape[-2:]) for matrix in matrices]
+    q, k, v = (matrix.expand(*shape, *matrix.shape[-2:]).reshape(-1, 1, *matrix.shape[-2:]) for matrix in matrices)
     spec = AttentionSpec(
         model_width=key.shape[-1],
         num_heads=1,
@@ -61,7 +61,7 @@ def one_head(
         normaliser=normaliser,
         mask=mask,
     )
-    output, weights = attend(*flat, spec, return_weights=True)
+    output, weights = attend(q, k, v, spec, return_weights=True)
     output = output.reshape(*shape, *output.shape[-2:])
     weights = weights.reshape(*shape, *weights.shape[-2:])
     return (output[..., 0, :], weights[..., 0, :]) if alone else (output, weights)

@@ -63,7 +63,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Plot:
-    """Series over two axes, each with what it shows and its unit; `labels` name the places of bars."""
+    """Series over two axes, each with what it shows and its unit; `labels` name the places of bars.
+
+    `equal` axes have the same scale, so that shapes look as they are.
+    """
 
     title: str
     series: tuple[Series, ...]
@@ -73,6 +76,7 @@ class Plot:
     log_x: bool = False
     log_y: bool = False
     labels: tuple[str, ...] = ()
+    equal: bool = False
 
 
 @dataclass(frozen=True)

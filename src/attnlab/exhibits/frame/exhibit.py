@@ -11,7 +11,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 import torch
 
@@ -94,11 +94,11 @@ def exhibit(
     assert chapter in CHAPTERS, f"{chapter!r} is no chapter of the course"
 
     def make(act: Callable[[Stage, P], None]) -> Exhibit[P]:
-        hints = [
+        kinds = [
             hint for hint in get_type_hints(act).values() if inspect.isclass(hint) and issubclass(hint, Parameters)
         ]
-        assert len(hints) == 1, f"{act.__name__} takes a stage and one kind of parameters"
-        kind: type[P] = hints[0]
+        assert len(kinds) == 1, f"{act.__name__} takes a stage and one kind of parameters"
+        kind = cast("type[P]", kinds[0])
         return Exhibit(name, title, chapter, tuple(claims), equation, kind, act, place, trains, dict(smoke or {}))
 
     return make

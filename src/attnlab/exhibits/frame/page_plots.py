@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import plotly.graph_objects as go
 
+from attnlab.exhibits.frame.axes import AXES, extent, powers
 from attnlab.exhibits.frame.blocks import Heatmap, Plot, Series, number_text
 from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, new_figure
 
@@ -31,9 +32,13 @@ def plot_figure(plot: Plot) -> Figure:
         figure.update_layout(barmode="group", bargap=0.25)
         figure.update_yaxes(autorange="reversed", showgrid=False, ticks="")
         figure.update_xaxes(range=_room(plot))
-    for log, update in ((plot.log_x, figure.update_xaxes), (plot.log_y, figure.update_yaxes)):
-        if log:
-            update(type="log", dtick=1, exponentformat="power", minor={"ticks": "outside", "tickcolor": GREY})
+    for axis, update in zip(AXES, (figure.update_xaxes, figure.update_yaxes), strict=True):
+        if plot.log_x if axis == "x" else plot.log_y:
+            places = powers(extent(plot, axis))
+            update(type="log", tickvals=places, ticktext=[f"{place:g}" for place in places])
+    if plot.equal:
+        figure.update_yaxes(scaleanchor="x", constrain="domain")
+        figure.update_xaxes(constrain="domain")
     figure.update_layout(showlegend=len(plot.series) > 1, bargap=figure.layout.bargap or 0)
     return Figure(figure, _caption(plot.title, plot.caption))
 

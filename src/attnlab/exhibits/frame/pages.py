@@ -11,7 +11,7 @@ from attnlab.exhibits.frame.page_plots import heatmap_figure, plot_figure
 from attnlab.pages import Note, Page, Part, Section, Table, Tone
 
 _TONES: dict[str, Tone] = {"holds": "good", "FAILS": "bad"}
-_HEADINGS = ("claim", "", "what", "figure")
+_HEADINGS = ("claim", "", "what was checked, and the figure")
 
 
 def outcome_page(outcomes: Sequence[Outcome]) -> Page:
@@ -96,5 +96,5 @@ def _equation(text: str) -> list[Part]:
 
 
 def _check_table(checks: Sequence[Check]) -> Table:
-    rows = [(check.claim, "holds" if check.ok else "FAILS", check.what, check.figure) for check in checks]
-    return Table(_HEADINGS, rows, text_columns=(0, 1, 2, 3), wrap_columns=(2, 3), tones=_TONES)
+    rows = [(check.claim, "holds" if check.ok else "FAILS", f"{check.what}: {check.figure}") for check in checks]
+    return Table(_HEADINGS, rows, text_columns=(0, 1, 2), wrap_columns=(2,), tones=_TONES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, SupportsFloat, TypeVar
 
 from attnlab.errors import InputError
 from attnlab.exhibits.frame import checks
@@ -58,9 +58,11 @@ class Stage:
         """Names with their numbers."""
         self.table(title, ("", ""), list(numbers.items()))
 
-    def table(self, title: str, headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    def table(self, title: str, headings: Sequence[str], rows: Iterable[Sequence[Cell | SupportsFloat]]) -> None:
         """Rows under headings; the first column names its row."""
-        made = tuple(tuple(cell if isinstance(cell, Cell) else float(cell) for cell in row) for row in rows)
+        made = tuple(
+            tuple(cell if isinstance(cell, str | int | float) else float(cell) for cell in row) for row in rows
+        )
         if any(len(row) != len(headings) for row in made):
             raise InputError(f"a row of {title!r} has not {len(headings)} cells", hint="give one for each heading")
         self._add(TableBlock(title, tuple(headings), made))
@@ -75,11 +77,15 @@ class Stage:
         log_x: bool = False,
         log_y: bool = False,
         labels: Sequence[str] = (),
+        equal: bool = False,
     ) -> None:
-        """Lines, points, histograms or bars over two axes; `x` and `y` say what they show, with the unit."""
+        """Lines, points, histograms or bars over two axes; `x` and `y` say what they show, with the unit.
+
+        With `equal` both have the same scale, so that shapes look as they are.
+        """
         if any(one.kind == "bars" and len(one.y) != len(labels) for one in series) or not series:
             raise InputError(f"{title!r} needs a label for each bar, and a series", hint="labels=[…]")
-        self._add(Plot(title, series, x, y, caption, log_x, log_y, tuple(labels)))
+        self._add(Plot(title, series, x, y, caption, log_x, log_y, tuple(labels), equal))
 
     def heatmap(
         self,

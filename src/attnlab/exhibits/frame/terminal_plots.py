@@ -10,6 +10,7 @@ from typing import Any
 
 import plotext
 
+from attnlab.exhibits.frame.axes import AXES, extent, powers, round_places
 from attnlab.exhibits.frame.blocks import Heatmap, Plot, Series, number_text
 
 _LINES = (("braille", "⠒"), ("·", "·"), ("-", "-"), ("~", "~"))  # what plotext calls them, and how they look
@@ -27,6 +28,8 @@ def plot_text(plot: Plot, width: int, *, colour: bool) -> str:
     if plot.labels:
         return bars_text(plot, width)
     letters = _letters(plot.series)
+    if plot.equal:
+        width = min(width, 2 * _HEIGHT + 4)  # a letter is about twice as high as it is wide
     with _ONE_TURN:
         plotext.terminal.limit(False, False)  # the width is ours to know, and a low window can be scrolled
         figure = plotext.figure
@@ -36,8 +39,9 @@ def plot_text(plot: Plot, width: int, *, colour: bool) -> str:
         for number, (one, (letter, _)) in enumerate(zip(plot.series, letters, strict=True)):
             pixel = _COLOURS[number % len(_COLOURS)] if colour else None
             _draw(figure, one, plotext.marker(letter, pixel), plot, width)
-        for axis, log in (("x", plot.log_x), ("y", plot.log_y)):
-            values = _extent(plot, axis)
+        for axis in AXES:
+            log = plot.log_x if axis == "x" else plot.log_y
+            values = [*extent(plot, "x"), *extent(plot, "y")] if plot.equal else extent(plot, axis)
             places = powers(values) if log else round_places(min(values), max(values))
             figure.ruler(axis).ticks([_scaled(place, log) for place in places], [f"{place:g}" for place in places])
             figure.ruler(axis).lim(_scaled(min(*values, *places), log), _scaled(max(*values, *places), log))
@@ -128,39 +132,6 @@ def _shown(x: float, y: float, plot: Plot) -> bool:
 
 def _scaled(value: float, log: bool) -> float:
     return math.log10(value) if log else value
-
-
-def _extent(plot: Plot, axis: str) -> list[float]:
-    """All numbers that an axis must show; a histogram stands on 0."""
-    values = [value for one in plot.series for value in (one.x if axis == "x" else one.y)]
-    if axis == "y":
-        pairs = [(y, e) for one in plot.series for y, e in zip(one.y, one.error, strict=False)]
-        values += [y + sign * e for y, e in pairs for sign in (-1, 1)]
-        values += [0.0] * any(one.kind == "histogram" for one in plot.series)
-    log = plot.log_x if axis == "x" else plot.log_y
-    return [value for value in values if math.isfinite(value) and (value > 0 or not log)] or [1.0, 10.0]
-
-
-def round_places(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers that reach from below `low` to above `high`, at most so many."""
-    if high <= low:
-        spread = abs(low) * 0.1 or 1.0
-        low, high = low - spread, high + spread
-    step = 10.0 ** math.floor(math.log10((high - low) / most))
-    while math.floor(high / step) - math.ceil(low / step) > most - 1:
-        step *= 2.5 if f"{step:e}".startswith("2") else 2
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [float(f"{place * step:.12g}") for place in range(first, last + 1)]
-
-
-def powers(values: Sequence[float]) -> list[float]:
-    """The places to name on a logarithmic axis: powers of ten, with 2 and 5 between them where they are few."""
-    low, high = min(values), max(values)
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    steps = (1, 2, 5) if last - first <= 2 else (1,)
-    stride = max(1, (last - first) // 6)
-    places = [step * 10.0**power for power in range(first, last + 1, stride) for step in steps]
-    return [place for place in places if low <= place * 1.001 and place <= high * 1.001] or [low, high]
 
 
 def _shade(value: float, low: float, high: float) -> str:
