@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 
 from attnlab.attention import Mask, one_head
-from attnlab.exhibits import Parameters, Stage, exhibit, number_text, points, vector_text
+from attnlab.exhibits import Parameters, Stage, exhibit, line, number_text, points, vector_text
 from attnlab.models import ModelSpec, build_model
 
 # %% [markdown]
@@ -59,11 +59,12 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
     )
     show.plot(
         "The creature moves",
-        points("before", E[:, 1], E[:, 2]),
+        *(line(WORDS[j], [E[j, 1], after[j, 1]], [E[j, 2], after[j, 2]]) for j in (1, 2, 3)),
         points("after", after[:, 1], after[:, 2]),
         x="how fluffy",
         y="how blue",
-        caption="The creature begins at (0, 0), as `a` does, and becomes half fluffy and half blue.",
+        caption="Each line leads from before to after. The creature begins at (0, 0) and ends half fluffy, half blue.",
+        equal=True,
     )
 
     by_the_sum = E.clone()

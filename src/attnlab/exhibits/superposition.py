@@ -56,6 +56,13 @@ def turns(weights: Tensor) -> Tensor:
     return torch.diff(angles, append=angles[:1] + 360)
 
 
+def around(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The two coordinates of the columns in the order of their angles, back to the first."""
+    order = torch.atan2(weights[1], weights[0]).argsort()
+    closed = weights[:, [*order, order[0]]]
+    return closed[0], closed[1]
+
+
 # %%
 @exhibit(
     "superposition",
@@ -79,10 +86,12 @@ def superposition(show: Stage, parameters: Superposition) -> None:
     )
     show.plot(
         "Where the features lie",
+        line(f"around p = {found[-1].density:g}", *around(found[-1].weights)),
         *(points(f"p = {one.density:g}", one.weights[0], one.weights[1]) for one in found),
         x="first dimension",
         y="second dimension",
         caption="Each point is a feature, a column of W. Seldom there, they are a pentagon around (0, 0).",
+        equal=True,
     )
     show.table(
         "Five features in two dimensions",
@@ -91,7 +100,7 @@ def superposition(show: Stage, parameters: Superposition) -> None:
             (
                 one.density,
                 one.features_learned,
-                ", ".join(number_text(share, 2) for share in feature_dimensions(one.weights).tolist()),
+                ", ".join(f"{share:.2f}" for share in feature_dimensions(one.weights).tolist()),
                 one.loss,
             )
             for one in found
