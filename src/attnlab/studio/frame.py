@@ -27,6 +27,8 @@ PAGES = {
     "/": "Playground",
     "/compare": "Compare",
     "/heads": "Heads",
+    "/cost": "Cost",
+    "/ask": "Ask",
     "/exhibits": "Exhibits",
 }
 _HEAD = """

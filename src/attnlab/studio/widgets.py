@@ -77,14 +77,14 @@ def area(label: str, value: str, handler: Handler, *, rows: int = 2, most: int =
 
 
 def slider(
-    label: str, least: float, most: float, step: float, value: float, handler: Handler, *, shown: str = ""
+    label: str, least: float, most: float, step: float, value: float, handler: Handler, *, event: str = "input"
 ) -> ui.html:
     """A number to drag; what it stands for is shown beside it, and returned to be changed."""
     with _labelled(label):
         element = ui.element("input").props(f"type=range min={least:g} max={most:g} step={step:g}")
         element.props["^value"] = f"{value:g}"
-        _listening(element, "input", handler)
-        return ui.html(escape(shown), tag="output", sanitize=False)
+        _listening(element, event, handler)
+        return ui.html("", tag="output", sanitize=False)
 
 
 def switch(label: str, value: bool, handler: Handler) -> ui.element:

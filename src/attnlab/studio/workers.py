@@ -77,11 +77,13 @@ class Worker:
             self._asked = time.monotonic()
 
     async def _answer(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
-        process = await self._started()
         self.progress, self._stopped = "", False
+        process = await self._started()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
+            if self._stopped:  # before it had begun
+                raise ConnectionAbortedError
             process.stdin.write(json.dumps(question).encode() + b"\n")
             await process.stdin.drain()
             line = await asyncio.wait_for(process.stdout.readline(), seconds)
@@ -142,4 +144,8 @@ class Worker:
             return
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+        if process.stdin is not None:
+            process.stdin.close()
         await process.wait()
+        if self._hearing is not None:
+            await self._hearing  # to the end of what it said

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 from nicegui import ui
 
 from attnlab.pages import prose
-from attnlab.studio.drawing import draw_page
+from attnlab.studio.drawing import Canvas
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, entry, heading, markup
@@ -69,7 +69,7 @@ class Showing:
             self._stop_button = button("Stop", guarded(self.frame, self._stop))
             self._stop_button.set_visibility(False)
         self._status = markup("").props("role=status")
-        self._place = ui.element("div")
+        self._canvas = Canvas(without=("Equation",))
         ui.timer(_REFRESH, self._tell)
         if one["trains"]:
             self._status.set_content('<p class="soft">This one trains models, which takes minutes. Run starts it.</p>')
@@ -100,9 +100,7 @@ class Showing:
             self._show_running(False)
         held = f"{found['held']} of {found['checks']} checks hold"
         self._status.set_content(f'<p class="{"good" if found["ok"] else "bad"}">{held}</p>')
-        self._place.clear()
-        with self._place:
-            draw_page(found["page"], without=("Equation",))
+        self._canvas.show(found["page"])
         query = f"?{urlencode({'set': urlencode(self.settings)})}" if self.settings else ""
         ui.navigate.history.replace(f"/exhibits/{self.name}{query}")
 

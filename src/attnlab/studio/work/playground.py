@@ -74,10 +74,10 @@ def change(state: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     odd = changes.keys() - set(FIELDS)
     if odd:
         raise UnknownNameError("field of the form", min(odd), FIELDS)
-    own = given.attention().replace(context_length=None) if "score" in changes else given.attention()
-    if "score" in changes and Score.parse(changes["score"]).needs_context:
-        changes = {**changes, "context_length": len(given.tokens)}
-    return _changed(given, lambda: own.replace(**changes))
+    if "score" in changes:
+        needs = Score.parse(changes["score"]).needs_context
+        changes = {**changes, "context_length": len(given.tokens) if needs else None}
+    return _changed(given, lambda: given.attention().replace(**changes))
 
 
 def _changed(given: State, make: Callable[[], AttentionSpec]) -> dict[str, Any]:

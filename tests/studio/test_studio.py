@@ -1,0 +1,176 @@
+"""What the pages share: workers with limits, settings that are refused, and the same words as the command line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.cli import main
+from attnlab.errors import AttnlabError, InputError
+from attnlab.experiments.request import Request
+from attnlab.studio import workers
+from attnlab.studio.settings import Settings
+from attnlab.studio.studio import Studio, command_of
+from attnlab.studio.work.__main__ import TASKS, answer
+from attnlab.studio.workers import BusyError, Worker
+
+
+def with_worker(use: Callable[[Worker], Awaitable[Any]], **options: Any) -> Any:
+    async def whole() -> Any:
+        worker = Worker("the desk", **{"seconds": 60, "threads": 1, **options})
+        try:
+            return await use(worker)
+        finally:
+            await worker.close()
+
+    return asyncio.run(whole())
+
+
+def test_a_worker_answers_in_turn_and_tells_what_is_wrong() -> None:
+    async def use(worker: Worker) -> None:
+        found = await asyncio.gather(*(worker.ask("presets") for _ in range(5)))
+        assert all(one == found[0] for one in found)
+        first = worker.pid
+        with pytest.raises(AttnlabError, match="there is no variant called 'tied-kk'") as refused:
+            await worker.ask("vary", state=found[0]["presets"][0]["state"], name="tied-kk")
+        assert (refused.value.hint or "").startswith("did you mean 'tied-")
+        with pytest.raises(AttnlabError, match="there is no task called 'nothing'"):
+            await worker.ask("nothing")
+        with pytest.raises(AttnlabError, match="TypeError"):
+            await worker.ask("attend", rubbish=1)
+        assert worker.pid == first, "a mistake does not end it"
+
+    with_worker(use)
+
+
+def test_what_takes_too_long_is_ended_and_the_next_is_answered() -> None:
+    async def use(worker: Worker) -> None:
+        with pytest.raises(AttnlabError, match=r"more than 0\.01 seconds"):
+            await worker.ask("presets", seconds=0.01)
+        assert worker.pid is None
+        waiting = asyncio.ensure_future(worker.ask("presets"))  # which has to start anew, and so takes a while
+        await asyncio.sleep(0.1)
+        await worker.stop()
+        with pytest.raises(AttnlabError, match="it was stopped"):
+            await waiting
+        assert (await worker.ask("presets"))["presets"]
+
+    with_worker(use)
+
+
+def test_too_many_questions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_WAITING", 2)
+
+    async def use(worker: Worker) -> None:
+        waiting = [asyncio.ensure_future(worker.ask("presets")) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        with pytest.raises(BusyError, match="2 questions waiting"):
+            await worker.ask("presets")
+        await asyncio.gather(*waiting)
+
+    with_worker(use)
+
+
+def test_one_that_is_not_asked_is_let_go() -> None:
+    async def use(worker: Worker) -> None:
+        await worker.ask("presets")
+        for _ in range(200):
+            await asyncio.sleep(0.05)
+            if worker.pid is None:
+                return
+        raise AssertionError("it is still there")
+
+    with_worker(use, idle=0.1)
+
+
+def test_every_task_is_there() -> None:
+    from importlib import import_module
+
+    for place in TASKS.values():
+        module, _, name = place.partition(":")
+        assert callable(getattr(import_module(f"attnlab.studio.work.{module}"), name))
+    with pytest.raises(AttnlabError, match="did you mean 'presets'"):
+        answer({"task": "preset"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"host": "0.0.0.0"}, "can be reached by other machines"),
+        ({"host": "192.168.0.7"}, "can be reached by other machines"),
+        ({"host": "example.org"}, "can be reached by other machines"),
+        ({"port": 70000}, "70000 is no port"),
+        ({"port": -1}, "-1 is no port"),
+    ],
+)
+def test_settings_that_are_refused(tmp_path: Path, fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Settings(runs=tmp_path, **fields)
+
+
+def test_loopback_and_exposed_studios(tmp_path: Path) -> None:
+    plain = Settings(runs=tmp_path).access(8421)
+    assert plain.hosts == {"127.0.0.1", "localhost", "::1"}
+    assert not plain.any_address
+    exposed = Settings(runs=tmp_path, host="0.0.0.0", exposed=True)
+    assert exposed.access(8421).any_address
+    assert "0.0.0.0" not in exposed.address(exposed.access(8421))
+    assert Settings(runs=tmp_path, host="::1").address(plain).startswith("http://[::1]:8421/?token=")
+
+
+def test_a_taken_port_is_told(tmp_path: Path) -> None:
+    first = Settings(runs=tmp_path, port=0).listen()
+    taken = first.getsockname()[1]
+    try:
+        with pytest.raises(AttnlabError, match=f"cannot listen at port {taken}"):
+            Settings(runs=tmp_path, port=taken).listen()
+        with Settings(runs=tmp_path).listen() as free:
+            assert free.getsockname()[1] != taken
+    finally:
+        first.close()
+
+
+def test_the_command_line_refuses_in_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["studio", "--host", "0.0.0.0", "--no-browser"]) == 2
+    error = capsys.readouterr().err
+    assert "not encrypted" in error
+    assert "--expose" in error
+    (tmp_path / "file").write_text("")
+    assert main(["studio", "--runs", str(tmp_path / "file"), "--no-browser"]) == 2
+    assert "is no folder" in capsys.readouterr().err
+
+
+def test_a_request_becomes_the_command_that_asks_the_same(tmp_path: Path) -> None:
+    request = Request(
+        variants=("tied-kv", "cosine"),
+        seeds=3,
+        size="nano",
+        steps=12,
+        match="parameters",
+        pilot=0,
+        changes=("batch_size=4", "position=rope"),
+    )
+    words = command_of(request, tmp_path)
+    assert words[:3] == ["compare", "tied-kv", "cosine"]
+    assert words[-2:] == ["--out", str(tmp_path)]
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    assert options["--seeds"] == "3"
+    assert options["--match"] == "parameters"
+    assert options["--pilot"] == "0"
+    assert words.count("--change") == 2
+    assert "--recipe" not in options, "what is usual is not said"
+
+
+def test_kept_pages_are_few(tmp_path: Path) -> None:
+    async def use() -> None:
+        studio = Studio(Settings(runs=tmp_path))
+        names = [studio.keep_page(f"page {number}") for number in range(40)]
+        assert await studio.finished_page(names[-1]) == "page 39"
+        with pytest.raises(AttnlabError, match="no such page"):
+            await studio.finished_page(names[0])
+
+    asyncio.run(use())
