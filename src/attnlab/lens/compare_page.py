@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from attnlab.lens.profiles import PROFILE
+from attnlab.lens.profiles import COUNT, MEAN, PROFILE, STRONGEST
+from attnlab.lens.role_scores import ROLES
 from attnlab.lens.views import NOTHING, View, counted, ends, joined, number, signed
 from attnlab.pages import HeadMap, MapGrid, MapRow, Note, Page, Part, Points, Section, Table, Tone
 
 if TYPE_CHECKING:
     from attnlab.lens.compared import Difference, HeadComparison, Likenesses
 
-_TONES: Mapping[str, Tone] = {"differs": "even", "": "open"}
+_TONES: Mapping[str, Tone] = {"differs": "even"}
 _P_LEAST = 0.001
 
 
@@ -23,8 +24,19 @@ def compare_page(found: HeadComparison) -> Page:
     facts = {side.name: _seeds(side.seeds) or counted(len(side.runs), "run") for side in found.sides}
     sections = [Section(view.heading, [*_notes(found, place), *view.parts]) for place, view in enumerate(views(found))]
     sections.append(_side_by_side(found))
-    sections.append(Section("What the numbers are", [Points([f"{n}: {one.meaning}" for n, one in PROFILE.items()])]))
+    sections.append(Section("What the numbers are", [Points(_meanings())]))
     return Page(f"Heads of {joined([side.name for side in found.sides])}", lead, sections, facts)
+
+
+def _meanings() -> list[str]:
+    """Of each role what it is, and of the three numbers that every role has what they are, once."""
+    role = next(iter(ROLES))
+    of_roles = [f"{name}: {one.meaning}" for name, one in ROLES.items()]
+    of_one = [
+        f"a role, {kind}: {PROFILE[f'{role}, {kind}'].meaning.partition(':')[0]}" for kind in (COUNT, STRONGEST, MEAN)
+    ]
+    rest = [f"{name}: {one.meaning}" for name, one in PROFILE.items() if name.partition(", ")[0] not in ROLES]
+    return [*of_roles, *of_one, *rest]
 
 
 def _notes(found: HeadComparison, place: int) -> list[Part]:
@@ -150,7 +162,7 @@ def _side_by_side(found: HeadComparison) -> Section:
             row = _map_row(found, side, layer.layer)
             if row is not None:
                 rows.append(row)
-    grid = MapGrid("matched heads", look.tokens, look.tokens, rows)
+    grid = MapGrid("matched heads", look.tokens, look.tokens, rows, names_above=True)
     seeds = [_seeds(side.seeds[:1]) or side.runs[0].name for side in found.sides]
     words = (
         f"One run of each side ({joined(list(dict.fromkeys(seeds)))}) on the same text. Below each head of {first} "

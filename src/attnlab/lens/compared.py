@@ -68,7 +68,7 @@ class HeadComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """As strict JSON can hold it."""
-        return plain(
+        found: dict[str, Any] = plain(
             {
                 "texts": self.texts,
                 "sides": [
@@ -88,6 +88,7 @@ class HeadComparison:
                 "notes": self.notes,
             }
         )
+        return found
 
     def page(self) -> Page:
         return compare_page.compare_page(self)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from attnlab.errors import InputError
 from attnlab.lens.compared import Difference, HeadComparison, Likenesses
@@ -159,7 +160,7 @@ def _differences(
 
 
 def _match(a: Subject, b: Subject, texts: Texts) -> Matching:
-    given = {"source": texts.batch.source, "source_padding": texts.batch.source_padding}
+    given: dict[str, Any] = {"source": texts.batch.source, "source_padding": texts.batch.source_padding}
     return match_heads(a.model, b.model, texts.batch.inputs, controls=_MATCHING_CONTROLS, **given)
 
 
@@ -177,8 +178,11 @@ def _likenesses(first: Side, other: Side, opened: Mapping[str, Sequence[Subject]
             found[name].append(one.mean)
             controls.append(one.control)
     gap = [x - y for x, y in zip(found["another variant"], found["another seed"], strict=True)]
+    seed, variant, same = (mean_interval(values) if len(values) > 1 else None for values in found.values())
     return Likenesses(
-        *(mean_interval(values) if len(values) > 1 else None for values in found.values()),
+        another_seed=seed,
+        another_variant=variant,
+        same_seed=same,
         values={name: tuple(values) for name, values in found.items()},
         control=sum(controls) / len(controls),
         gap=mean_interval(gap) if len(gap) > 1 else None,

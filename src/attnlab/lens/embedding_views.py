@@ -54,19 +54,19 @@ def analogies_view(model: LanguageModel, tokenizer: Tokenizer, questions: Sequen
     """a is to b as c is to d, with the ranks that controls give d."""
     vectors = model.embedding.weight.detach()
     asked: list[tuple[int, int, int, int]] = []
-    for words in questions:
-        a, b, c, d = (token_of(tokenizer, word) for word in words)
+    for question in questions:
+        a, b, c, d = (token_of(tokenizer, word) for word in question)
         asked.append((a, b, c, d))
     found = analogies(vectors, asked)
     unit = F.normalize(vectors.double(), dim=-1)
     rows, answers = [], []
-    for words, one, exchanged in zip(questions, found.found, found.shuffled_ranks.double().t(), strict=True):
+    for question, one, exchanged in zip(questions, found.found, found.shuffled_ranks.double().t(), strict=True):
         a, b, c, _ = one.tokens
         similarity = unit @ F.normalize(unit[c] - unit[a] + unit[b], dim=0)
         similarity[[a, b, c]] = -torch.inf
         best = printable(tokenizer, similarity.topk(min(_ANSWERS, len(unit) - 3)).indices.tolist())
         answers.append(best)
-        w, x, y, z = (word.strip() or word for word in words)
+        w, x, y, z = (word.strip() or word for word in question)
         rows.append(
             [
                 f"{w} : {x} = {y} : {z}",
@@ -86,7 +86,11 @@ def analogies_view(model: LanguageModel, tokenizer: Tokenizer, questions: Sequen
     )
     headings = ("analogy", "rank", "by c alone", "exchanged", "cos of b − a and d − c", "nearest")
     table = Table(headings, rows, text_columns=(0, 5), wrap_columns=(5,))
-    data = {**found.to_dict(), "nearest": [list(best) for best in answers], "questions": [list(q) for q in questions]}
+    data = {
+        **found.to_dict(),
+        "nearest": [list(best) for best in answers],
+        "questions": [list(question) for question in questions],
+    }
     return View("analogies", "Analogies", [words, table], plain(data))
 
 

@@ -34,7 +34,7 @@ def facts_view(subject: Subject) -> View:
     world = World.build(spec.seed, options)
     asked, phrasing, known = _known(subject.model, world, loaded.tokenizer)
     heading = "Where facts live"
-    counts = {"asked": asked, "known": len(known), "phrasing": phrasing}
+    counts: dict[str, int | str] = {"asked": asked, "known": len(known), "phrasing": phrasing}
     if len(known) < 2:
         words = (
             f"Of {asked} birthplaces that the text tells, the model knows {len(known)}: there is nothing to trace. "

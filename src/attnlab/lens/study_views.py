@@ -132,7 +132,7 @@ def _role_table(study: Study) -> Table:
 
 def _head_data(study: Study, place: PlaceStudy, one: HeadRole) -> dict[str, Any]:
     drawn = place.explained[one.layer][one.head]
-    return plain(
+    found: dict[str, Any] = plain(
         {
             "place": place.place,
             "layer": one.layer,
@@ -144,6 +144,7 @@ def _head_data(study: Study, place: PlaceStudy, one: HeadRole) -> dict[str, Any]
             "drawn_by": None if drawn is None else asdict(drawn),
         }
     )
+    return found
 
 
 # What each is worth
@@ -172,7 +173,9 @@ def _worth(study: Study) -> View:
     headings = ("without", "loss rises by (nats)", "95 %")
     table = Table(headings, rows, shades=shades)
     first = Table(headings, rows[:FEW], shades=shades[:FEW])
-    parts = [words, first] if len(rows) <= FEW else [words, first, Details(f"All {len(rows)} parts", [table])]
+    parts: list[str | Table | Details] = [words, first]
+    if len(rows) > FEW:
+        parts.append(Details(f"All {len(rows)} parts", [table]))
     data = {"loss": study.worth.loss, "texts": len(study.worth.losses), "parts": {n.name: n.worth for n in removed}}
     return View("worth", "What each head is worth", parts, plain(data))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from attnlab.corpora import Batch
 from attnlab.lens.redundancy import over_checkpoints
@@ -17,7 +18,7 @@ from attnlab.training import load_run
 
 def training_view(path: Path, batch: Batch, delimiters: Collection[int]) -> View:
     """The strongest head of each role, how alike heads are, and how like the final ones, after each saved step."""
-    given = {"source": batch.source, "source_padding": batch.source_padding}
+    given: dict[str, Any] = {"source": batch.source, "source_padding": batch.source_padding}
     alike = over_checkpoints(path, batch.inputs, **given)
     last = max(alike)
     rows, data = [], []

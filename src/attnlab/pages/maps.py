@@ -55,6 +55,7 @@ class MapGrid:
     queries: Sequence[str]
     keys: Sequence[str]
     rows: Sequence[MapRow]
+    names_above: bool = False  # where the page is narrow: rows whose names say more than a number
 
     def __post_init__(self) -> None:
         shape = (len(self.queries), len(self.keys))
