@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 import json
 import math
+import runpy
+import sys
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +17,9 @@ import torch
 from pydantic import Field
 from rich.console import Console
 
+import attnlab.exhibits as room
 from attnlab.errors import InputError, SpecError, UnknownNameError
-from attnlab.exhibits import Parameters, Stage, bars, exhibit, histogram, line, points
+from attnlab.exhibits import Outcome, Parameters, Stage, bars, exhibit, histogram, line, points
 from attnlab.exhibits.frame.axes import powers, round_places
 from attnlab.exhibits.frame.blocks import Plot, cell_text, heatmap, number_text, vector_text
 from attnlab.exhibits.frame.terminal import Printer, Watcher
@@ -96,13 +102,14 @@ def test_a_spoilt_exhibit_fails_with_its_figure() -> None:
         ({"sides": "many"}, "sides = many is impossible"),
         ({"sides": "nan"}, "sides = nan is impossible"),
         ({"faces": "1,x"}, "faces = x is impossible"),
+        ({"seed": "5000000000"}, "seed = 5000000000 is more than a generator takes"),
     ],
 )
 def test_impossible_values_are_refused_with_what_is_allowed(settings: dict[str, str], words: str) -> None:
     with pytest.raises(SpecError, match=words) as caught:
         dice.run(**settings)
     assert caught.value.hint
-    assert next(iter(settings)) in caught.value.hint
+    assert next(iter(settings)) in str(caught.value)
 
 
 def test_values_are_read_as_they_are_typed() -> None:
@@ -292,3 +299,29 @@ def test_a_page_holds_everything_and_a_notebook_shows_it() -> None:
     shown = outcome._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
     assert shown.count('"') == 4  # the page inside has none left
+
+
+def test_a_file_of_an_exhibit_runs_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(Path(room.__file__).with_name("kqv_construction.py")), run_name="__main__")
+    assert "4 of 4 checks hold" in capsys.readouterr().out
+
+
+def test_a_spoilt_one_that_runs_by_itself_ends_with_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnlab.exhibits.frame.checks.ERRORS", -1.0)
+    with pytest.raises(SystemExit) as ended:
+        dice.main()
+    assert ended.value.code == 1
+    assert "✗ FAILS" in capsys.readouterr().out
+
+
+def test_in_a_notebook_it_is_displayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    displayed: list[Outcome] = []
+    notebook = types.ModuleType("IPython.display")
+    notebook.display = displayed.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setattr(builtins, "get_ipython", lambda: None, raising=False)
+    dice.main()
+    assert [outcome.exhibit for outcome in displayed] == [dice]

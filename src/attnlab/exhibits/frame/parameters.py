@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from attnlab.errors import SpecError, UnknownNameError
+
+_LARGEST_SEED = 2**32 - 1
 
 
 class Parameters(BaseModel):
@@ -20,6 +22,13 @@ class Parameters(BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise self._explain(error) from None
+
+    @model_validator(mode="after")
+    def _small_seed(self) -> Self:
+        seed = getattr(self, "seed", 0)
+        if seed > _LARGEST_SEED:
+            raise SpecError(f"seed = {seed} is more than a generator takes", hint=f"use 0 … {_LARGEST_SEED}")
+        return self
 
     @classmethod
     def parse(cls, settings: Mapping[str, object]) -> Self:
