@@ -1,0 +1,51 @@
+"""One studio for all tests of a file, with a comparison and a model to ask that are there before."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.experiments import compare
+from attnlab.experiments.answering import conclude
+from support.knowledge import finetuned
+from support.requests import InProcess, small
+from support.studio import StudioServer
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs: a finished comparison on kinship text, and a model that was finetuned on questions."""
+    folder = tmp_path_factory.mktemp("studio")
+    request = small(corpus="kinship", corpus_options={}, vocabulary_size=None, seeds=2)
+    launcher = InProcess(folder / "cache")
+    conclude(compare(request, out=folder / "runs", on=launcher, cache=folder / "cache"))
+    finetuned(folder / "runs" / "knowledge")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(trained: Path) -> Iterator[StudioServer]:
+    pytest.importorskip("nicegui", reason="nicegui is not installed")
+    server = StudioServer(trained / "runs", trained / "cache")
+    yield server
+    said = server.end()
+    assert "Traceback" not in said, said
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on the PATH to open pages with")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
