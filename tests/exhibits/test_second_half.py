@@ -35,8 +35,8 @@ def failed(name: str, **settings: object) -> list[str]:
         ("almost-orthogonal", {"angles": "89", "widths": "2,400", "small_widths": "4", "tries": 300, "seed": 5}),
         ("complexity", {"measure": False, "model_width": 64, "context": 1000}),
         ("complexity", {"measure": False, "model_width": 12_288, "context": 131_072}),
-        ("bias-variance", {"noise": 0.1, "training_sets": 20, "seeds": 2, "steps": 8}),
-        ("bias-variance", {"noise": 1, "training_sets": 50, "seeds": 2, "steps": 9, "seed": 7}),
+        ("bias-variance", {"noise": 0.1, "training_sets": 100, "seeds": 2, "steps": 8}),
+        ("bias-variance", {"noise": 1, "training_sets": 100, "seeds": 2, "steps": 9, "seed": 7}),
     ],
 )
 def test_checks_hold_for_other_parameters(name: str, settings: dict[str, object]) -> None:

@@ -105,7 +105,7 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
     )
     show.check("by how much the largest |cos| of a set breaks its limit", claim="1.15", found=excess, expected=0)
     show.bound(
-        "kept, less the number that must be expected, in its standard deviations, at worst",
+        "kept, less (1 − (1 − P)^tries) / P, which must be expected, in its standard deviations, at worst",
         claim="1.15",
         found=shortfall,
         at_least=-4,
@@ -153,12 +153,17 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
 
 # %% [markdown]
 # What is certain, without any search. The Johnson–Lindenstrauss lemma is about distances of any points under a random
-# projection; applied to perpendicular vectors, it promises nearly perpendicular ones, but fewer than the caps do.
+# projection; applied to perpendicular vectors, it promises nearly perpendicular ones, but fewer than caps do.
 
 
 # %%
 def certain(show: Stage, width: int) -> None:
     """What the bounds promise at the width of a large model."""
+    show.say(
+        "What is certain without any search? Around each direction lies a cap of others that are too close to it, a "
+        "share P of all. When no direction can be added any more, the caps cover everything: there are at least 1 / P. "
+        "The lemma of Johnson and Lindenstrauss is about any points, and promises less."
+    )
     angles = (60, 70, 80, 85, 88, 89)
     rows = []
     for angle in angles:
@@ -169,15 +174,14 @@ def certain(show: Stage, width: int) -> None:
         ("least angle", "Johnson–Lindenstrauss", "caps", f"more than {width:,}"),
         rows,
     )
-    widths = [2**power for power in range(5, 16)]
+    widths = [width * step // 8 for step in range(1, 9)]
     show.plot(
         "Directions that certainly fit",
         *(line(f"caps, {a}°", widths, [covering_bound(w, cosine(a)) / math.log(10) for w in widths]) for a in (80, 85)),
         line("JL, 80°", widths, [max(0.0, johnson_lindenstrauss_bound(w, cosine(80))) / math.log(10) for w in widths]),
         x="width D (dimensions)",
         y="log₁₀ of their number",
-        log_x=True,
-        caption="The logarithm grows in proportion to the width: on this axis of powers it turns up steeply.",
+        caption="The logarithm is a straight line, so the number grows exponentially with the width.",
     )
     gaps = [covering_bound(w, cosine(a)) - johnson_lindenstrauss_bound(w, cosine(a)) for w in widths for a in angles]
     show.bound("ln by which caps promise more than the lemma, at least", claim="1.15", found=min(gaps), at_least=0)

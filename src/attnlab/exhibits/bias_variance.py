@@ -26,7 +26,7 @@ FRESH = 40  # draws of the noise that the fits are judged by
 
 class BiasVariance(Parameters):
     noise: float = Field(0.5, ge=0.1, le=1, description="standard deviation of the noise in y")
-    training_sets: int = Field(400, ge=20, le=20_000, description="training sets that are drawn, each fitted anew")
+    training_sets: int = Field(400, ge=100, le=20_000, description="training sets that are drawn, each fitted anew")
     seeds: int = Field(5, ge=2, le=20, description="language models that differ in their seed alone")
     steps: int = Field(120, ge=8, le=5000, description="training steps of each")
     seed: int = Field(0, ge=0, description="of the noise, and the first of the models' seeds")
