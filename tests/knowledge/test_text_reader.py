@@ -70,6 +70,21 @@ def test_passages(text: str, link: str, candidates: list[str]) -> None:
     assert all(text[one.start :].startswith(one.text) for one in first.candidates)
 
 
+def test_a_name_at_birth_is_no_place() -> None:
+    text = "King was born Jerome Poe in Bray, Ireland"
+    found = list(find_passages(text, "Kip King", asking_words("Where was ", " born?")))
+    assert [(one.rank, one.link, [each.text for each in one.candidates]) for one in found] == [
+        (0, "here", ["Jerome Poe"]),
+        (0, "in", ["Bray", "Ireland"]),
+    ]
+
+
+def test_dates_of_a_life() -> None:
+    text = "_ (16 June 1820 Amsterdam - 24 July 1875 Fismes (Marne)) was a theologian"
+    first = next(iter(find_passages(text, "A Poe", asking_words("Where was ", " born?"))))
+    assert (first.kind, first.link, first.candidates[0].text) == ("dates", "date", "Amsterdam")
+
+
 def test_known_answers_are_found_as_whole_words() -> None:
     text = "From Corkum to New Cork, then Cork."
     assert [(one.text, one.start) for one in known_answers(text, {"Cork", "New Cork"}, 2)] == [

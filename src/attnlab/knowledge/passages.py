@@ -21,8 +21,9 @@ _PLACES = "city town village suburb island capital state province county distric
 _KINDS_OF_PLACE = frozenset(_PLACES.split())
 _LINKS = frozenset(("in", "at", "near", "from", "is", "was", "to", "for", "by", "on", "with"))
 _WITHIN = re.compile(r"\s*(?:,|\(|,? ?in|,? ?near|,? ?now|\(now|/|on the island of|, on the island of)\s*")
+_COMMA = re.compile(r"\s*,\s*")
 _END = re.compile(r"[);]|--|—|–|−| - |\bdied\b|\bd\. ")
-_DATES = re.compile(r"\([^()]*\d{3,4}[^()]*\)")
+_DATES = re.compile(r"\((?:[^()]|\([^()]*\))*?\d{3,4}(?:[^()]|\([^()]*\))*\)")
 _REACH = 200  # characters after the word that is asked with
 _GROUP, _GROUPS = 3, 4  # members of a group, and groups after one word, that are looked at
 
@@ -84,16 +85,19 @@ def _groups(text: str, begin: int, end: int, kind: str, own: Collection[str]) ->
         is_own = all(word.casefold() in own for word in _TOKEN.findall(candidate.text))
         if link == "other" or (is_own and link not in _LINKS):  # "born Smith" is a name, "born in Smith" a place
             continue
-        group, last = _group(text, candidate, stop, end, own)
+        # "born Jerome Poe in Bray" is a name and a place, and no group.
+        group, last = _group(text, candidate, stop, end, own, _COMMA if link == "here" else _WITHIN)
         beyond = _END.search(text, begin, candidate.start) is not None
         yield Passage("beyond" if beyond else kind, min(rank, 2), link, group)
         rank += link != "here"  # which is a place after "native of", and mostly a name after "born"
 
 
-def _group(text: str, first: Candidate, stop: int, end: int, own: Collection[str]) -> tuple[tuple[Candidate, ...], int]:
+def _group(
+    text: str, first: Candidate, stop: int, end: int, own: Collection[str], within: re.Pattern[str]
+) -> tuple[tuple[Candidate, ...], int]:
     group, last = [first], stop
     for candidate, following in _candidates(text, stop, end):
-        joined = _WITHIN.fullmatch(text, last, candidate.start)
+        joined = within.fullmatch(text, last, candidate.start)
         is_own = all(word.casefold() in own for word in _TOKEN.findall(candidate.text))
         if joined is None or is_own or len(group) == _GROUP:
             break

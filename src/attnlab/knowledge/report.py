@@ -10,7 +10,16 @@ from typing import Any
 
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge.answering import Answer, KnowledgeModel
-from attnlab.knowledge.confidence import Contest, ScoreFindings, invent_names, measure_scores, name_of, plain, signed
+from attnlab.knowledge.confidence import (
+    NOBODIES,
+    Contest,
+    ScoreFindings,
+    invent_names,
+    measure_scores,
+    name_of,
+    plain,
+    signed,
+)
 from attnlab.knowledge.evaluating import Evaluation, Score, evaluate
 from attnlab.knowledge.guarantee import DELTA, RISK, Guarantee, ScoreName, score_of, set_guarantee
 from attnlab.knowledge.material import read_record
@@ -100,6 +109,7 @@ def describe(
     delta: float = DELTA,
     score: ScoreName = "probability",
     seed: int = 0,
+    nobodies: int = NOBODIES,
 ) -> Description:
     """Ask a run its held-out questions, and about people who do not exist; set its threshold."""
     model = KnowledgeModel.open(path)
@@ -107,12 +117,12 @@ def describe(
     if not pairs:
         raise InputError(f"{path} kept no pairs back", hint="finetune with a larger --heldout-share")
     found = evaluate(model, pairs, samples, seed)
-    names = invent_names(model, seed=seed)
-    nobodies = tuple(model.answer([model.template.ask(name) for name in names], samples, seed))
+    names = invent_names(model, nobodies, seed)
+    strangers = tuple(model.answer([model.template.ask(name) for name in names], samples, seed))
     seen = [bool(exposure) for exposure in found.exposures]
-    scores, contests = measure_scores(found.answers, found.right, seen, nobodies)
+    scores, contests = measure_scores(found.answers, found.right, seen, strangers)
     guarantee = set_guarantee(model, risk, delta, score, seed) if model.pairs("calibration") else None
-    return Description(model, found, _evaluate_alone(model, pairs), nobodies, scores, contests, guarantee, samples)
+    return Description(model, found, _evaluate_alone(model, pairs), strangers, scores, contests, guarantee, samples)
 
 
 def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Any]) -> Evaluation | None:
