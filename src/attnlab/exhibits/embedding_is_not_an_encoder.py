@@ -128,7 +128,7 @@ def embedding_is_not_an_encoder(show: Stage, parameters: EmbeddingIsNotAnEncoder
 
 
 def _show_stages(show: Stage, model: LanguageModel, sentences: list[list[int]]) -> None:
-    found = same_token(model, *sentences, token=sentences[0][-1])
+    found = same_token(model, sentences[0], sentences[1], sentences[0][-1])
     names = ["embedding", "with its place", *(f"behind block {n + 1}" for n in range(model.spec.num_layers))]
     show.table(
         "The same word in both, stage by stage",
@@ -165,7 +165,7 @@ def _show_contexts(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, 
     word = corpus.tokenizer.decode([int(sentence[-1])])
     show.heatmap(
         f"“{word}” after each adjective: cosines behind the last block",
-        unit @ unit.t(),
+        (unit @ unit.t()).round(decimals=2),
         rows=ADJECTIVES,
         columns=ADJECTIVES,
         x=f"{word} after …",

@@ -125,7 +125,7 @@ def _show_accuracy(show: Stage, right: dict[str, list[float]], parameters: Synth
         f"Right answers after {parameters.steps} steps, over {parameters.seeds} seeds",
         ("kind of layer", "mean", "95 % from", "to"),
         [(kind, one.mean, max(0.0, one.low), min(1.0, one.high)) for kind, one in found.items()]
-        + [("guessing", chance, chance, chance)],
+        + [("guessing", chance, "", "")],
     )
     show.plot(
         "Right answers",
