@@ -13,6 +13,7 @@ from attnlab.experiments.plan import Arm, Plan
 from attnlab.experiments.results import ArmResult, Cell
 from attnlab.experiments.usage import read_peak
 from attnlab.lens import measures_of_run
+from attnlab.lens.run_heads import heads_of_run
 from attnlab.training import RunDirectory, RunSpec
 
 RUNS = "runs"
@@ -72,6 +73,7 @@ def _cell(plan: Plan, arm: Arm, seed: int, folder: Path, corpus: Corpus, cache: 
         peak_bytes=read_peak(directory.path),
         weights_sha256=result.get("weights_sha256"),
         measures=_measures(directory.path, cache) if finished else {},
+        heads=_heads(directory.path, cache) if finished else {},
     )
 
 
@@ -108,3 +110,10 @@ def _measures(path: Path, cache: Path | None) -> dict[str, float]:
     except FileError:
         return {}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _heads(path: Path, cache: Path | None) -> dict[str, float]:
+    try:
+        return heads_of_run(path, cache=cache)
+    except FileError:
+        return {}

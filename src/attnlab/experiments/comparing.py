@@ -32,7 +32,7 @@ from attnlab.training.holding import holding
 from attnlab.training.ledger import DEFAULT_ROOT
 
 LOOKS = "looks.json"
-_AFTER = "attnlab.lens.run_measures:measures_of_run"
+_AFTER = "attnlab.lens.run_heads:measure_run"
 
 
 @dataclass

@@ -12,6 +12,7 @@ from attnlab.experiments.curves import curve_figures, gap_figures, rate_figures
 from attnlab.experiments.formats import NOTHING, byte_text, count_text, nats_text, p_text, ratio_text
 from attnlab.experiments.plan_words import arms_table, made_words, plan_table
 from attnlab.experiments.ranking import in_order, others
+from attnlab.experiments.report_heads import heads_section
 from attnlab.experiments.report_measures import gap_section, measures_section
 from attnlab.experiments.results import Comparison
 from attnlab.experiments.wording import (
@@ -48,6 +49,7 @@ def comparison_page(comparison: Comparison, standpoints: Sequence[Standpoint] = 
         _curves(comparison),
         _cost(comparison),
         gap_section(comparison),
+        heads_section(comparison),
         measures_section(comparison),
         _rates(comparison),
         _plan(comparison),

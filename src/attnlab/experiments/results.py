@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -32,6 +32,7 @@ class Cell:
     peak_bytes: int | None
     weights_sha256: str | None
     measures: Mapping[str, float]
+    heads: Mapping[str, float] = field(default_factory=dict)  # what the heads do, by `RUN_HEADS`
 
 
 @dataclass(frozen=True)
