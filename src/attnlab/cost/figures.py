@@ -36,7 +36,9 @@ def sweep_figure(sweep: Sweep) -> go.Figure:
             marker={"symbol": _MARKERS[place], "size": 6},
             hovertemplate=f"{name}<br>%{{x:,}}: %{{y:.3s}} FLOPs<extra></extra>",
         )
-    figure.update_xaxes(type="log", dtick=1, exponentformat="power")
+    ends = [math.log10(sweep.points[place].value) for place in (0, -1)]
+    # Stated, for otherwise there would be room for the words beside the marks on a narrow page.
+    figure.update_xaxes(type="log", dtick=1, exponentformat="power", range=[ends[0] - 0.1, ends[1] + 0.1])
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     _mark(figure, sweep)
     return figure
@@ -46,8 +48,10 @@ def _mark(figure: go.Figure, sweep: Sweep) -> None:
     """Vertical lines at N = D, and where attention overtakes projections and MLP."""
     positions = ("top left", "bottom right") if sweep.axis == "context" else ("top right", "bottom right")
     low, high = sweep.points[0].value, sweep.points[-1].value
-    for (words, value), position in zip(sweep.marks().items(), positions, strict=True):
+    for place, (value, position) in enumerate(zip(sweep.marks().values(), positions, strict=True)):
         if value is not None and low <= value <= high:
+            lead = "overtakes at" if sweep.axis == "context" else "leads up to"
+            words = "N = D" if place == 0 else f"{lead} {value:,}"
             figure.add_vline(
                 value,
                 line={"color": GREY, "dash": "dash", "width": 1},
@@ -63,7 +67,8 @@ def parts_figure(table: CostTable, what: str) -> go.Figure:
     names = [table.name(found) for found in table.estimates]
     sums = [_by_kind(found, what) for found in table.estimates]
     kinds = [kind for kind in _KINDS if any(one[kind] for one in sums)]
-    for place, kind in enumerate(kinds):
+    for kind in kinds:
+        place = _KINDS.index(kind)
         figure.add_bar(
             y=names,
             x=[one[kind] for one in sums],
@@ -73,6 +78,7 @@ def parts_figure(table: CostTable, what: str) -> go.Figure:
             hovertemplate=f"{kind}<br>%{{x:,}}<extra>%{{y}}</extra>",
         )
     figure.update_layout(barmode="stack", legend_traceorder="normal")
+    figure.update_xaxes(exponentformat="SI")
     figure.update_yaxes(autorange="reversed")
     return figure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from attnlab.cost.figures import parts_figure, sweep_figure
@@ -30,14 +31,14 @@ def cost_page(table: CostTable) -> Page:
 
     first = table.estimates[0]
     sections = [Section("Side by side", _side_by_side(table))]
-    sections += [Section("The maps of a head", [_table(heads.grid()) for heads in table.heads])] if table.heads else []
+    sections += [Section("The maps of a head", _all(heads.grid() for heads in table.heads))] if table.heads else []
     sections += [Section(f"Along the {sweep.axis}: {sweep.label}", _sweep(sweep)) for sweep in table.sweeps]
     if table.measured:
-        sections.append(Section("Measured here", [_table(grid) for one in table.measured for grid in one.grids()]))
-    parts = [Details(describe(one), [_table(table.by_part(one))]) for one in table.estimates]
+        sections.append(Section("Measured here", _all(grid for one in table.measured for grid in one.grids())))
+    parts = [Details(describe(one), _shown(table.by_part(one))) for one in table.estimates]
     sections.append(Section("By part", parts))
     if table.with_tensors:
-        tensors = [Details(one.label, [_table(table.tensors(one))]) for one in table.estimates]
+        tensors = [Details(one.label, _shown(table.tensors(one))) for one in table.estimates]
         sections.append(Section("Every named tensor", tensors))
     sections.append(Section("How it is counted", [Points(_EXPLANATIONS)]))
     names = ", ".join(dict.fromkeys(one.label for one in table.estimates))
@@ -59,15 +60,22 @@ def _side_by_side(table: CostTable) -> list[Part]:
     parts.append(Figure(parts_figure(table, "parameters"), "Where the parameters are."))
     words = "Where the FLOPs of a training step are: visible pairs, and what kernels do again."
     parts.append(Figure(parts_figure(table, "FLOPs"), words))
-    parts.append(_table(table.side_by_side()))
-    return parts
+    return [*parts, *_shown(table.side_by_side())]
 
 
 def _sweep(sweep: Sweep) -> list[Part]:
-    caption = "Forward FLOPs for each token, by what does them. Dashed lines: N = D, and where attention overtakes."
-    return [Figure(sweep_figure(sweep), caption), *(_table(grid) for grid in sweep.grids())]
+    caption = (
+        "Forward FLOPs for each token, by what does them. Dashed lines: N = D, and where attention overtakes "
+        "projections and MLP together."
+    )
+    return [Figure(sweep_figure(sweep), caption), *_all(sweep.grids())]
 
 
-def _table(grid: Grid) -> Table:
-    caption = f"{grid.title}. {grid.words}".strip()
-    return Table(grid.headings, grid.rows, caption, grid.text_columns, wrap_columns=(0,))
+def _shown(grid: Grid) -> list[str | Table | Points]:
+    """A table, and how to read it."""
+    table = Table(grid.headings, grid.rows, grid.title, grid.text_columns, wrap_columns=(0,))
+    return [table, *([grid.words] if grid.words else [])]
+
+
+def _all(grids: Iterable[Grid]) -> list[Part]:
+    return [part for grid in grids for part in _shown(grid)]

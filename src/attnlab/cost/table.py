@@ -157,7 +157,7 @@ class CostTable:
 
 _COUNTED = (
     "A FLOP is half a multiply–add of a matrix product. Attention is counted by the pairs that the mask shows; “every "
-    "pair” is what PyTorch's own counter finds. Intensity is FLOPs per byte that the products read and write."
+    "pair” is what PyTorch's own counter finds. FLOPs per byte are those that products do for each byte they move."
 )
 
 
