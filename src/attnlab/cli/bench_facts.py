@@ -12,7 +12,7 @@ from attnlab.bench.judging import Claim, judge_claim
 from attnlab.bench.timing import Ratio
 from attnlab.cli.bench_races import Flag, Json, check_request, finish, warn_of_smoke
 from attnlab.cli.listening import listening
-from attnlab.knowledge.measuring import FACTS, KILLS, LOOK_UPS, StoreFigures, measure_store
+from attnlab.knowledge.measuring import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
 from attnlab.training.machine import describe_machine
 
 LOOK_UP = Claim("facts-look-up", "a look-up in the fact store", "milliseconds", 10.0)
@@ -84,7 +84,7 @@ def facts(
     check_request(bars=bars, strict=strict, out=out)
     with tempfile.TemporaryDirectory(prefix="attnlab-facts-") as folder, listening() as listener:
         warn_of_smoke(listener, smoke=smoke)
-        size = (1000, 20, 1) if smoke else (count, LOOK_UPS, KILLS)
+        size = (1000, 20, 1, 2) if smoke else (count, LOOK_UPS, KILLS, WRITERS)
         found = measure_store(Path(folder), *size, listener.step)
     taken = {what: Ratio.over(times) for what, times in found.milliseconds.items()}
     verdicts = (

@@ -58,6 +58,7 @@ def measure_store(
     facts: int = FACTS,
     look_ups: int = LOOK_UPS,
     kills: int = KILLS,
+    writers: int = WRITERS,
     tell: Callable[[str, int, int], object] = lambda *_: None,
 ) -> StoreFigures:
     """Fill a store, look things up in it, kill those who write to it, and let several write at once."""
@@ -75,7 +76,7 @@ def measure_store(
     tell("kill", 2, 4)
     unsound = sum(_kill(folder / f"killed-{number}.sqlite", 0.02 + 0.1 * number) for number in range(kills))
     tell("write at once", 3, 4)
-    written, lost = _write_at_once(folder / "shared.sqlite")
+    written, lost = _write_at_once(folder / "shared.sqlite", writers)
     return StoreFigures(facts, path.stat().st_size, seconds, milliseconds, kills, unsound, written, lost)
 
 
@@ -104,24 +105,34 @@ def _time(call: Callable[[str], object], things: Sequence[str]) -> tuple[float, 
 
 
 def import_family(path: Path, family: str, count: int) -> None:
-    """Import people of one family, in batches."""
+    """Import people of one family, in batches, when told to."""
     pairs = [Pair(TEMPLATE.ask(f"{number} {family}"), "Town") for number in range(count)]
+    print("ready", flush=True)
+    sys.stdin.readline()
     with FactStore(path) as store:
-        print("ready", flush=True)
         store.import_facts(pairs, who=family, source="list", batch=_BATCH)
 
 
 def _start(path: Path, family: str, count: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", _IMPORT, str(path), family, str(count)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    return process
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _let_go(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """Wait until all are ready, and let them begin at once."""
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
 
 
 def _kill(path: Path, delay: float) -> bool:
     """Whether a kill after so many seconds leaves anything but a sound file with whole batches."""
-    process = _start(path, "Poe", 1_000_000)
+    process = _start(path, "Poe", 200_000)
+    _let_go([process])
     time.sleep(delay)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -129,8 +140,9 @@ def _kill(path: Path, delay: float) -> bool:
         return bool(store.check()) or store.counts()["facts"] % _BATCH != 0
 
 
-def _write_at_once(path: Path) -> tuple[int, int]:
-    processes = [_start(path, f"Family{number}", _WRITTEN) for number in range(WRITERS)]
+def _write_at_once(path: Path, writers: int) -> tuple[int, int]:
+    processes = [_start(path, f"Family{number}", _WRITTEN) for number in range(writers)]
+    _let_go(processes)
     kept = sum(_WRITTEN for process in processes if (process.communicate(), process.returncode)[1] == 0)
     with FactStore(path) as store:
         return kept, kept - store.counts()["facts"]

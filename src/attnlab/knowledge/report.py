@@ -166,7 +166,7 @@ def _knows(found: Description) -> Section:
     content: list[Part] = [Figure(shares_chart(found.baselines), "Exact matches, with 95 % Clopper–Pearson intervals.")]
     by_exposure = found.found.by_exposure
     if len(by_exposure) > 1:
-        rows = {f"named in {words} documents": score for words, score in by_exposure.items()}
+        rows = {f"named in {words} document{'s' * (words != '1')}": score for words, score in by_exposure.items()}
         content.append(
             Figure(shares_chart(rows), "The same, by how many documents of the text name the person asked about.")
         )

@@ -42,7 +42,7 @@ def shares_chart(scores: Mapping[str, Score]) -> go.Figure:
     )
     for row, name in enumerate(names):
         place = {"xref": "paper", "x": 0, "xanchor": "left", "y": row + 0.32, "yanchor": "middle"}
-        words = f"<b>{name}</b> {100 * scores[name].share.mean:.1f} %"
+        words = f"<b>{name}</b> {100 * scores[name].share.mean:.1f} % of {scores[name].total}"
         figure.add_annotation(text=words, showarrow=False, font={"size": 12}, **place)
     figure.update_xaxes(range=[0, max(5.0, 104 * max(share.high for share in shares))])
     figure.update_yaxes(range=[-0.6, len(names) - 0.4], showgrid=False, showticklabels=False, ticks="")
