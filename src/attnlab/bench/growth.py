@@ -60,7 +60,7 @@ class GrowthPlan:
 
     regimes: tuple[Regime, ...] = (
         Regime("N < D", 512, 8, 8, (32, 64, 128, 256)),
-        Regime("N > D", 64, 1, 1, (1024, 2048, 4096, 8192)),
+        Regime("N > D", 64, 1, 1, (2048, 4096, 8192, 16384)),
     )
 
     def smoke(self) -> GrowthPlan:

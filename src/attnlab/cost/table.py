@@ -57,7 +57,11 @@ class CostTable:
         keys = ("parameters", "training_flops", "activation_bytes", "peak_bytes", "decoding_flops", "cache_bytes")
         headings = ["", "parameters", "training", "activations", "peak", "decoding", "cache"]
         rows = [[self.name(found), *(self._cell(found, key) for key in keys)] for found in self.estimates]
-        words = "Softmax's own numbers, and for the others how many times as much. " + _COUNTED
+        words = (
+            "Softmax's own numbers, and for the others how many times as much: FLOPs to train on one batch and to "
+            "write one token, bytes kept for the backward pass, held at the peak of training, and cached after the "
+            "context."
+        )
         return Grid("What it costs", headings, rows, words)
 
     def by_part(self, found: Estimate) -> Grid:

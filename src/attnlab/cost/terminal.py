@@ -58,8 +58,9 @@ def plot_lines(
             _rule(figure.ruler(axis), numbers)
         drawn = str(figure.build().string(not colour))
     legend = [f"{sign} {line.name}" for line, sign in zip(shown, _SIGNS, strict=False)]
-    legend += [f"{sign} {name}" for name, sign in zip(marks, _MARKS, strict=False)]
-    return "\n".join([y, "   ".join(legend), *(row.rstrip() for row in drawn.splitlines()), x.center(width).rstrip()])
+    places = [f"{sign} {name}" for name, sign in zip(marks, _MARKS, strict=False)]
+    head = [y, "   ".join(legend), *(["   ".join(places)] if places else [])]
+    return "\n".join([*head, *(row.rstrip() for row in drawn.splitlines()), x.center(width).rstrip()])
 
 
 def _rule(ruler: object, numbers: Sequence[float]) -> None:
