@@ -22,6 +22,7 @@ from attnlab.errors import InputError, SpecError, UnknownNameError
 from attnlab.exhibits import Outcome, Parameters, Stage, bars, exhibit, histogram, line, points
 from attnlab.exhibits.frame.axes import powers, round_places
 from attnlab.exhibits.frame.blocks import Plot, cell_text, heatmap, number_text, vector_text
+from attnlab.exhibits.frame.parameters import setting_text
 from attnlab.exhibits.frame.terminal import Printer, Watcher
 from attnlab.exhibits.frame.terminal_plots import heatmap_text, plot_text
 from attnlab.pages import render
@@ -123,6 +124,13 @@ def test_values_are_read_as_they_are_typed() -> None:
         Parameters.parse({"seed": 1})
     with pytest.raises(Exception, match="frozen"):
         found.sides = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2015.0, "2015"), ([2.0, -0.5], "2,-0.5"), (1e-06, "1e-06"), (True, "True"), ("dot", "dot")]
+)
+def test_settings_are_shown_as_they_are_typed(value: object, text: str) -> None:
+    assert setting_text(value) == text
 
 
 def test_a_claim_without_a_check_and_a_check_without_a_claim_are_defects() -> None:

@@ -8,6 +8,7 @@ from attnlab.exhibits.frame.blocks import Block, Formula, Heatmap, Plot, Slip, T
 from attnlab.exhibits.frame.checks import Check
 from attnlab.exhibits.frame.outcome import Outcome
 from attnlab.exhibits.frame.page_plots import heatmap_figure, plot_figure
+from attnlab.exhibits.frame.parameters import setting_text
 from attnlab.pages import Note, Page, Part, Section, Table, Tone
 
 _TONES: dict[str, Tone] = {"holds": "good", "FAILS": "bad"}
@@ -20,7 +21,8 @@ def outcome_page(outcomes: Sequence[Outcome]) -> Page:
         return _several(outcomes)
     outcome = outcomes[0]
     one = outcome.exhibit
-    settings = ", ".join(f"{name} = {value}" for name, value in outcome.parameters.model_dump(mode="json").items())
+    given = outcome.parameters.model_dump(mode="json")
+    settings = "; ".join(f"{name} = {setting_text(value)}" for name, value in given.items())
     facts = {
         "Exhibit": f"{one.name}, of the chapter “{one.chapter}”",
         "Claims": ", ".join(one.claims),

@@ -85,3 +85,10 @@ def limits_text(metadata: list[Any]) -> str:
         f"{sign} {getattr(limit, kind)}" for limit in metadata for kind, sign in words.items() if hasattr(limit, kind)
     ]
     return ", ".join(found)
+
+
+def setting_text(value: object) -> str:
+    """A value as somebody would type it: 2015 for 2015.0, and a,b,c for several."""
+    if isinstance(value, list | tuple):
+        return ",".join(setting_text(one) for one in value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

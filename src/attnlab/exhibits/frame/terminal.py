@@ -14,6 +14,7 @@ from attnlab.exhibits.frame.blocks import Block, Formula, Heatmap, Plot, Slip, T
 from attnlab.exhibits.frame.checks import Check
 from attnlab.exhibits.frame.exhibit import Exhibit
 from attnlab.exhibits.frame.outcome import Outcome
+from attnlab.exhibits.frame.parameters import setting_text
 from attnlab.exhibits.frame.terminal_plots import heatmap_text, plot_text
 
 _WIDEST = 100
@@ -99,7 +100,7 @@ class Printer(Watcher):
         settings = outcome.parameters.model_dump(mode="json")
         if settings:
             rows = tuple(
-                (f"--set {one['name']}={_value_text(settings[one['name']])}", one["meaning"], one["limits"])
+                (f"--set {one['name']}={setting_text(settings[one['name']])}", one["meaning"], one["limits"])
                 for one in outcome.parameters.describe()
             )
             self._print("", Text("To change it", style="bold"), _table(TableBlock("", ("", "", ""), rows)))
@@ -142,8 +143,3 @@ def _side_by_side(*texts: Text) -> Table:
         table.add_column(no_wrap=number < len(texts))
     table.add_row(*texts)
     return table
-
-
-def _value_text(value: object) -> str:
-    """As it would be typed."""
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
