@@ -62,31 +62,30 @@ def complexity(show: Stage, parameters: Complexity) -> None:
         says="time and space of a transformer when N > D and when D < N",
         computed="that is one case twice; the cases are N > D, where N² D rules, and N < D, where N D² does",
     )
-    lengths = [2**power for power in range(4, 18)]
+    lengths = sorted({*(2**power for power in range(4, 18)), D // 2, 32 * D, 256 * D})
     sweep = Sweep.over("context", layer(D, N, "encoder"), lengths)
+    flops = {point.value: {part: point.flops[part] for part in PARTS} for point in sweep.points}
     show.plot(
         f"FLOPs of one layer of width {D}",
-        *(line(name, lengths, [point.flops[part] for point in sweep.points]) for part, name in PARTS.items()),
+        *(line(name, lengths, [flops[length][part] for length in lengths]) for part, name in PARTS.items()),
         x="context N (tokens)",
         y="forward FLOPs",
         log_x=True,
         log_y=True,
         caption=f"Pairs overtake the projections at 2D = {2 * D:,} tokens, and all the rest at 6D = {6 * D:,}.",
     )
-    at = next(point for point in sweep.points if point.value == 4096)
     show.check(
         "FLOPs counted at N = 4096: 8ND², 4N²D, 16ND²",
         claim="0.8",
-        found=[at.flops[part] for part in PARTS],
+        found=list(flops[4096].values()),
         expected=[8 * 4096 * D**2, 4 * 4096**2 * D, 16 * 4096 * D**2],
     )
-    crossovers(show, D, N)
+    crossovers(show, sweep, D, N)
     for name, low, high in (("N ≤ D/2", 16, D // 2), ("N ≥ 32 D", 32 * D, 256 * D)):
-        layers = [layer_flops(D, n) for n in (low, high)]
         show.bound(
             f"exponent in N of a layer's FLOPs, {name}",
             claim="1.6",
-            found=power_growth([low, high], layers).slope,
+            found=power_growth([low, high], [sum(flops[length].values()) for length in (low, high)]).slope,
             at_least=0.95 if low < D else 1.8,
             at_most=1.1 if low < D else 2.05,
         )
@@ -100,24 +99,18 @@ def layer(D: int, N: int, family: Literal["decoder", "encoder"]) -> Question:
     return Question(num_layers=1, model_width=D, num_heads=D // HEAD, context_length=N, family=family)
 
 
-def layer_flops(D: int, N: int) -> int:
-    """All of one layer, without the head that reads its output."""
-    (point,) = Sweep.over("context", layer(D, N, "encoder"), [N]).points
-    return sum(point.flops[part] for part in PARTS)
-
-
 # %% [markdown]
 # Where one part overtakes another: searched for in what is counted, beside what the formulas say. With a causal mask
 # half of the pairs are hidden, and everything happens at twice the length.
 
 
 # %%
-def crossovers(show: Stage, D: int, N: int) -> None:
+def crossovers(show: Stage, unmasked: Sweep, D: int, N: int) -> None:
     rows = []
-    for family, times in (("encoder", 2), ("decoder", 4)):
-        found = {one.name: one.value for one in Sweep.over("context", layer(D, N, family), [N]).crossovers}  # type: ignore[arg-type]
+    for sweep, times in ((unmasked, 2), (Sweep.over("context", layer(D, N, "decoder"), [N]), 4)):
+        found = {one.name: one.value for one in sweep.crossovers}
         firsts = [found[name] or 0 for name in ("the projections", "the MLP", "projections and MLP together")]
-        hidden = family == "decoder"  # N + 1 visible pairs for each 2 of all
+        hidden = sweep is not unmasked  # N (N + 1) / 2 pairs are visible
         show.check(
             f"{'causal' if hidden else 'no'} mask: the N at which pairs overtake projections, perceptron, both",
             claim="0.8",
