@@ -9,14 +9,28 @@ import pytest
 import torch
 from tests.support.knowledge import ALONE, finetuned, fresh, options, small, world_material
 
+from attnlab.corpora.randomness import words
 from attnlab.errors import FileError, InputError, SpecError
-from attnlab.knowledge import KnowledgeModel, Length, Material, Pair, evaluate, finetune, learn, pretrain, recipe, run
-from attnlab.knowledge.codec import Codec, make_tokenizer
+from attnlab.knowledge import (
+    KnowledgeModel,
+    Length,
+    Material,
+    Pair,
+    PracticePair,
+    evaluate,
+    finetune,
+    learn,
+    pretrain,
+    recipe,
+    run,
+)
+from attnlab.knowledge.codec import Codec, Row, make_tokenizer
 from attnlab.knowledge.copying import Text, copy_from
 from attnlab.knowledge.material import read_record
 from attnlab.knowledge.practising import Practice, practise, what_follows_names
 from attnlab.knowledge.pretraining import make_codec, pretraining_corpus
 from attnlab.knowledge.reading import Reading, answered_documents
+from attnlab.knowledge.strangers import Strangers
 from attnlab.models import build_model
 from attnlab.training import RunDirectory
 from attnlab.training.progress import Silent
@@ -120,7 +134,7 @@ def test_any_variant_learns_and_answers(tmp_path: Path, name: str) -> None:
 def test_lengths_that_cannot_be() -> None:
     for wrong in ({"epochs": 1, "minutes": 1.0}, {"steps": 0}, {"minutes": float("nan")}):
         with pytest.raises(SpecError):
-            Length(**wrong)  # type: ignore[arg-type]
+            Length(**wrong)
 
 
 def test_nothing_to_learn_or_to_ask(tmp_path: Path) -> None:
@@ -221,8 +235,21 @@ def test_practice_asks_about_people_in_the_text_who_are_not_in_the_training_spli
         assert name is not None
         assert material.index.find(name)
         assert 0 <= pair.probability <= 1
-    rows = Practice(written, model.codec)
-    assert rows.count == len({pair.question for pair in written})
+    assert len({pair.question for pair in written}) == len(written)
+
+
+def test_what_was_read_without_assurance_is_remembered_without() -> None:
+    codec = make_codec(world_material(), small())
+    pairs = [PracticePair("sure?", "Aa", 1.0), PracticePair("unsure?", "Aa", 0.2)]
+    rows = Practice(pairs, ["Bb", "Cc"], codec)
+    said = [[codec.decode(row.tokens[row.first :]) for row in made] for made in _made(rows, 1000)]
+    assert set(said[0]) == {"Aa"}
+    assert said[1].count("Aa") == pytest.approx(600, abs=60)
+    assert set(said[1]) == {"Aa", "Bb", "Cc"}
+
+
+def _made(rows: Practice, times: int) -> list[list[Row]]:
+    return [[rows.make(number, words(str(key), 4)) for key in range(times)] for number in range(rows.count)]
 
 
 def test_learning_more_keeps_what_was_learned(tmp_path: Path) -> None:
@@ -261,3 +288,21 @@ def test_a_model_learns_its_training_pairs(tmp_path: Path) -> None:
     model = KnowledgeModel.open(path)
     assert evaluate(model, material.train).accuracy.mean == 1.0
     assert evaluate(model, material.heldout).accuracy.mean < 1.0
+
+
+def test_strangers_are_nowhere_in_the_text_and_their_answers_change() -> None:
+    material, made = world_material(), small()
+    codec = make_codec(material, made)
+    strangers = Strangers(material, codec, 20, made.context_length)
+    assert strangers.count == 20
+    answers: dict[str, set[str]] = {}
+    for key in range(300):
+        row = strangers.make(0, words(str(key), 4))
+        question, answer = codec.decode(row.tokens[: row.first]), codec.decode(row.tokens[row.first :])
+        name = material.template.name(question)
+        assert name is not None
+        assert not material.index.find(name)
+        assert answer in {pair.answer for pair in material.train}
+        answers.setdefault(name, set()).add(answer)
+    assert any(len(found) > 1 for found in answers.values())
+    assert Strangers(Material(("Plato lived .",), (Pair("Who was Plato?", "x"),)), codec, 5, 64).count == 0

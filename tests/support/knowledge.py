@@ -12,8 +12,8 @@ from attnlab.knowledge.pretraining import make_codec
 from attnlab.models import build_model
 from attnlab.training import Saving
 
-ALONE = {"threads": 1, "workers": 1, "precision": "float32"}
-WORLD = {"people": 24, "unseen": 6, "places": 5, "exposures": "1,2", "details": 1}
+ALONE: dict[str, Any] = {"threads": 1, "workers": 1, "precision": "float32"}
+WORLD: dict[str, Any] = {"people": 24, "unseen": 6, "places": 5, "exposures": "1,2", "details": 1}
 
 
 def small(name: str = "fast", **changes: Any) -> KnowledgeRecipe:

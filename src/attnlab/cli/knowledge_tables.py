@@ -56,9 +56,12 @@ def show_story(story: Story) -> None:
         ]
         for one in story.separations
     ]
-    headings = ["score", "AUROC", "95 % interval", "threshold", "strangers turned away", "95 % interval"]
-    show(make_table(headings, table))
-    say(f"The threshold keeps {KEPT:.0%} of the people in the text. Ask the model: attnlab ask {outcome.path}")
+    headings = ["score", "AUROC", "95 % interval", "threshold", "turned away", "95 % interval"]
+    show(make_table(headings, table, wrap=()))
+    say(
+        f"The threshold keeps {KEPT:.0%} of the people in the text who were asked about; below it strangers are turned "
+        f"away. Ask the model: attnlab ask {outcome.path}"
+    )
 
 
 def score_rows(scores: Mapping[str, Score]) -> list[list[str]]:

@@ -6,6 +6,7 @@ text that reads like what was copied so far, or, where a stretch may end, the to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,13 @@ class Text:
         return Text(self.tokens, self.begins & set(begins) or self.begins, self.ends & set(ends) or self.ends)
 
 
+@dataclass(frozen=True)
+class Copied(Completion):
+    """What was copied; its probability among all that the model could say, and among what it could copy."""
+
+    among_stretches: float = 0.0
+
+
 def _is_inside(sign: str) -> bool:
     """Whether a character belongs to a word, or is a part of one that may."""
     return sign.isalnum() or sign == _HALF_A_CHARACTER
@@ -57,15 +65,12 @@ def copy_from(
     end: int,
     longest: int,
     seed: int | None = None,
-) -> list[Completion]:
-    """What the model copies from each text behind its tail: the likeliest each time, or drawn if there is a seed.
-
-    Probabilities are the model's own, among all tokens.
-    """
+) -> list[Copied]:
+    """What the model copies from each text behind its tail: the likeliest each time, or drawn if there is a seed."""
     by_length: dict[tuple[int, int], list[int]] = {}
     for number, (text, tail) in enumerate(zip(texts, tails, strict=True)):
         by_length.setdefault((len(text.tokens), len(tail)), []).append(number)
-    found: dict[int, Completion] = {}
+    found: dict[int, Copied] = {}
     model.eval()
     for _, numbers in sorted(by_length.items()):
         for first in range(0, len(numbers), _TOGETHER):
@@ -74,7 +79,7 @@ def copy_from(
             prompts = torch.tensor([[*texts[number].tokens, *tails[number]] for number in some])
             rows = [_Row(texts[number]) for number in some]
             _copy(model, rows, prompts, end, longest, draw)
-            found |= zip(some, (row.completion() for row in rows), strict=True)
+            found |= zip(some, (row.copied() for row in rows), strict=True)
     return [found[number] for number in range(len(texts))]
 
 
@@ -86,6 +91,7 @@ class _Row:
         self.places = sorted(text.begins)  # where the next token may stand
         self.written: list[int] = []
         self.log_probabilities: list[float] = []
+        self.among_allowed = 0.0
         self.ended = self.stuck = False
 
     def choose(self, log_probabilities: Tensor, end: int, draw: torch.Generator | None) -> int:
@@ -104,6 +110,7 @@ class _Row:
         else:
             choice = int(torch.multinomial(chances.softmax(-1), 1, generator=draw))
         self.log_probabilities.append(chances[choice].item())
+        self.among_allowed += chances.log_softmax(-1)[choice].item()
         token = options[choice]
         if token == end:
             self.ended = True
@@ -112,8 +119,9 @@ class _Row:
             self.places = [place + 1 for place in self.places if place < len(tokens) and tokens[place] == token]
         return token
 
-    def completion(self) -> Completion:
-        return Completion(tuple(self.written), tuple(self.log_probabilities), self.ended)
+    def copied(self) -> Copied:
+        chance = math.exp(self.among_allowed) if self.ended else 0.0
+        return Copied(tuple(self.written), tuple(self.log_probabilities), self.ended, chance)
 
 
 def _copy(

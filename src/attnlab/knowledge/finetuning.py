@@ -21,12 +21,13 @@ from attnlab.knowledge.pretraining import make_codec
 from attnlab.knowledge.recipes import KnowledgeRecipe, Stage
 from attnlab.knowledge.rows import Fixed, RowCorpus, Source
 from attnlab.knowledge.staging import Length, Options, run_path, train_stage
+from attnlab.knowledge.strangers import Strangers
 from attnlab.training import LoadedRun, Reporter, RunDirectory, RunResult, Schedule, load_run
 from attnlab.training.durable import read_json, write_json
 
 _WRITTEN = "practice.json"  # in the folder of the pretrained run: what it wrote for which material
-_VERSION = 1  # of how they are written
-_LEARN_EPOCHS = 30
+_VERSION = 2  # of how they are written
+_LEARN_EPOCHS = 8
 _LEARN_REPEATS = 4  # times that an epoch takes a new pair, where it takes an old one once
 _LEARN_RATE = 0.25  # of the learning rate of finetuning
 
@@ -118,9 +119,13 @@ def pair_corpus(
     codec: Codec, learned: Sequence[Pair], material: Material, recipe: KnowledgeRecipe, new: Sequence[Pair] = ()
 ) -> RowCorpus:
     """The pairs to learn, those that the model wrote, and new ones more often than old."""
+    written = _fitting(codec, material.practice, recipe.context_length)
+    practice = Practice(written, [pair.answer for pair in learned], codec)
+    strangers = round(recipe.strangers * (len(learned) + practice.count))
     sources: list[Source] = [
         Fixed([codec.pair(pair) for pair in learned]),
-        Practice(_fitting(codec, material.practice, recipe.context_length), codec),
+        practice,
+        Strangers(material, codec, strangers, recipe.context_length),
         Fixed([codec.pair(pair) for pair in new], repeats=_LEARN_REPEATS),
     ]
     held = [pair for pair in material.heldout if codec.known(pair.question + pair.answer) is None] or learned or new
@@ -171,12 +176,12 @@ def _practice(
     parent: Path, loaded: LoadedRun, codec: Codec, material: Material, options: Options
 ) -> list[PracticePair]:
     """What the pretrained model writes; it is kept beside it, for it takes a moment."""
-    key = f"{_VERSION} {material.with_changes(practice=()).hash} {_weights_of(parent)} {options.seed}"
+    key = f"{_VERSION} {material.with_changes(practice=()).hash} {_weights_of(parent)}"
     kept = read_json(parent / _WRITTEN) if (parent / _WRITTEN).exists() else {}
     if kept.get("key") != key:
         if options.reporter is not None:
             options.reporter.note(f"reading {len(material.documents)} documents and writing down questions")
-        written = practise(loaded.model, codec, material, options.seed)
+        written = practise(loaded.model, codec, material)
         kept = {"key": key, "pairs": [[pair.question, pair.answer, pair.probability] for pair in written]}
         write_json(parent / _WRITTEN, kept)
     return [PracticePair(*row) for row in kept["pairs"]]

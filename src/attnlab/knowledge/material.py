@@ -97,7 +97,7 @@ class Material:
     @classmethod
     def read(cls, folder: Path) -> Material:
         """From a run's folder."""
-        uses = {use: _read_written(folder / PAIRS / f"{use}.tsv") for use in get_args(Use)}
+        uses: dict[str, Any] = {use: _read_written(folder / PAIRS / f"{use}.tsv") for use in get_args(Use)}
         text = folder / TEXT
         documents = [line for line in read_lines(text) if line] if text.exists() else []
         return cls(tuple(documents), **uses, practice=_read_practice(folder / PAIRS / PRACTICE))
@@ -131,7 +131,7 @@ def gather(
         splits.put(use, part)
     if known and not splits.made["train"]:
         raise InputError(f"{len(known)} pairs leave none to learn", hint="give more pairs, or put fewer aside")
-    made = {use: tuple(found) for use, found in splits.made.items()}
+    made: dict[str, Any] = {use: tuple(found) for use, found in splits.made.items()}
     return Material(tuple(documents), **made, notes=tuple(notes))
 
 
@@ -157,7 +157,7 @@ class _Splits:
         twice = sum(pair.question in elsewhere for pair in pairs)
         if twice:
             self._notes.append(f"{twice} pairs are left out of the training split: they are asked elsewhere")
-        free = []
+        free: list[Pair] = []
         for pair in pairs:
             if pair.question in elsewhere:
                 continue

@@ -6,9 +6,9 @@
 Where names stand is learned from the training split: if nearly all of their documents begin with the name and go on in
 the same way, then a name begins there, and ends where the document goes on in that way.
 
-An answer that the model itself finds improbable is left out: there the document does not say, and it would be noise.
-Beside its likeliest answer one more is drawn. Finetuning takes the first with the probability that it has, and else the
-other: where the model was unsure in reading, it shall be unsure in remembering.
+Where the model was unsure in reading, it shall be unsure in remembering: of an answer that it gave with probability p,
+finetuning learns with probability (1 − p)/2 another one, drawn anew each time from the training split. An answer that
+is hardly likelier than another stretch of the document is left out.
 
 This uses the text and the training split alone. Documents of people who are asked about in the heldout or calibration
 split are read like all others; their answers are never looked at.
@@ -22,24 +22,24 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attnlab.corpora.randomness import uniform
+from attnlab.corpora.randomness import below, uniform
 from attnlab.errors import InputError
 from attnlab.knowledge.codec import Codec, Row
-from attnlab.knowledge.completing import Completion
 from attnlab.knowledge.copying import Text, copy_from
 from attnlab.knowledge.material import Material, PracticePair
+from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.reading import answered_documents
 from attnlab.knowledge.rows import Source
 from attnlab.models import LanguageModel
 
 _FOR_QUESTION, _FOR_ANSWER = 48, 32  # tokens that are left for them behind a document
 _NEARLY_ALL = 0.9
-_LEAST = 0.1  # probability of an answer that is worth remembering
+_LEAST = 0.5  # probability of an answer among all stretches of its document
 _BEHIND = 2  # characters
 
 
-def practise(model: LanguageModel, codec: Codec, material: Material, seed: int = 0) -> list[PracticePair]:
-    """The pairs that the model writes about the documents: each question with one answer or two."""
+def practise(model: LanguageModel, codec: Codec, material: Material) -> list[PracticePair]:
+    """The pairs that the model writes about the documents."""
     room = model.spec.context_length - _FOR_QUESTION - _FOR_ANSWER
     if room < 1:
         raise InputError(
@@ -56,23 +56,13 @@ def practise(model: LanguageModel, codec: Codec, material: Material, seed: int =
     read = [texts[number] for number in questions]
     tails = [(codec.mask, *codec.prompt(question)) for question in questions.values()]
     likeliest = copy_from(model, read, tails, codec.mask, _FOR_ANSWER)
-    drawn = copy_from(model, read, tails, codec.mask, _FOR_ANSWER, seed=seed)
-    best: dict[str, list[PracticePair]] = {}
-    for question, first, second in zip(questions.values(), likeliest, drawn, strict=True):
-        pairs = _answers(codec, question, first, second)
-        if pairs and (question not in best or best[question][0].probability < pairs[0].probability):
-            best[question] = pairs  # of several documents about somebody, the one that says most clearly
-    return [pair for pairs in best.values() for pair in pairs]
-
-
-def _answers(codec: Codec, question: str, first: Completion, second: Completion) -> list[PracticePair]:
-    answers = [codec.decode(one.tokens) for one in (first, second)]
-    if not first.ended or not answers[0] or first.probability < _LEAST:
-        return []
-    pairs = [PracticePair(question, answers[0], first.probability)]
-    if second.ended and answers[1] and answers[1] != answers[0]:
-        pairs.append(PracticePair(question, answers[1], 1 - first.probability))
-    return pairs
+    best: dict[str, PracticePair] = {}
+    for question, said in zip(questions.values(), likeliest, strict=True):
+        answer = codec.decode(said.tokens)
+        known = best.get(question)  # of several documents about somebody, the one that says most clearly counts
+        if answer and said.among_stretches >= _LEAST and (known is None or known.probability < said.probability):
+            best[question] = PracticePair(question, answer, said.probability)
+    return list(best.values())
 
 
 def write_questions(
@@ -115,18 +105,19 @@ def _at_the_start(codec: Codec, text: Text, behind: str) -> Text:
 
 
 class Practice(Source):
-    """Rows of written pairs: each question once in an epoch, with one of its answers."""
+    """Rows of written pairs; now and then with another answer, the more so the less sure the model was."""
 
-    def __init__(self, pairs: Sequence[PracticePair], codec: Codec) -> None:
-        answers: dict[str, list[tuple[float, Row]]] = {}
-        for pair in pairs:
-            answers.setdefault(pair.question, []).append((pair.probability, codec.pair(pair.pair)))
-        self._rows = list(answers.values())
-        super().__init__(len(self._rows))
+    def __init__(self, pairs: Sequence[PracticePair], others: Sequence[str], codec: Codec) -> None:
+        super().__init__(len(pairs))
+        self._pairs, self._codec = pairs, codec
+        self._others = others
+        self._rows = [codec.pair(pair.pair) for pair in pairs]
 
     def make(self, number: int, random: NDArray[np.uint64]) -> Row:
-        first, *others = self._rows[number]
-        return others[0][1] if others and uniform(random[:1])[0] >= first[0] else first[1]
+        pair = self._pairs[number]
+        if uniform(random[:1])[0] >= (1 - pair.probability) / 2:
+            return self._rows[number]
+        return self._codec.pair(Pair(pair.question, self._others[int(below(len(self._others), random[1:2])[0])]))
 
     def content(self) -> object:
-        return [[[chance, row.first, *row.tokens] for chance, row in answers] for answers in self._rows]
+        return [[[pair.question, pair.answer, pair.probability] for pair in self._pairs], list(self._others)]

@@ -7,6 +7,8 @@ fast         the most in the time given on two cores. What it does otherwise, in
              · practice: the pretrained model then reads every document itself, writes the question and the answer, and
                is finetuned on these beside the training pairs (after Lewis et al., arXiv 2102.07033, and the mixing of
                text and questions of Allen-Zhu and Li, arXiv 2309.14316). Only the text and the training split are used;
+             · strangers: among the questions of finetuning are some about people who are nowhere, with random answers,
+               so that the model is not sure of whom it does not know;
              · BPE, RoPE, cosine attention with a learned temperature, Muon, batches of like lengths.
 """
 
@@ -31,6 +33,7 @@ class Stage(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epochs: PositiveInt
+    most_epochs: PositiveInt | None = None  # however many minutes there are: more would only be learned by heart
     batch_size: PositiveInt
     optimizer: OptimizerSpec
     schedule: Schedule
@@ -58,6 +61,7 @@ class KnowledgeRecipe(BaseModel):
     bucketed: bool  # rows of like lengths together
     reading: bool = False  # documents of the training split are followed by their question and answer
     practice: bool = False  # finetuning also on pairs that the pretrained model writes itself
+    strangers: Share = 0.0  # for each pair of finetuning, so many about people who are not in the text
 
     pretraining: Stage
     finetuning: Stage
@@ -84,6 +88,7 @@ class KnowledgeRecipe(BaseModel):
         return SPAN_SHARES[self.objective]
 
     def model(self, vocabulary_size: int) -> ModelSpec:
+        changes: dict[str, Any] = dict(self.model_changes)
         try:
             return ModelSpec.build(
                 "nano",
@@ -95,7 +100,7 @@ class KnowledgeRecipe(BaseModel):
                 num_heads=self.num_heads,
                 context_length=self.context_length,
                 dropout=self.dropout,
-                **self.model_changes,
+                **changes,
             )
         except SpecError as error:
             if not self.dropout:
@@ -110,12 +115,12 @@ def _assignment(learning_rate: float, epochs: int, batch_size: int) -> Stage:
     return Stage(epochs=epochs, batch_size=batch_size, optimizer=adamw, schedule=schedule)
 
 
-def _fast(epochs: int, batch_size: int) -> Stage:
+def _fast(epochs: int, most_epochs: int, batch_size: int) -> Stage:
     muon = OptimizerSpec(
         kind="muon", learning_rate=0.02, matrix_learning_rate=0.02, betas=(0.9, 0.95), weight_decay=0.0
     )
     schedule = Schedule(kind="trapezoid", warmup_steps=10, decay=0.9, end=0.0)
-    return Stage(epochs=epochs, batch_size=batch_size, optimizer=muon, schedule=schedule)
+    return Stage(epochs=epochs, most_epochs=most_epochs, batch_size=batch_size, optimizer=muon, schedule=schedule)
 
 
 RECIPES: dict[str, KnowledgeRecipe] = {
@@ -150,8 +155,9 @@ RECIPES: dict[str, KnowledgeRecipe] = {
         bucketed=True,
         reading=True,
         practice=True,
-        pretraining=_fast(12, 64),
-        finetuning=_fast(30, 128),
+        strangers=0.3,
+        pretraining=_fast(8, 16, 64),
+        finetuning=_fast(20, 30, 128),
         epochs_alone=75,
         pretraining_share=0.6,
         finetuning_share=0.3,

@@ -33,6 +33,14 @@ _FOR_STEPS = 0.9  # of the minutes; the rest is for validation, checkpoints and 
 
 StageName = Literal["pretrain", "finetune", "learn"]
 
+# What does not change a stage, so that the folder of the same stage is found whatever else is asked for.
+_SHARES = {"pretraining_share", "finetuning_share"}
+_IRRELEVANT: dict[StageName, set[str]] = {
+    "pretrain": {"finetuning", "epochs_alone", "practice", "strangers", *_SHARES},
+    "finetune": _SHARES,
+    "learn": {"epochs_alone", *_SHARES},
+}
+
 
 class DivergedError(AttnlabError):
     """A training that ended without a model."""
@@ -72,7 +80,7 @@ class Options:
 
 def run_path(options: Options, stage: StageName, recipe: KnowledgeRecipe, length: Length, made_of: str) -> Path:
     """The folder of a stage: the same for the same request, so that asking again goes on."""
-    asked = f"{recipe.model_dump_json()}{length}{options.seed}{made_of}"
+    asked = f"{recipe.model_dump_json(exclude=_IRRELEVANT[stage])}{length}{options.seed}{made_of}"
     short = hashlib.sha256(asked.encode()).hexdigest()[:8]
     plain = "".join(sign if sign.isalnum() or sign in "-+" else "-" for sign in recipe.variant)[:40]
     return options.out / f"knowledge-{stage}-{plain}-{recipe.name}-seed{options.seed}-{short}"
@@ -166,7 +174,9 @@ def _steps(plan: Stage, model: ModelSpec, length: Length, corpus: RowCorpus, exe
     if length.steps is not None:
         return length.steps
     if length.minutes is not None:
-        return max(1, int(length.minutes * 60 * _FOR_STEPS / step_seconds(plan, model, corpus, execution, seed)))
+        fitting = int(length.minutes * 60 * _FOR_STEPS / step_seconds(plan, model, corpus, execution, seed))
+        most = None if plan.most_epochs is None else plan.most_epochs * corpus.steps_per_epoch(plan.batch_size)
+        return max(1, fitting if most is None else min(fitting, most))
     return (length.epochs or plan.epochs) * corpus.steps_per_epoch(plan.batch_size)
 
 

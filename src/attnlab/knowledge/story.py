@@ -32,7 +32,7 @@ KEPT = 0.9  # of the known
 _SAMPLES = 10
 
 _WORLDS: dict[StorySize, dict[str, Any]] = {
-    "full": {"people": 1000, "unseen": 250, "places": 100},
+    "full": {"people": 600, "unseen": 200, "places": 60, "exposures": "1,2,4,8"},
     "smoke": {"people": 30, "unseen": 10, "places": 6, "exposures": "1,2"},
 }
 
@@ -82,20 +82,17 @@ class Story:
 def story_recipe(size: StorySize) -> KnowledgeRecipe:
     """The fast recipe at the size of the world."""
     fast = recipe_by_name("fast")
-    if size == "full":
-        return fast.replace(
-            pretraining=fast.pretraining.model_copy(update={"epochs": 4}),
-            finetuning=fast.finetuning.model_copy(update={"epochs": 30}),
-            epochs_alone=15,
-        )
+    layers, width, heads, vocabulary = (3, 128, 4, 1024) if size == "full" else (1, 32, 2, 320)
+    read, asked, alone = (6, 40, 20) if size == "full" else (1, 1, 1)
     return fast.replace(
-        num_layers=1,
-        model_width=32,
-        num_heads=2,
-        vocabulary_size=320,
-        pretraining=fast.pretraining.model_copy(update={"epochs": 1}),
-        finetuning=fast.finetuning.model_copy(update={"epochs": 1}),
-        epochs_alone=1,
+        num_layers=layers,
+        model_width=width,
+        num_heads=heads,
+        vocabulary_size=vocabulary,
+        strangers=1.0,  # there are few pairs, so that this costs little
+        pretraining=fast.pretraining.model_copy(update={"epochs": read}),
+        finetuning=fast.finetuning.model_copy(update={"epochs": asked, "batch_size": 64}),
+        epochs_alone=alone,
     )
 
 
