@@ -107,7 +107,10 @@ def synthesizer_limits(show: Stage, parameters: SynthesizerLimits) -> None:
 
 def _show_curves(show: Stage, curves: dict[str, list[float]], places: int, steps: int) -> None:
     every = max(1, steps // 50)
-    series = [line(kind, range(1, steps + 1, every), losses[::every]) for kind, losses in curves.items()]
+    series = [
+        line(kind.removesuffix(" synthesizer"), range(1, steps + 1, every), losses[::every])
+        for kind, losses in curves.items()
+    ]
     show.plot(
         "How each kind learns to match (first seed)",
         *series,
