@@ -92,6 +92,13 @@ def test_what_a_variant_spares(variant: str) -> None:
     assert own.bytes_moved < usual.bytes_moved
 
 
+def test_one_vector_that_is_key_and_value_is_read_once() -> None:
+    usual, tied = (inference_pass(tiny(variant=v), tokens=1, cached=CONTEXT - 1) for v in ("softmax", "tied-kv"))
+    moved = [{part.name: part.bytes_moved for part in one.parts} for one in (usual, tied)]
+    assert moved[0]["scores"] == moved[1]["scores"]
+    assert moved[0]["weighted sum"] - moved[1]["weighted sum"] == 2 * CONTEXT * 16 * 4
+
+
 def test_intensity_of_reading_and_of_writing() -> None:
     spec = ModelSpec.build("gpt2", vocabulary_size=50257)
     prefill, decoding = (inference_pass(spec, tokens=n, cached=1024 - n) for n in (1024, 1))

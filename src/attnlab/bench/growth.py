@@ -127,7 +127,7 @@ def growth_table(found: Sequence[MeasuredGrowth]) -> FoundTable:
             one.name,
             str(one.width),
             f"{one.contexts[0]:,}–{one.contexts[-1]:,}",
-            f"{one.seconds[0] * 1e3:.3g}–{one.seconds[-1] * 1e3:.3g} ms",
+            f"{one.seconds[0]:.2g}–{one.seconds[-1]:.2g} s",
             f"{one.predicted:.2f}",
             f"{one.measured:.2f}",
         )
