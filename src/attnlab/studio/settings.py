@@ -11,6 +11,7 @@ from attnlab.errors import AttnlabError, InputError
 from attnlab.studio.guard import Access
 
 FIRST_PORT = 8421
+LOG = "studio.log"  # what a comparison that the studio started says, in its folder
 _TRIED = 20  # ports, if none was asked for
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 

@@ -12,13 +12,12 @@ from typing import Any
 
 from attnlab.errors import AttnlabError
 from attnlab.experiments.request import Request
-from attnlab.studio.settings import Settings
+from attnlab.studio.settings import LOG, Settings
 from attnlab.studio.workers import Worker
 
-LOG = "studio.log"  # what a comparison that the studio started says, in its folder
 RUNNING = frozenset({"starting", "planning", "running"})
 MOST_RUNNING = 2  # comparisons at a time
-_KEPT_PAGES = 24
+_KEPT_LETTERS = 40_000_000  # of pages that were made
 _REPORT = "report-"
 
 
@@ -49,7 +48,7 @@ class Studio:
         """Keep a page to hand out, and say under which name."""
         name = secrets.token_urlsafe(12)
         self._pages[name] = html
-        while len(self._pages) > _KEPT_PAGES:
+        while len(self._pages) > 1 and sum(map(len, self._pages.values())) > _KEPT_LETTERS:
             self._pages.popitem(last=False)
         return name
 

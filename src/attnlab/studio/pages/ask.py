@@ -49,7 +49,7 @@ class Ask:
             return
         names = {one["name"]: one["run"] for one in known}
         self.model = model if model in names else known[0]["name"]
-        with ui.element("div").classes("columns"):
+        with ui.element("div").classes("columns second-first"):
             with ui.element("div"):
                 choice("model", names, self.model, guarded(self.frame, self._choose))
                 self._risk_shown = slider(

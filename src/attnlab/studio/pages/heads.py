@@ -56,8 +56,8 @@ class Heads:
             button("Take a text of the run", guarded(self.frame, self._take_own_text))
         self._status = markup("").props("role=status")
         self._sides = ui.element("div").classes("pair")
+        self._type(text)
         if text:
-            self._type(text)
             await self._look()
         else:
             await self._take_own_text()

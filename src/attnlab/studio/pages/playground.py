@@ -59,7 +59,7 @@ class Playground:
 
     def _draw(self, described: dict[str, Any]) -> None:
         markup(escape(_LEAD), "p").classes("lead")
-        with ui.element("div").classes("columns"):
+        with ui.element("div").classes("columns second-first"):
             with ui.element("div"):
                 self._draw_choices(described)
             with ui.element("div"):

@@ -10,13 +10,13 @@ from typing import Any
 from attnlab.errors import AttnlabError, InputError
 from attnlab.knowledge.answering import KnowledgeModel
 from attnlab.knowledge.asking import Asker, agree
+from attnlab.knowledge.material import RECORD
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store import FactStore
 from attnlab.studio.work.parts import page_data
 from attnlab.training.ledger import find_paths, run_id
 
 STORE = "facts.sqlite"  # in the folder of the runs, as for `attnlab ask`
-RECORD = "knowledge.json"
 _EXAMPLES = 5
 _MOST_LETTERS = 2_000
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ from attnlab.experiments.plan_words import plan_rows
 from attnlab.experiments.planning import corpus_spec, make_plan
 from attnlab.experiments.progress import describe_job
 from attnlab.experiments.request import Request
+from attnlab.studio.settings import LOG
 from attnlab.training.progress import clock_time, short_count
 
-LOG = "studio.log"
 _TAIL = 4_000  # letters of what a comparison said
 _followed: dict[Path, Following] = {}
 
@@ -138,8 +139,6 @@ def _summary(folder: Path, root: Path) -> dict[str, Any]:
 
 
 def _when(folder: Path) -> str:
-    from datetime import datetime
-
     stamp = (folder / "plan.json").stat().st_mtime
     return datetime.fromtimestamp(stamp).astimezone().isoformat(timespec="seconds")
 

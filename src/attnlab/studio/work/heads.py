@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from attnlab.errors import AttnlabError, InputError
+from attnlab.knowledge.material import RECORD
 from attnlab.lens import look_at
 from attnlab.lens.look_page import number_rows
 from attnlab.lens.looking import Subject, open_subject
@@ -31,7 +32,8 @@ def runs(runs: str) -> dict[str, Any]:
     """Every run below the folder that has weights, the newest first."""
     root = Path(runs)
     found = [path for path in find_paths(root) if _has_weights(path)]
-    found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    # Those that were finetuned on questions come last: their text is no corpus that could be opened.
+    found.sort(key=lambda path: (not (path / RECORD).exists(), path.stat().st_mtime), reverse=True)
     return {"runs": [_summary(path, root) for path in found[:_MOST_RUNS]]}
 
 
