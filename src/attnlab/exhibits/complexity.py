@@ -24,7 +24,7 @@ from attnlab.statistics import power_growth
 HEAD = 64  # the width of a head
 PARTS = {"projections": "projections", "attention": "pairs of tokens", "mlp": "perceptron"}
 EXPONENT_MARGIN = 0.25
-ROUNDS = 15  # calls that are timed, at most
+ROUNDS = 8  # calls that are timed, at most
 AGREED = 1.05  # the two fastest calls differ by less than this factor
 
 
