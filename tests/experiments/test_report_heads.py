@@ -11,7 +11,7 @@ from attnlab.experiments.report import comparison_page
 from attnlab.experiments.report_heads import HEADING, heads_section
 from attnlab.experiments.results import Comparison
 from attnlab.lens.run_heads import RUN_HEADS
-from attnlab.pages import Points, Table, render
+from attnlab.pages import Details, Points, Table, render
 from support.comparisons import make_comparison
 
 
@@ -37,8 +37,11 @@ def test_what_differs_is_named_and_what_does_not_is_not() -> None:
     assert points.items[0].startswith("cosine, previous token: −0.")
     table = next(part for part in found.content if isinstance(part, Table))
     assert table.rows[0][0] == "softmax"
-    cosine = next(row for row in table.rows if row[0] == "cosine")
-    assert cosine[1].startswith("−0.20") or cosine[1].startswith("−0.19")
+    place = [row[0] for row in table.rows].index("cosine")
+    assert -0.21 < float(table.rows[place][1].replace("−", "-")) < -0.19
+    assert table.shades[place][1] > 0.4
+    (details,) = (part for part in found.content if isinstance(part, Details))
+    cosine = next(row for row in details.content[0].rows if row[0] == "cosine")
     low, high = (float(end.replace("−", "-")) for end in cosine[1].split("(")[1].rstrip(")").split(" … "))
     assert high - low < 0.02, "the noise that both share at a seed is not counted"
 

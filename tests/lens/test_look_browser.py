@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 
 from attnlab.corpora import ByteTokenizer, SymbolTokenizer
 from attnlab.lens import Look, look_at
+from attnlab.lens.further import More
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -254,4 +256,21 @@ def test_a_page_of_gpt2_size(browser: sync_api.Browser, tmp_path: Path) -> None:
     visit.press("Escape")
     visit.page.locator(".maps-scale").select_option("row")
     visit.page.wait_for_function(DRAWN)
+    visit.finish()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 1280), ("light", 390)])
+def test_tables_and_names_of_roles_fit(browser: sync_api.Browser, tmp_path: Path, scheme: str, width: int) -> None:
+    (tmp_path / "text.txt").write_text("to be or not to be, that is the question: " * 8, encoding="utf-8")
+    more = More(on=tmp_path / "text.txt", embeddings=True, neurons=True, beside="not so")
+    found = look_at(make_model(), "to be or not", tokenizer=ByteTokenizer(), more=more)
+    found = replace(found, tags={("self", 0, 2): "previous token", ("self", 2, 1): "induction"})
+    visit = Visit(browser, found, tmp_path, scheme=scheme, width=width)
+    tags = visit.page.locator(".maps-tag")
+    assert [text for text in tags.all_inner_texts() if text] == ["previous token", "induction"]
+    assert visit.fits()
+    headings = visit.page.locator("h2").all_inner_texts()
+    assert {"What each head does", "What each head is worth", "Embeddings", "Single neurons"} <= set(headings)
+    shaded = visit.page.locator("td[style]").first
+    assert shaded.evaluate("cell => getComputedStyle(cell).backgroundColor") != "rgba(0, 0, 0, 0)"
     visit.finish()

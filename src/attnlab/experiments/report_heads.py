@@ -29,7 +29,7 @@ def heads_section(comparison: Comparison) -> Section:
         "A role is a place where a head may look: the previous token, the first, its own, the same token elsewhere, "
         "the token that came after it then (induction), delimiters. Told is the head of each run that plays it the "
         "most: by how much its attention exceeds chance, 0 none and 1 all of it. The first row is "
-        f"{name}, the others are against it at the same seed, with 95 % intervals over seeds, uncorrected."
+        f"{name}, the others are against it at the same seed; shaded is what differs at 95 % over seeds, uncorrected."
     )
     found = _sentences(comparison, arms)
     points: list[Part] = (
@@ -38,16 +38,32 @@ def heads_section(comparison: Comparison) -> Section:
         else ["Corrected for all variants and roles (Holm), nothing differs."]
     )
     more = f"`attnlab look --compare {comparison.path}` shows the heads side by side, what each is worth, and more."
-    all_heads = Details("The mean over all heads", [_table(comparison, arms, MEAN)])
-    return Section(HEADING, [words, _table(comparison, arms, STRONGEST), *points, all_heads, more])
+    ends = Details("With intervals", [_with_intervals(comparison, arms, which) for which in (STRONGEST, MEAN)])
+    return Section(HEADING, [words, _changes(comparison, arms), *points, ends, more])
 
 
-def _table(comparison: Comparison, arms: Sequence[ArmResult], which: str) -> Table:
-    first = [comparison.baseline.name, *(_mean(comparison.baseline, f"{role}, {which}") for role in ROLES)]
-    rows = [
-        [arm.name, *(_change(_paired(arm, comparison.baseline, f"{role}, {which}")) for role in ROLES)] for arm in arms
-    ]
-    return Table(("variant", *ROLES), [first, *rows])
+def _changes(comparison: Comparison, arms: Sequence[ArmResult]) -> Table:
+    """The strongest heads: the baseline's, and the mean change of each variant."""
+    rows = [[comparison.baseline.name, *(_mean(comparison.baseline, f"{role}, {STRONGEST}") for role in ROLES)]]
+    shades: list[list[float | None]] = [[None] * (1 + len(ROLES))]
+    for arm in arms:
+        found = [_interval(_paired(arm, comparison.baseline, f"{role}, {STRONGEST}")) for role in ROLES]
+        rows.append([arm.name, *(NOTHING if one is None else signed(one.mean, _DECIMALS) for one in found)])
+        shades.append([None, *(min(1.0, 0.1 + 2 * abs(one.mean)) if one and _differs(one) else None for one in found)])
+    return Table(("variant", *ROLES), rows, shades=shades)
+
+
+def _with_intervals(comparison: Comparison, arms: Sequence[ArmResult], which: str) -> Table:
+    rows = []
+    for arm in arms:
+        found = [_interval(_paired(arm, comparison.baseline, f"{role}, {which}")) for role in ROLES]
+        rows.append([arm.name, *(NOTHING if one is None else _with_ends(one) for one in found)])
+    caption = "The strongest head of each run" if which == STRONGEST else "The mean over all heads"
+    return Table(("variant", *ROLES), rows, caption=f"{caption}, against {comparison.baseline.name}; 95 % over seeds.")
+
+
+def _differs(one: Interval) -> bool:
+    return one.low > 0 or one.high < 0
 
 
 def _mean(arm: ArmResult, name: str) -> str:
@@ -60,8 +76,8 @@ def _paired(arm: ArmResult, baseline: ArmResult, name: str) -> list[float]:
     return [cell.heads[name] - theirs[cell.seed] for cell in arm.cells if name in cell.heads and cell.seed in theirs]
 
 
-def _change(differences: Sequence[float]) -> str:
-    return NOTHING if len(differences) < 2 else _with_ends(mean_interval(differences))
+def _interval(differences: Sequence[float]) -> Interval | None:
+    return None if len(differences) < 2 else mean_interval(differences)
 
 
 def _with_ends(found: Interval) -> str:

@@ -67,6 +67,7 @@ def compare_heads(
             )
             studied.add(name, study)
     others = sides[1:]
+    seeds: dict[tuple[int, int], Matching] = {}
     mapped = {name for name, some in opened.items() if _has_map(first) and _has_map(some[0])}
     looks = {side.name: look_at(side.runs[0], text, tokens=tokens, cache=cache) for side in sides}
     _check_texts(looks)
@@ -75,7 +76,9 @@ def compare_heads(
         texts=texts.words,
         profiles={name: tuple(found) for name, found in studied.profiles.items()},
         differences={side.name: _differences(sides[0], side, studied.profiles) for side in others},
-        likenesses={side.name: _likenesses(sides[0], side, opened, texts) for side in others if side.name in mapped},
+        likenesses={
+            side.name: _likenesses(sides[0], side, opened, texts, seeds) for side in others if side.name in mapped
+        },
         looks=looks,
         matched={side.name: _match(first, opened[side.name][0], texts) for side in others if side.name in mapped},
         studies=studied.first,
@@ -164,7 +167,14 @@ def _match(a: Subject, b: Subject, texts: Texts) -> Matching:
     return match_heads(a.model, b.model, texts.batch.inputs, controls=_MATCHING_CONTROLS, **given)
 
 
-def _likenesses(first: Side, other: Side, opened: Mapping[str, Sequence[Subject]], texts: Texts) -> Likenesses:
+def _likenesses(
+    first: Side,
+    other: Side,
+    opened: Mapping[str, Sequence[Subject]],
+    texts: Texts,
+    seeds: dict[tuple[int, int], Matching],
+) -> Likenesses:
+    """`seeds` keeps what runs of the first side have in common, which is the same for all other sides."""
     pairs = _pairs(first, other)
     theirs, ours = opened[first.name], opened[other.name]
     found: dict[str, list[float]] = {"another seed": [], "another variant": [], "the same seed": []}
@@ -172,7 +182,9 @@ def _likenesses(first: Side, other: Side, opened: Mapping[str, Sequence[Subject]
     for (a, b), (next_a, next_b) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
         matchings = {"the same seed": _match(theirs[a], ours[b], texts)}
         if len(pairs) > 1:
-            matchings["another seed"] = _match(theirs[a], theirs[next_a], texts)
+            if (a, next_a) not in seeds:
+                seeds[a, next_a] = _match(theirs[a], theirs[next_a], texts)
+            matchings["another seed"] = seeds[a, next_a]
             matchings["another variant"] = _match(theirs[a], ours[next_b], texts)
         for name, one in matchings.items():
             found[name].append(one.mean)
