@@ -95,7 +95,7 @@ class Studio:
                     f"{len(running)} comparisons are running already", hint="wait until one has ended, or stop one"
                 )
             await asyncio.to_thread(self._launch, request, self.runs / request.folder, add_seeds)
-        return next(one["name"] for one in await self.comparisons() if one["folder"] == request.folder)
+        return next(str(one["name"]) for one in await self.comparisons() if one["folder"] == request.folder)
 
     def _launch(self, request: Request, folder: Path, add_seeds: int) -> None:
         words = [*command_of(request, self.runs), *(["--add-seeds", str(add_seeds)] if add_seeds else [])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -67,7 +68,7 @@ class Compare:
         await self._replan()
 
     def _draw_form(self, known: list[dict[str, Any]]) -> None:
-        handle = lambda handler: guarded(self.frame, handler, keep=True)  # noqa: E731
+        handle = partial(guarded, self.frame, keep=True)
         names = [one["name"] for one in known]
         with ui.element("fieldset"):
             markup("Variants", "legend")

@@ -91,9 +91,8 @@ class Heads:
     async def _look(self) -> None:
         self._status.set_content('<p class="soft">looking at every head …</p>')
         try:
-            given = {"runs": str(self.studio.runs), "text": self.text}
-            wanted = [name for name in self.chosen if name]
-            found = [await self.studio.bench.ask("look", name=name, **given) for name in wanted]
+            runs, wanted = str(self.studio.runs), [name for name in self.chosen if name]
+            found = [await self.studio.bench.ask("look", runs=runs, name=name, text=self.text) for name in wanted]
         finally:
             self._status.set_content("")
         self._sides.clear()

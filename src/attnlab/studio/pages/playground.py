@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -74,7 +75,7 @@ class Playground:
 
     def _draw_choices(self, described: dict[str, Any]) -> None:
         names = {str(number): preset["name"] for number, preset in enumerate(self._presets)}
-        handle = lambda handler: guarded(self.frame, handler)  # noqa: E731
+        handle = partial(guarded, self.frame)
         heading("Begin with")
         with ui.element("div").classes("fields"):
             choice("a preset", {"": "choose …", **names}, "", handle(self._preset))
@@ -201,7 +202,7 @@ class Playground:
         parts = [editable_html("x", state["x"], tokens=state["tokens"])]
         parts += [editable_html(name, state["projections"][name], heads=heads[name]) for name in answer["used"]]
         self._inputs.set_content("".join(parts))
-        handle = lambda handler: guarded(self.frame, handler)  # noqa: E731
+        handle = partial(guarded, self.frame)
         self._sizes.clear()
         with self._sizes:
             entry("tokens", str(len(state["tokens"])), handle(lambda text: self._resize(tokens=text)), whole=True)

@@ -6,7 +6,6 @@ import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -62,16 +61,11 @@ def _bounds(info: FieldInfo, kinds: Sequence[Any]) -> dict[str, float]:
         marks += getattr(one, "__metadata__", ())
     bounds: dict[str, float] = {}
     step = 1 if int in kinds else 0
-    for mark in marks:
-        match mark:
-            case Ge(ge=limit):
-                bounds["least"] = limit
-            case Gt(gt=limit):
-                bounds["least"] = limit + step
-            case Le(le=limit):
-                bounds["most"] = limit
-            case Lt(lt=limit):
-                bounds["most"] = limit - step
+    for mark in marks:  # of `annotated_types`, which pydantic turns limits into
+        for word, name, inside in (("ge", "least", 0), ("gt", "least", step), ("le", "most", 0), ("lt", "most", -step)):
+            limit: Any = getattr(mark, word, None)
+            if limit is not None:
+                bounds[name] = limit + inside
     return bounds
 
 
