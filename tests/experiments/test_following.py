@@ -116,5 +116,5 @@ def test_what_another_machine_holds_is_left_alone(tmp_path: Path) -> None:
     with holding(tmp_path):
         record = json.loads((tmp_path / ".holder.json").read_text())
         (tmp_path / ".holder.json").write_text(json.dumps({**record, "host": "elsewhere", "pid": os.getpid()}))
-        with pytest.raises(AttnlabError, match="is held by process .* on elsewhere"):
+        with pytest.raises(AttnlabError, match=r"is held by process .* on elsewhere"):
             stop(tmp_path)
