@@ -166,7 +166,11 @@ def test_the_token_is_exchanged_for_a_cookie() -> None:
     assert reply.inner.reached == []
 
 
-@pytest.mark.parametrize("token", ["", "wrong", ACCESS.key, ACCESS.token[:-1], ACCESS.token + "a", "ä"])
+@pytest.mark.parametrize(
+    "token",
+    ["", "wrong", ACCESS.key, ACCESS.token[:-1], ACCESS.token + "a", "ä"],
+    ids=["none", "a word", "the key", "shorter", "longer", "no ASCII"],  # the tokens themselves differ from run to run
+)
 def test_a_wrong_token_is_refused(token: str) -> None:
     reply = ask(query=f"token={token}", headers=KEY)  # whoever brings a token is judged by it
     assert reply.status == 401
