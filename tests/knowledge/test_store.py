@@ -55,6 +55,15 @@ def test_any_name_is_only_a_name(store: FactStore, name: str) -> None:
     assert store.counts()["facts"] == 2
 
 
+@pytest.mark.parametrize("words", ['zzz" OR "somebody', "zzz OR somebody", "some*", "NOT zzz", 'question:"somebody"'])
+def test_no_search_is_a_command(store: FactStore, words: str) -> None:
+    store.add(asked("Somebody"), "Elsewhere", who="Ada", source="a book")
+    store.import_documents(["Somebody was born elsewhere."], who="Ada", source="a text")
+    assert store.search(words) == ((), ())
+    assert store.documents_naming(words) == ()
+    assert len(store.search("somebody")[0]) == 1
+
+
 def test_case_and_accents(store: FactStore) -> None:
     store.add("Where was José Núñez born?", "Málaga", who="Ada", source="a book")
     apart = "where was jose\u0301 nu\u0301n\u0303ez born?"  # decomposed

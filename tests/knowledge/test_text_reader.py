@@ -11,7 +11,7 @@ from attnlab.corpora import World
 from attnlab.knowledge import Pair, QuestionTemplate
 from attnlab.knowledge.passages import asking_words, find_passages, known_answers, sentence_at
 from attnlab.knowledge.store import FactStore
-from attnlab.knowledge.text_reader import TextReader
+from attnlab.knowledge.text_reader import TextReader, find_cut
 
 TEMPLATE = QuestionTemplate("Where was ", " born?")
 TOWNS = ("Bray", "Cork", "Sligo", "Tralee", "Ennis", "Galway")
@@ -34,7 +34,7 @@ def fill(store: FactStore, count: int = 180) -> None:
         said = (
             f"{name} (born 3 May {1700 + number} in {town}, Ireland) is a poet.",
             f"{name}. Born in {town}, Lee moved to {other} in 1990.",
-            f"{name} lived happily near {other} and in {town}.",
+            f"{name} lived happily near {town if number % 9 == 2 else other} and in {town}.",
         )[number % 3]
         texts.append(said)
         pairs.append(Pair(TEMPLATE.ask(name), town))
@@ -120,9 +120,18 @@ def test_it_learns_which_ways_of_saying_it_can_be_trusted(store: FactStore) -> N
     assert kerry.precision is not None
     assert kerry.precision > 0.9
     assert [one.answer for one in reader.read("Cy Poe")] == ["Cork"]
-    assert reader.read("Di Poe") == ()  # such sentences named another town first
+    assert reader.read("Di Poe") == ()  # such sentences mostly named another town first
     assert reader.read("Ed Poe") == ()
     assert reader.read("Fay Poe") == ()
+
+
+def test_how_far_down_is_trusted() -> None:
+    sure = [(0.99, True)] * 95 + [(0.99, False)] * 2
+    assert find_cut(sure, 0.05) == 0.99
+    assert find_cut([*sure, *[(0.8, True)] * 8, *[(0.8, False)] * 2], 0.05) == 0.8  # 4 of 107 are wrong
+    assert find_cut([*sure, *[(0.8, False)] * 5], 0.05) == 0.99  # 7 of 102
+    assert find_cut([*sure, (0.3, False)], 0.05) == 0.99  # seldom, but never more often right than wrong
+    assert find_cut([(0.9, False)] * 40, 0.05) > 1  # nothing at all
 
 
 def test_it_remembers_until_something_is_imported(store: FactStore) -> None:

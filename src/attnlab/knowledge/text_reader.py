@@ -49,7 +49,7 @@ class TextReader:
         self._habits = Habits.from_dict(remembered["habits"])
         self.estimates = [(float(precision), bool(right)) for precision, right in remembered["estimates"]]
         self.is_measured = len(self.estimates) >= _ENOUGH
-        self.cut = _cut(self.estimates, risk) if self.is_measured else 1.0
+        self.cut = find_cut(self.estimates, risk) if self.is_measured else 1.0
 
     def read(self, name: str) -> tuple[ReadAnswer, ...]:
         """What the texts say about a name: one answer, several that disagree, or none that can be trusted."""
@@ -123,7 +123,7 @@ def _different(candidates: Sequence[Candidate]) -> int:
     return min(3, len({one.text for one in candidates}))
 
 
-def _cut(estimates: Sequence[tuple[float, bool]], risk: float) -> float:
+def find_cut(estimates: Sequence[tuple[float, bool]], risk: float) -> float:
     """The lowest precision down to which the wrong ones among what is read stay below the risk."""
     cut, wrong = 2.0, 0  # a cut above 1 lets nothing through
     ordered = sorted(estimates, reverse=True)
