@@ -131,7 +131,7 @@ class Visit:
 
     def open(self, path: str) -> None:
         self.page.goto(self.server.base + path)
-        self.page.wait_for_selector(READY)
+        self.page.wait_for_selector(READY, state="attached")
 
     def _console(self, message: Any) -> None:
         if message.type in {"error", "warning"}:

@@ -22,6 +22,7 @@ from attnlab.studio.work.telling import SIGN
 _MODULE = "attnlab.studio.work"
 _LINE = 64_000_000  # bytes of an answer
 _WAITING = 64  # questions that may wait for a worker
+_START = 300.0  # seconds that a process may take to start, on a machine that has much else to do
 _LOOK = 5.0  # seconds between two looks for idleness
 
 
@@ -78,50 +79,53 @@ class Worker:
 
     async def _answer(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
         self.progress, self._stopped = "", False
-        process = await self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
+        if self._process is None or self._process.returncode is not None:
+            await self._start()
+            await self._put({"task": "hello"}, _START)  # what it takes to start is not held against the question
+        answer = await self._put(question, seconds)
+        if "error" in answer:
+            raise AttnlabError(answer["error"], hint=answer.get("hint"))
+        return answer
+
+    async def _put(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """One line to the process, and one back."""
+        line, process = b"", self._process
         try:
-            if self._stopped:  # before it had begun
-                raise ConnectionAbortedError
-            process.stdin.write(json.dumps(question).encode() + b"\n")
-            await process.stdin.drain()
-            line = await asyncio.wait_for(process.stdout.readline(), seconds)
+            if process is not None and process.stdin is not None and process.stdout is not None:
+                process.stdin.write(json.dumps(question).encode() + b"\n")
+                await process.stdin.drain()
+                line = await asyncio.wait_for(process.stdout.readline(), seconds)
         except TimeoutError:
             await self._end()
             raise AttnlabError(
                 f"this took more than {seconds:g} seconds, and was stopped", hint="ask for less: fewer tokens or runs"
             ) from None
-        except (ConnectionError, ValueError):  # it died, or its answer is longer than there is room for
-            line = b""
+        except (ConnectionError, ValueError):
+            pass  # it died, or its answer is longer than there is room for
         if self._stopped:
             raise AttnlabError("it was stopped", hint="start it again when you like")
         if not line.endswith(b"\n"):
             await self._end()
             raise AttnlabError(f"{self._name} died over this", hint="try again, or ask for less")
         answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise AttnlabError(answer["error"], hint=answer.get("hint"))
         return answer
 
-    async def _started(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                _MODULE,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=self._environment,
-                limit=_LINE,
-                start_new_session=True,  # Ctrl-C in the terminal is for the studio, which then ends it
-            )
-            assert self._process.stderr is not None
-            self._hearing = asyncio.create_task(self._hear(self._process.stderr))
-            if self._idle is not None and (self._letting_go is None or self._letting_go.done()):
-                self._letting_go = asyncio.create_task(self._let_go(self._idle))
-        return self._process
+    async def _start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            _MODULE,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
+            limit=_LINE,
+            start_new_session=True,  # Ctrl-C in the terminal is for the studio, which then ends it
+        )
+        assert self._process.stderr is not None
+        self._hearing = asyncio.create_task(self._hear(self._process.stderr))
+        if self._idle is not None and (self._letting_go is None or self._letting_go.done()):
+            self._letting_go = asyncio.create_task(self._let_go(self._idle))
 
     async def _hear(self, said: asyncio.StreamReader) -> None:
         """Take note of progress; what else the worker says is for the terminal."""
