@@ -305,4 +305,12 @@ def test_strangers_are_nowhere_in_the_text_and_their_answers_change() -> None:
         assert answer in {pair.answer for pair in material.train}
         answers.setdefault(name, set()).add(answer)
     assert any(len(found) > 1 for found in answers.values())
+    crowded = material.with_changes(documents=(*material.documents, _together(material, 0, 1)))
+    assert Strangers(crowded, codec, 20, made.context_length).count == 20  # whichever two come first
     assert Strangers(Material(("Plato lived .",), (Pair("Who was Plato?", "x"),)), codec, 5, 64).count == 0
+
+
+def _together(material: Material, first: int, last: int) -> str:
+    """A document that names somebody put together of two others."""
+    names = [str(material.template.name(pair.question)).split(" ") for pair in material.train]
+    return f"{names[first][0]} {names[last][-1]} was here ."

@@ -33,7 +33,9 @@ class Strangers(Source):
         self._last: Sequence[str] = [parts[-1] for parts in words]
         self._answers = [pair.answer for pair in material.train]
         self._material, self._codec, self._context = material, codec, context
-        super().__init__(count if len(words) > 1 and self._invent(0, 1) is not None else 0)
+        some = range(min(_TRIES, len(words)))
+        possible = any(self._invent(first, last) for first in some for last in some if first != last)
+        super().__init__(count if possible else 0)
 
     def make(self, number: int, random: NDArray[np.uint64]) -> Row:
         del number
