@@ -15,6 +15,7 @@ from attnlab.knowledge.store import FactStore
 
 NAMES = {
     "quotes": 'Conan "the" O\'Brien',
+    "one quote": 'Six"gun Sal',
     "accents": "Naïma Azoughé",
     "right to left": "محمد بن موسى",
     "emoji": "🦄🚀",
@@ -55,7 +56,7 @@ def test_any_name_is_only_a_name(store: FactStore, name: str) -> None:
     assert store.counts()["facts"] == 2
 
 
-@pytest.mark.parametrize("words", ['zzz" OR "somebody', "zzz OR somebody", "some*", "NOT zzz", 'question:"somebody"'])
+@pytest.mark.parametrize("words", ['zzz"OR"somebody', "zzz OR somebody", "some*", "NOT zzz", 'question:"somebody"'])
 def test_no_search_is_a_command(store: FactStore, words: str) -> None:
     store.add(asked("Somebody"), "Elsewhere", who="Ada", source="a book")
     store.import_documents(["Somebody was born elsewhere."], who="Ada", source="a text")

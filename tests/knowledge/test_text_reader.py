@@ -34,7 +34,7 @@ def fill(store: FactStore, count: int = 180) -> None:
         said = (
             f"{name} (born 3 May {1700 + number} in {town}, Ireland) is a poet.",
             f"{name}. Born in {town}, Lee moved to {other} in 1990.",
-            f"{name} lived happily near {town if number % 9 == 2 else other} and in {town}.",
+            f"{name} lived happily near {' and in '.join((town, other) if number % 9 == 2 else (other, town))}.",
         )[number % 3]
         texts.append(said)
         pairs.append(Pair(TEMPLATE.ask(name), town))
