@@ -116,7 +116,7 @@ def train_stage(
         material.write(path)
         write_record(path, _record(stage, recipe, length, material, parent))
     record = {
-        "spec": {"variant": recipe.variant, "recipe": f"knowledge {recipe.name}", "size": stage, "seed": options.seed},
+        "spec": {"variant": recipe.variant, "recipe": recipe.name, "size": stage, "seed": options.seed},
         "command": "the `attnlab knowledge` command that began it",
     }
     record["spec"]["steps"] = resolved.steps  # type: ignore[index]
