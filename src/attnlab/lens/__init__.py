@@ -2,6 +2,8 @@
 
 from attnlab.lens.ablation import Ablation, Removed, ablate
 from attnlab.lens.attribution import Attribution, attribute
+from attnlab.lens.compared import HeadComparison
+from attnlab.lens.comparing_heads import compare_heads
 from attnlab.lens.contexts import SameToken, same_token
 from attnlab.lens.directions import (
     chance_of_closeness,
@@ -27,6 +29,7 @@ from attnlab.lens.embeddings import (
     token_of,
 )
 from attnlab.lens.facts import Fact, known_facts, world_facts
+from attnlab.lens.further import More
 from attnlab.lens.length_direction import Explained, length_or_direction
 from attnlab.lens.looking import look_at
 from attnlab.lens.looks import LayerLook, Look
@@ -49,7 +52,9 @@ from attnlab.lens.redundancy import Likeness, Matching, Pair, head_likeness, mat
 from attnlab.lens.role_reading import delimiter_tokens, repeated_tokens
 from attnlab.lens.role_scores import ROLES
 from attnlab.lens.roles import HeadRole, HeadRoles, RoleScore, head_roles
+from attnlab.lens.run_heads import heads_of_run
 from attnlab.lens.run_measures import RUN_MEASURES, accuracy, measures_of_run
+from attnlab.lens.studying import Study, study_heads
 from attnlab.lens.superposition import Superposed, feature_dimensions, learn_superposition
 from attnlab.lens.traced import Cell, Tracing
 from attnlab.lens.tracing import trace
@@ -69,6 +74,7 @@ __all__ = [
     "Fact",
     "Fired",
     "Firing",
+    "HeadComparison",
     "HeadRole",
     "HeadRoles",
     "LayerLook",
@@ -77,6 +83,7 @@ __all__ = [
     "Look",
     "Matching",
     "Measure",
+    "More",
     "Neighbour",
     "Orthogonality",
     "Pair",
@@ -87,6 +94,7 @@ __all__ = [
     "Removed",
     "RoleScore",
     "SameToken",
+    "Study",
     "Superposed",
     "Tracing",
     "Writer",
@@ -98,6 +106,7 @@ __all__ = [
     "attention_maps",
     "attribute",
     "chance_of_closeness",
+    "compare_heads",
     "covering_bound",
     "delimiter_tokens",
     "dimensions",
@@ -106,6 +115,7 @@ __all__ = [
     "feature_dimensions",
     "head_likeness",
     "head_roles",
+    "heads_of_run",
     "johnson_lindenstrauss_bound",
     "known_facts",
     "largest_cosine",
@@ -130,6 +140,7 @@ __all__ = [
     "sampled_directions",
     "spread_directions",
     "spread_ladder",
+    "study_heads",
     "token_of",
     "trace",
     "watch",
