@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 READY = ".content[aria-busy=false]"
-PATIENCE = 120_000  # milliseconds, on a machine that has much else to do
+PATIENCE = 240_000  # milliseconds, on a machine that has much else to do
 FITS = "() => document.documentElement.scrollWidth <= innerWidth"
 
 

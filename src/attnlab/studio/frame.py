@@ -136,3 +136,8 @@ def guarded(
                 frame.tell(None)
 
     return handle
+
+
+def soon(frame: Frame, work: Callable[[], Awaitable[None]]) -> None:
+    """Do something that takes its time once the page stands."""
+    ui.timer(0, guarded(frame, work, keep=True), once=True)

@@ -9,7 +9,7 @@ from typing import Any
 from nicegui import ui
 
 from attnlab.studio.drawing import Canvas
-from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.numbers import read_number
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, choice, entry, heading, markup, slider
@@ -72,7 +72,7 @@ class Ask:
             button("How far can it be trusted?", guarded(self.frame, self._trust))
         self._status = markup("").props("role=status")
         self._canvas = Canvas()
-        await self._renew()
+        soon(self.frame, self._renew)
 
     def _type(self, text: str) -> None:
         self.question = text

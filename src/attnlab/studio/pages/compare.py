@@ -13,7 +13,7 @@ from nicegui import ui
 from attnlab.errors import AttnlabError
 from attnlab.experiments.request import Request
 from attnlab.pages import prose
-from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.numbers import read_number, read_whole
 from attnlab.studio.studio import RUNNING, Studio
 from attnlab.studio.widgets import button, choice, entry, heading, markup, switch, table_html
@@ -65,7 +65,7 @@ class Compare:
         self._list = markup("")
         await self._refresh()
         ui.timer(_REFRESH, self._refresh)
-        await self._replan()
+        soon(self.frame, self._replan)
 
     def _draw_form(self, known: list[dict[str, Any]]) -> None:
         handle = partial(guarded, self.frame, keep=True)

@@ -47,7 +47,6 @@ class Watching:
 
     async def build(self) -> None:
         found = await self.studio.follow(self.name)
-        self.frame.entitle(found["title"])
         self._status = markup("").props("role=status")
         with ui.element("div").classes("row"):
             self._stop = button("Stop", guarded(self.frame, self._stopped))
@@ -96,6 +95,8 @@ class Watching:
     # What is seen
 
     def _show(self, found: dict[str, Any]) -> None:
+        if found["title"] != self._last.get("title"):
+            self.frame.entitle(found["title"])
         self._last, status = found, found["status"]
         self._status.set_content(_status_html(found))
         self._stop.set_visibility(status in {"planning", "running"})

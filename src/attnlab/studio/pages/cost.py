@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from attnlab.studio.drawing import Canvas
-from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.numbers import read_number
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import choice, heading, markup, slider
@@ -55,7 +55,7 @@ class Cost:
                 self._draw_sliders()
             with ui.element("div"):
                 self._canvas = Canvas(without=("By part", "How it is counted"))
-        await self._compute()
+        soon(self.frame, self._compute)
 
     def _draw_sliders(self) -> None:
         self._sliders.clear()

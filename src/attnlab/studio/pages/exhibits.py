@@ -11,7 +11,7 @@ from nicegui import ui
 
 from attnlab.pages import prose
 from attnlab.studio.drawing import Canvas
-from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, entry, heading, markup
 
@@ -74,7 +74,7 @@ class Showing:
         if one["trains"]:
             self._status.set_content('<p class="soft">This one trains models, which takes minutes. Run starts it.</p>')
         else:
-            await self._run()
+            soon(self.frame, self._run)
 
     def _draw_parameter(self, parameter: dict[str, Any]) -> None:
         name, default = parameter["name"], _text(parameter["default"])

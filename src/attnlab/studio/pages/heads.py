@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from attnlab.errors import AttnlabError
-from attnlab.studio.frame import Frame, guarded, page
+from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import area, button, choice, heading, markup, table_html
 
@@ -57,10 +57,7 @@ class Heads:
         self._status = markup("").props("role=status")
         self._sides = ui.element("div").classes("pair")
         self._type(text)
-        if text:
-            await self._look()
-        else:
-            await self._take_own_text()
+        soon(self.frame, self._look if text else self._take_own_text)
 
     def _type(self, text: str) -> None:
         self.text = text
