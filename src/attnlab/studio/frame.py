@@ -120,10 +120,13 @@ def guarded(
     @wraps(handler)
     async def handle(*arguments: Any, **given: Any) -> None:
         try:
-            await handler(*arguments, **given)
+            with frame.content:  # and not in what was clicked on, which the handler may draw anew
+                await handler(*arguments, **given)
         except AttnlabError as error:
             frame.tell(error)
         except Exception as error:
+            if frame.content.is_deleted:  # the visitor has gone
+                return
             log.exception("a page failed")
             frame.tell(
                 AttnlabError(

@@ -143,13 +143,15 @@ class Worker:
                 await self._end()
 
     async def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None or process.returncode is not None:
+        process, hearing = self._process, self._hearing
+        if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         if process.stdin is not None:
             process.stdin.close()
         await process.wait()
-        if self._hearing is not None:
-            await self._hearing  # to the end of what it said
+        if hearing is not None:
+            await asyncio.shield(hearing)  # to the end of what it said
+        if self._process is process:
+            self._process = None
