@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from attnlab.attention import catalogue
 from attnlab.bench import cost as bench
 from attnlab.cli import main
 
@@ -15,6 +16,7 @@ from attnlab.cli import main
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setattr(catalogue, "_known", dict(catalogue._known))
 
 
 def test_one_model(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,10 @@ class Corpus(ABC):
     def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
         """The same batches every time, in order; the last may be smaller. At most `limit` rows, evenly spread."""
 
+    def tokens_per_step(self, batch_size: int, context_length: int) -> float:
+        """Tokens of an average batch, pads included: what its time is proportional to."""
+        return float(batch_size * context_length)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec.name!r}, {self.vocabulary_size} symbols, {self.hash[:12]}>"
 

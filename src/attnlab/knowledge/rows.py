@@ -108,10 +108,9 @@ class RowCorpus(Corpus):
         """How many batches it takes to read everything once."""
         return sum(source.repeats * -(-source.count // _rows(source, batch_size)) for source in self._sources)
 
-    def tokens_per_step(self, batch_size: int) -> float:
-        """Tokens of an average batch, pads included: what its time is proportional to."""
+    def tokens_per_step(self, batch_size: int, context_length: int) -> float:
         pieces = self._pieces(0, 0, batch_size)
-        return sum(self._make(piece, 0, 0)[0].numel() for piece in pieces) / len(pieces)
+        return sum(self._make(piece, 0, 0)[0][:, :context_length].numel() for piece in pieces) / len(pieces)
 
     def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
         check_sizes(batch_size=batch_size, context_length=context_length, step=step)

@@ -194,4 +194,4 @@ def step_seconds(plan: Stage, model: ModelSpec, corpus: RowCorpus, execution: Ex
         batch = corpus.batch(seed=seed, step=number, batch_size=share, context_length=model.context_length)
         tokens += batch.inputs.numel()
         number += 1
-    return (time.perf_counter() - begin) / tokens * corpus.tokens_per_step(share)
+    return (time.perf_counter() - begin) / tokens * corpus.tokens_per_step(share, model.context_length)

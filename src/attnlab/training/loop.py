@@ -82,6 +82,7 @@ class Loop:
         self.model = build_model(run.model, run.seed, run.execution.device)
         self.optimizer = Optimizer(run.optimizer, self.model, run.execution.dtype, team.allocate)
         self.engine = Engine(run, corpus, self.model, self.optimizer, team)
+        self.tokens_per_step = corpus.tokens_per_step(run.batch_size, run.model.context_length)
         self.stop = StopRequest()
         self.done, self.seconds, self.above, self.validation = 0, 0.0, 0, math.nan
         checkpoint = self._agreed_checkpoint()
@@ -133,9 +134,10 @@ class Loop:
         if getattr(type(self.reporter), "begin", None) is Silent.begin:
             return  # nobody wants to know, and measuring the peak takes a moment
         cost = model_cost(run.model, batch=run.batch_size)
-        known = execution.device == "cpu" and execution.threads <= available_cores()
+        whole = self.tokens_per_step == run.tokens_per_step  # or else nobody has counted its FLOPs
+        known = whole and execution.device == "cpu" and execution.threads <= available_cores()
         peak = matmul_peak(execution.threads, 0.1) * execution.workers if known else 0.0
-        self.reporter.begin(self.done, run.steps, run.tokens_per_step, cost.useful_training_flops, peak)
+        self.reporter.begin(self.done, run.steps, self.tokens_per_step, cost.useful_training_flops, peak)
 
     def _report(self, step: Step, validation: float | None) -> None:
         entry = {
@@ -204,7 +206,7 @@ class Loop:
                 "steps": self.done,
                 "validation_loss": _number(self.validation),
                 "seconds": round(self.seconds, 3),
-                "tokens_per_second": round(self.done * self.plan.tokens_per_step / self.seconds, 1),
+                "tokens_per_second": round(self.done * self.tokens_per_step / self.seconds, 1),
                 "weights_sha256": digest(weights),
                 "message": message,
             }

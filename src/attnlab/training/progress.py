@@ -21,7 +21,7 @@ class Reporter(Protocol):
     def note(self, text: str) -> None:
         """Something worth a line of its own."""
 
-    def begin(self, step: int, steps: int, tokens_per_step: int, flops_per_step: float, peak: float) -> None:
+    def begin(self, step: int, steps: int, tokens_per_step: float, flops_per_step: float, peak: float) -> None:
         """Training starts at `step`."""
 
     def step(self, done: int, loss: float) -> None: ...
@@ -38,7 +38,7 @@ class Silent:
     def note(self, text: str) -> None:
         del text
 
-    def begin(self, step: int, steps: int, tokens_per_step: int, flops_per_step: float, peak: float) -> None:
+    def begin(self, step: int, steps: int, tokens_per_step: float, flops_per_step: float, peak: float) -> None:
         del step, steps, tokens_per_step, flops_per_step, peak
 
     def step(self, done: int, loss: float) -> None:
@@ -71,7 +71,7 @@ class ConsoleReporter(Silent):
     def note(self, text: str) -> None:
         self.console.print(text, markup=False)
 
-    def begin(self, step: int, steps: int, tokens_per_step: int, flops_per_step: float, peak: float) -> None:
+    def begin(self, step: int, steps: int, tokens_per_step: float, flops_per_step: float, peak: float) -> None:
         self._first, self._steps = step, steps
         self._tokens, self._flops, self._peak = tokens_per_step, flops_per_step, peak
         self._begin = self._told = self._drawn = time.perf_counter()
