@@ -154,7 +154,12 @@ class Visit:
         self.page.get_by_text(words).first.wait_for()
 
     def fits(self) -> bool:
-        return bool(self.page.evaluate(FITS))
+        """Whether nothing is wider than the window, once charts have taken their new size."""
+        for _ in range(100):
+            if self.page.evaluate(FITS):
+                return True
+            self.page.wait_for_timeout(100)
+        return False
 
     def finish(self) -> None:
         assert self.problems == []

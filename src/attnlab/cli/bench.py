@@ -36,6 +36,7 @@ from attnlab.cli.bench_cost import cost
 from attnlab.cli.bench_facts import facts
 from attnlab.cli.bench_look import look
 from attnlab.cli.bench_races import generate, time_to_loss, train
+from attnlab.cli.bench_studio import studio
 from attnlab.cli.bench_trust import compare, verdicts
 from attnlab.cli.listening import listening
 from attnlab.cli.printing import make_table, say, show, show_json
@@ -55,6 +56,7 @@ bench.command(cost)
 bench.command(compare)
 bench.command(facts)
 bench.command(look)
+bench.command(studio)
 
 
 @bench.command
