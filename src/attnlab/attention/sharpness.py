@@ -12,7 +12,8 @@ from torch import Tensor
 
 def weight_entropy(weights: Tensor) -> Tensor:
     """H of weights (…, keys) that sum to 1; 0 log 0 is 0."""
-    return -torch.special.xlogy(weights, weights).sum(-1)
+    entropy: Tensor = -torch.special.xlogy(weights, weights).sum(-1)
+    return entropy
 
 
 def softmax_slope(weights: Tensor) -> Tensor:
