@@ -213,7 +213,11 @@ def run(
     if as_json:
         show_json(_plain(outcome))
         return
-    show(make_table(["", ""], [["run", str(outcome.path)], ["pretrained", str(outcome.pretrained)]], left=(0, 1), wrap=()))
+    show(
+        make_table(
+            ["", ""], [["run", str(outcome.path)], ["pretrained", str(outcome.pretrained)]], left=(0, 1), wrap=()
+        )
+    )
     if outcome.alone is not None:
         rows = score_rows({"without pretraining": outcome.alone.exact_match})
         show(make_table(["", "right", "of", "share", "95 % interval"], rows))
