@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from attnlab.bench.findings import Findings, FoundTable
 from attnlab.bench.judging import Claim, judge_claim
 from attnlab.bench.timing import Ratio
-from attnlab.cli.bench_races import Flag, Json, check_request, finish, warn_of_smoke
-from attnlab.cli.listening import listening
+from attnlab.cli.bench_options import AS_USUAL, Showing
 from attnlab.knowledge.measuring import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
 from attnlab.training.machine import describe_machine
 
@@ -58,11 +57,7 @@ class FactsBench(Findings):
 def facts(
     *,
     count: int = FACTS,
-    bars: Flag = False,
-    strict: Flag = False,
-    out: Path | None = None,
-    as_json: Json = False,
-    smoke: Flag = False,
+    showing: Showing = AS_USUAL,
 ) -> int:
     """Measure the fact store: look-ups among many facts, imports that are killed, and writers at once.
 
@@ -70,21 +65,12 @@ def facts(
     ----------
     count
         How many facts.
-    bars
-        Judge what attnlab claims of itself.
-    strict
-        With --bars: end with exit code 1 unless every bar is met.
-    out
-        Also write a page to this HTML file.
-    as_json
-        Print the figures as JSON.
-    smoke
-        Few facts and one kill, to try the tool; the figures mean nothing.
+    showing
+        How what was found is shown.
     """
-    check_request(bars=bars, strict=strict, out=out)
-    with tempfile.TemporaryDirectory(prefix="attnlab-facts-") as folder, listening() as listener:
-        warn_of_smoke(listener, smoke=smoke)
-        size = (1000, 20, 1, 2) if smoke else (count, LOOK_UPS, KILLS, WRITERS)
+    showing.check()
+    with tempfile.TemporaryDirectory(prefix="attnlab-facts-") as folder, showing.listening() as listener:
+        size = (1000, 20, 1, 2) if showing.smoke else (count, LOOK_UPS, KILLS, WRITERS)
         found = measure_store(Path(folder), *size, listener.step)
     taken = {what: Ratio.over(times) for what, times in found.milliseconds.items()}
     verdicts = (
@@ -93,7 +79,7 @@ def facts(
         judge_claim(KEPT, {f"{found.written} facts": _share(found.written - found.lost, found.written)}),
     )
     measured = FactsBench(describe_machine(), size[1], (), verdicts, found)
-    return finish(measured, bars=bars, strict=strict, out=out, as_json=as_json)
+    return showing.finish(measured)
 
 
 def _share(number: int, of: int) -> Ratio:
