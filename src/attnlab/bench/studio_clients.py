@@ -6,6 +6,7 @@ the change to the new numbers.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import re
@@ -54,10 +55,15 @@ async def edit_at_once(door: Door, visitors: int, edits: int) -> list[float]:
 async def _visit(door: Door, edits: int) -> list[float]:
     websockets = import_extra("websockets.asyncio.client", "studio")
     page = await asyncio.to_thread(door.page)
-    match = re.search(r"query: (\{.*?\}),\n", page)
+    match = re.search(r"query: (\{.*?\}),\n", page)  # as Python writes it, which the page makes JavaScript of
     if match is None:
         raise AttnlabError("the page does not say how to connect", hint="this bench knows NiceGUI 3")
-    query = {**json.loads(match[1]), "document_id": str(uuid.uuid4()), "tab_id": str(uuid.uuid4()), "old_tab_id": ""}
+    query = {
+        **ast.literal_eval(match[1]),
+        "document_id": str(uuid.uuid4()),
+        "tab_id": str(uuid.uuid4()),
+        "old_tab_id": "",
+    }
     words = {name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()}
     address = f"{door.base.replace('http', 'ws')}/_nicegui_ws/socket.io/?{urlencode(words)}&EIO=4&transport=websocket"
     headers = {"Cookie": door.cookie}
