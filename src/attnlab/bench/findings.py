@@ -46,3 +46,15 @@ class Findings(ABC):
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
         return {"benchmark": self.benchmark, "all_met": self.all_met, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Figures(Findings):
+    """A few figures by their names, each from one run."""
+
+    figures: dict[str, float]
+    words: ClassVar[str] = "Each figure from this one run."
+
+    def tables(self) -> list[FoundTable]:
+        rows = [(name, f"{value:.3g}") for name, value in self.figures.items()]
+        return [FoundTable(self.title, self.words, ("", "figure"), rows)]

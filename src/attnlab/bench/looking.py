@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from attnlab.bench.findings import Findings, FoundTable
+from attnlab.bench.findings import Figures
 from attnlab.bench.judging import Claim, judge_claim
 from attnlab.bench.progress import Listener, Noting
 from attnlab.bench.timing import Ratio, take_turns
@@ -59,18 +59,13 @@ SMOKE = LookShapes(2, 2, 16, 16, 64, 2, 2, 16, 16)
 
 
 @dataclass(frozen=True)
-class LookBench(Findings):
+class LookBench(Figures):
     """What looking took."""
 
     benchmark: ClassVar[str] = "look"
     title: ClassVar[str] = "Looking inside"
     lead: ClassVar[str] = "What it takes to measure every head of a model, to remove each, and to show them all."
-
-    figures: dict[str, float]
-
-    def tables(self) -> list[FoundTable]:
-        rows = [(name, f"{value:.3g}") for name, value in self.figures.items()]
-        return [FoundTable(self.title, "Random weights; each figure from this one run.", ("", "figure"), rows)]
+    words: ClassVar[str] = "Random weights; each figure from this one run."
 
 
 def bench_look(listener: Listener, *, rounds: int, threads: int, smoke: bool = False) -> LookBench:

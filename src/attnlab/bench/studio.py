@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from attnlab.bench.findings import Findings, FoundTable
+from attnlab.bench.findings import Figures
 from attnlab.bench.judging import Claim, judge_claim
 from attnlab.bench.progress import Listener
 from attnlab.bench.resident import TreePeak
@@ -61,18 +61,13 @@ _TYPE = """async (times) => {
 
 
 @dataclass(frozen=True)
-class StudioBench(Findings):
+class StudioBench(Figures):
     """How soon the studio was there, and how soon it answered."""
 
     benchmark: ClassVar[str] = "studio"
     title: ClassVar[str] = "The studio"
     lead: ClassVar[str] = "How soon `attnlab studio` is there, and how soon it answers, alone and in a crowd."
-
-    figures: dict[str, float]
-
-    def tables(self) -> list[FoundTable]:
-        rows = [(name, f"{value:.3g}") for name, value in self.figures.items()]
-        return [FoundTable(self.title, "Each figure from this one run, in Chromium.", ("", "figure"), rows)]
+    words: ClassVar[str] = "Each figure from this one run, in Chromium."
 
 
 def bench_studio(listener: Listener, *, smoke: bool = False) -> StudioBench:

@@ -115,11 +115,8 @@ def train_stage(
         resolved = _resolve(plan, model, execution, steps, options.seed)
         material.write(path)
         write_record(path, _record(stage, recipe, length, material, parent))
-    record = {
-        "spec": {"variant": recipe.variant, "recipe": recipe.name, "size": stage, "seed": options.seed},
-        "command": "the `attnlab knowledge` command that began it",
-    }
-    record["spec"]["steps"] = resolved.steps  # type: ignore[index]
+    spec = {"variant": recipe.variant, "recipe": recipe.name, "size": stage, "seed": options.seed}
+    record = {"spec": {**spec, "steps": resolved.steps}}
     return _checked(
         train_on(corpus, path, resolved, record, start=start, reporter=options.reporter, saving=options.saving)
     )
