@@ -10,9 +10,9 @@ from torch import nn
 
 from attnlab.errors import SpecError
 from attnlab.models import LanguageModel, ModelSpec, build_model
-from attnlab.training import OPTIMIZERS, OptimizerSpec
+from attnlab.training import OPTIMIZERS, OptimizerSpec, optimizers
 from attnlab.training.flat import WHOLE, FlatParameters, Part
-from attnlab.training.optimizers import Optimizer, orthogonal
+from attnlab.training.optimizers import Optimizer, orthogonal, shortening
 
 SHAPE = {"num_layers": 2, "model_width": 16, "num_heads": 2, "context_length": 8}
 
@@ -143,14 +143,15 @@ def test_parts_together_are_the_whole(kind: str, size: int) -> None:
     for step in range(3):
         draw_gradients(whole, step)
         draw_gradients(parted, step)
-        whole.clip(10.0, 1.0)
-        whole.step(0.7, WHOLE)
+        spent = torch.ones_like(parted.flat.gradients)
+        whole.step(0.7, WHOLE, 0.1)
         count = parted.count.clone()
         for rank in range(size):
-            parted.clip(10.0, 1.0, Part(rank, size))
-        for rank in range(size):
             parted.count.copy_(count)  # each process has its own
-            parted.step(0.7, Part(rank, size))
+            parted.step(0.7, Part(rank, size), 0.1, [spent])
+        assert not whole.flat.gradients.any()
+        assert not parted.flat.gradients.any()
+        assert not any(gradient.any() for gradient in parted.flat.named(spent).values())
     # Equal but for batches of another length, which matrix products may add up in another order.
     torch.testing.assert_close(parted.flat.values, whole.flat.values, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(parted.first, whole.first, rtol=1e-6, atol=1e-7)
@@ -184,14 +185,33 @@ def test_what_it_remembers_comes_back(kind: str) -> None:
     }, "every parameter has a first moment by its name"
 
 
-def test_clipping_shortens_what_is_longer() -> None:
-    _, optimizer = make("adamw")
-    draw_gradients(optimizer, 0)
-    norm = float(torch.linalg.vector_norm(optimizer.flat.gradients))
-    optimizer.clip(norm, norm + 1)
-    assert float(torch.linalg.vector_norm(optimizer.flat.gradients)) == norm
-    optimizer.clip(norm, 0.5)
-    assert float(torch.linalg.vector_norm(optimizer.flat.gradients)) == pytest.approx(0.5, rel=1e-5)
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("piece", [1, 100, 10_000])
+def test_pieces_are_the_whole(kind: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, whole), (_, pieces) = make(kind), make(kind)
+    for optimizer, size in ((whole, 1 << 40), (pieces, piece)):
+        monkeypatch.setattr(optimizers, "_PIECE", size)
+        draw_gradients(optimizer, 0)
+        optimizer.step(0.7)
+    torch.testing.assert_close(pieces.flat.values, whole.flat.values, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_a_shortened_gradient_is_a_shorter_gradient(kind: str) -> None:
+    (_, one), (_, other) = make(kind), make(kind)
+    draw_gradients(one, 0)
+    draw_gradients(other, 0)
+    other.flat.gradients.mul_(0.25)
+    one.step(1.0, shorten=0.25)
+    other.step(1.0)
+    assert torch.equal(one.first, other.first)
+    assert torch.equal(one.flat.values, other.flat.values)
+
+
+def test_a_gradient_is_shortened_only_if_it_is_longer() -> None:
+    assert shortening(2.0, 0.5) == 0.25
+    assert shortening(0.5, 0.5) == shortening(0.0, 0.5) == 1.0
+    assert shortening(float("nan"), 0.5) == 1.0  # the run ends, and says why
 
 
 def test_decay_is_for_matrices_alone() -> None:

@@ -55,8 +55,7 @@ def kept_by_loss(call: ModelCall) -> int:
     """The bytes that the head and the cross-entropy keep."""
     spec, rows, number = call.spec, call.batch * call.tokens, call.bytes_per_number
     hidden = rows * spec.model_width * number
-    at_once = max(1, loss._CHUNK_BYTES // (spec.vocabulary_size * number))
-    if rows > at_once:
+    if rows > loss.rows_at_once(rows, spec.vocabulary_size, number):
         return hidden + spec.vocabulary_size * spec.model_width * number
     exact = max(4, number)  # bytes of what the loss is made from, which is never in half precision
     return hidden + rows * (spec.vocabulary_size * exact + _INDEX_BYTES) + exact  # the last: how many targets count

@@ -115,11 +115,11 @@ def _moments(cost: ModelCost) -> dict[str, int]:
 
 def _loss_scratch(spec: ModelSpec, rows: int, number: int) -> int:
     words = spec.vocabulary_size * max(4, number)
-    at_once = max(1, loss._CHUNK_BYTES // (spec.vocabulary_size * number))
+    at_once = loss.rows_at_once(rows, spec.vocabulary_size, number)
     if rows <= at_once:
         return 2 * rows * words
-    second = min(at_once, rows - at_once)
-    return max(2 * at_once, at_once + 2 * second) * words + rows * spec.model_width * number
+    copies = 1 if number >= 4 else 3  # half precision is taken in float32, and has no place of its own
+    return copies * at_once * words + rows * spec.model_width * number
 
 
 def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:

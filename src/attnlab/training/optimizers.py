@@ -13,7 +13,8 @@ AdamW. Weight decay is for matrices and embeddings alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import torch
@@ -27,6 +28,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 # The quintic of Jordan et al.: steep at 0, so that small singular values grow fast.
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+_PIECE = 1 << 18  # numbers that AdamW takes at a time on a CPU, which fit into its cache with all that belongs to them
 _LONG = 2  # times as long as wide, from where on the factors are gathered
 
 
@@ -75,27 +77,38 @@ class Optimizer:
         in_block = ".blocks." in name and parameter.dim() == 2 and ".extras." not in name
         return "matrix" if in_block and self.spec.kind == "muon" else "decayed"
 
-    def clip(self, norm: float, largest: float, part: Part = WHOLE) -> None:
-        """Shorten the gradient, whose length is `norm`, to the length `largest` if it is longer."""
-        if norm > largest:
-            self.flat.gradients[part.of(len(self.flat.gradients))].mul_(largest / norm)
-
     @torch.no_grad()
-    def step(self, factor: float, part: Part = WHOLE) -> None:
-        """Move the parameters, or a part of each group, along their gradients at `factor` times the learning rate."""
+    def step(self, factor: float, part: Part = WHOLE, shorten: float = 1.0, spent: Sequence[Tensor] = ()) -> None:
+        """Move the parameters, or a part of each group, along `shorten` times their gradients.
+
+        `factor` is that of the learning rate. The gradients are cleared behind it, and so is the same part of `spent`,
+        other gradients that were added to them: all while they are still near the processor.
+        """
         self.count += 1
         for group in self.flat.groups:
-            if group.kind == "matrix":
-                self._muon(group, factor, part)
-            else:
-                self._adamw(group, factor, part)
+            move = self._muon if group.kind == "matrix" else self._adamw
+            for span in self._spans(group, part):
+                gradients = self.flat.gradients[span]
+                if shorten != 1.0:
+                    gradients.mul_(shorten)
+                move(group, span, factor)
+                for used in (gradients, *(other[span] for other in spent)):
+                    used.zero_()
 
-    def zero_gradients(self) -> None:
-        self.flat.gradients.zero_()
+    def _spans(self, group: Group, part: Part) -> Iterator[slice]:
+        """A part of a group, in pieces: whole matrices where there are such."""
+        size = group.stop - group.start
+        if group.shape is not None:
+            mine, numbers = part.of(len(group.names)), math.prod(group.shape)
+            yield slice(group.start + mine.start * numbers, group.start + mine.stop * numbers)
+            return
+        mine = part.of(size)
+        piece = _PIECE if self.flat.values.is_cpu else max(1, size)
+        for start in range(mine.start, mine.stop, piece):
+            yield slice(group.start + start, group.start + min(start + piece, mine.stop))
 
-    def _adamw(self, group: Group, factor: float, part: Part) -> None:
-        inside = part.of(group.stop - group.start)
-        span = slice(group.start + inside.start, group.start + inside.stop)
+    def _adamw(self, group: Group, span: slice, factor: float) -> None:
+        inside = slice(span.start - group.start, span.stop - group.start)
         torch._fused_adamw_(
             [self.flat.values[span]],
             [self.flat.gradients[span]],
@@ -112,11 +125,9 @@ class Optimizer:
             maximize=False,
         )
 
-    def _muon(self, group: Group, factor: float, part: Part) -> None:
+    def _muon(self, group: Group, span: slice, factor: float) -> None:
         assert group.shape is not None
         rows, columns = group.shape
-        mine = part.of(len(group.names))
-        span = slice(group.start + mine.start * rows * columns, group.start + mine.stop * rows * columns)
         values, gradients, momentum = (
             flat[span].view(-1, rows, columns) for flat in (self.flat.values, self.flat.gradients, self.first)
         )
@@ -176,3 +187,8 @@ def orthogonal(matrices: Tensor, iterations: int = 5, precision: torch.dtype = t
     if gathered is not None:
         x = gathered @ x
     return (x.transpose(1, 2) if tall else x).to(matrices.dtype)
+
+
+def shortening(norm: float, longest: float) -> float:
+    """What a gradient of the length `norm` is multiplied with, so that it is not longer than `longest`."""
+    return longest / norm if norm > longest else 1.0

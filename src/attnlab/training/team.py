@@ -33,7 +33,7 @@ from torch import Tensor
 from attnlab.errors import AttnlabError, UnsupportedError
 from attnlab.training.execution import under_torchrun
 from attnlab.training.flat import WHOLE, Part
-from attnlab.training.optimizers import Optimizer
+from attnlab.training.optimizers import Optimizer, shortening
 
 _PATIENCE = 0.002  # seconds of asking again and again, before sleeping in between
 _NAP = 0.0001
@@ -67,7 +67,7 @@ class Team(ABC):
 
     @abstractmethod
     def move(self, optimizer: Optimizer, clip: float, factor: float) -> float:
-        """Sum the gradients, shorten them to `clip`, take the optimizer's step; returns the gradient's length."""
+        """Sum the gradients, shorten them to `clip`, take the optimizer's step, clear them; returns their length."""
 
     def stop(self) -> None:  # noqa: B027
         """Called at the end, whatever that is."""
@@ -81,9 +81,7 @@ class Alone(Team):
 
     def move(self, optimizer: Optimizer, clip: float, factor: float) -> float:
         norm: float = torch.linalg.vector_norm(optimizer.flat.gradients).item()
-        optimizer.clip(norm, clip)
-        optimizer.step(factor)
-        optimizer.zero_gradients()
+        optimizer.step(factor, shorten=shortening(norm, clip))
         return norm
 
 
@@ -167,12 +165,9 @@ class LocalTeam(Team):
         square = torch.linalg.vector_norm(total).item() ** 2
         norm: float = self.add_up([square])[0] ** 0.5
         optimizer.flat.gradients, own = self._gradients[0], optimizer.flat.gradients
-        optimizer.clip(norm, clip, self.part)
-        self._meet()  # a group's part is not the flat part: all of it must be clipped before it is used
-        optimizer.step(factor, self.part)
+        optimizer.step(factor, self.part, shortening(norm, clip), spent=self._gradients[1:])
         optimizer.flat.gradients = own
-        self._meet()  # nobody uses parameters, or clears gradients, that others still need
-        optimizer.zero_gradients()
+        self._meet()  # nobody uses parameters, or adds to gradients, that others still change
         return norm
 
     def _meet(self) -> None:
