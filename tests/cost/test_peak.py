@@ -24,7 +24,6 @@ def measured(spec: ModelSpec, batch: int, kind: Any = "adamw") -> int:
     def step() -> None:
         model.loss(tokens, targets).backward()  # type: ignore[no-untyped-call]
         optimizer.step(1.0)
-        optimizer.zero_gradients()
 
     return peak_bytes(step)
 
@@ -42,7 +41,10 @@ def shape(words: int = 17, **changes: Any) -> ModelSpec:
         (shape(activation="gelu"), 8, "adamw", "mlp"),
         (shape(context_length=16), 1, "adamw", "mlp"),
         (shape(variant="tied-kv"), 8, "adamw", "mlp"),
-        (shape(variant="entmax15"), 8, "adamw", "mlp"),
+        (shape(variant="squared-relu"), 8, "adamw", "attention"),
+        (shape(variant="entmax15"), 8, "adamw", "attention"),
+        (shape(variant="entmax"), 8, "adamw", "attention"),
+        (shape(variant="softpick"), 8, "adamw", "attention"),
         (shape(variant="linear"), 8, "adamw", "mlp"),
         (shape(variant="full-value", context_length=512, num_heads=8), 8, "adamw", "attention"),
         (shape(variant="synthesizer-random", context_length=512), 1, "adamw", "attention"),
@@ -69,7 +71,7 @@ def test_loss_by_chunks(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     assert 1 / LIMIT < measured(spec, batch) / memory.moments[memory.moment] < LIMIT
 
 
-def test_a_large_perceptron_makes_its_gate_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_perceptron_makes_its_slope_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from attnlab.cost import model_activations
 
     monkeypatch.setattr(mlp, "_LARGE", 0)

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab.models import ModelSpec, mlp
-from attnlab.models.activations import activate
+from attnlab.models import activations
+from attnlab.models.activations import ACTIVATIONS
 from attnlab.models.mlp import MLP
 
 BENT: dict[str, Callable[[Tensor], Tensor]] = {
@@ -49,8 +50,23 @@ def plain(module: MLP, x: Tensor) -> Tensor:
 def test_the_activation_is_what_it_says(activation: str) -> None:
     x = torch.linspace(-4, 4, 101, dtype=torch.float64)
     before = x.clone()
-    torch.testing.assert_close(activate(x, activation), BENT[activation](x))
+    torch.testing.assert_close(ACTIVATIONS[activation].apply(x), BENT[activation](x))
+    with torch.no_grad():
+        torch.testing.assert_close(ACTIVATIONS[activation].apply(x), BENT[activation](x))
     assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1000])
+def test_value_and_slope_in_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activations, "_PIECE", piece)
+    x = torch.cat([torch.linspace(-4, 4, 101), torch.tensor([-1e4, -30.0, 0.0, 30.0, 1e4])]).double().requires_grad_()
+    wanted = BENT["gelu-tanh"](x)
+    (slope,) = torch.autograd.grad(wanted.sum(), x)
+    bent = x.detach().clone()
+    torch.testing.assert_close(ACTIVATIONS["gelu-tanh"].back(torch.full_like(bent, 2.0), bent), 2 * slope)
+    assert torch.equal(bent, x)
+    torch.testing.assert_close(ACTIVATIONS["gelu-tanh"].with_slope(bent, slope=bent), wanted.detach())
+    torch.testing.assert_close(bent, slope)
 
 
 @every_activation
@@ -124,13 +140,13 @@ def test_it_keeps_its_input_and_what_is_bent(activation: str, monkeypatch: pytes
     assert kept_elements(lambda: plain(module, x), parameters) >= 50 * 8 + 2 * 50 * 32
 
 
-def test_it_keeps_the_gate_where_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_keeps_the_slope_where_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     module = mlp_of("gelu-tanh", True, width=8, inner=32)
     x = torch.randn(50, 8, dtype=torch.float64, requires_grad=True)
     size = 50 * 32 * 8
-    for limit, gates in ((size, 1), (size - 1, 0)):
+    for limit, slopes in ((size, 1), (size - 1, 0)):
         monkeypatch.setattr(mlp, "_LARGE", limit)
-        assert kept_elements(lambda: module(x), list(module.parameters())) == 50 * 8 + (1 + gates) * 50 * 32
+        assert kept_elements(lambda: module(x), list(module.parameters())) == 50 * 8 + (1 + slopes) * 50 * 32
 
 
 def test_dropout_in_training_only() -> None:

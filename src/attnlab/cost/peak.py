@@ -4,8 +4,8 @@ What stays all the time is weights, gradients and the optimizer's memory. What c
 moments, each of which holds what autograd keeps until then, and tensors of its own. With R = B N tokens in a step, a
 chunk of C rows in the loss, the widths D of the model and M of the perceptron, V words, numbers of one size:
 
-    loss                 everything kept, 3 C V by chunks (old and new logits, their exponentials) and R D;
-                         where the loss is taken at once, 2 R V for its gradient
+    loss                 everything kept, C V by chunks (3 C V in half precision: old and new, and their copies) and
+                         R D; where the loss is taken at once, 2 R V for its gradient
     head goes backward   everything kept, the gradient V D of the head's weight, and R D
     mlp goes backward    all but what the loss kept; V D, which waits for the embedding's if they are tied; R D;
                          and either k R M while φ goes backward, or R M and both weights' gradients
@@ -15,7 +15,7 @@ chunk of C rows in the loss, the widths D of the model and M of the perceptron, 
     backward
     optimizer            Muon's: 5 times the square matrices of the blocks, or 3 times the long ones
 
-k is 5 for GELU's tanh form where its gate is made again and 4 where it is kept, and 2 for the others. What libraries
+k is 1 for GELU's tanh form where its slope is kept, and 2 else. What libraries
 allocate behind PyTorch's back is not seen. How often a kernel copies is not stated anywhere: the factors were found by
 watching PyTorch's allocator, and tests hold them to it.
 """
@@ -35,6 +35,7 @@ from attnlab.models import ModelSpec, loss, mlp
 OptimizerKind = Literal["adamw", "muon"]
 
 _LONG = 2  # times as long as wide, from where on Muon gathers its factors
+_BLOCKS = {"squared-relu": 3, "sparsemax": 3, "entmax15": 3, "softpick": 4, "entmax": 5}  # of scores; 2 for the others
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,7 @@ def _loss_scratch(spec: ModelSpec, rows: int, number: int) -> int:
 
 def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:
     wide, weights = rows * spec.mlp_width * number, spec.model_width * spec.mlp_width * number
-    copies = 2
-    if spec.activation == "gelu-tanh":
-        copies = 5 if wide > mlp._LARGE else 4
+    copies = 1 if spec.activation == "gelu-tanh" and wide <= mlp._LARGE else 2
     flow = rows * spec.model_width * number
     return max(copies * wide + weights, wide + flow + 2 * weights)
 
@@ -146,9 +145,10 @@ def _attention_scratch(cost: AttentionCost, flow: int) -> int:
 
 
 def _blocks(cost: AttentionCost) -> int:
-    """The two blocks of scores that a blocked kernel works in."""
+    """The blocks of scores that a blocked kernel works in."""
     if cost.call.kernel != "blocked":
         return 0
     one = blocked._ROWS * cost.call.keys
     heads = min(cost.call.batch * cost.call.spec.num_heads, max(1, blocked._CACHED // one))
-    return 2 * heads * one * cost.call.exact.itemsize
+    blocks = _BLOCKS.get(cost.call.spec.normaliser.kind, 2)
+    return blocks * heads * one * cost.call.exact.itemsize

@@ -20,7 +20,7 @@ from attnlab.attention.linear import PIECES, in_pieces, linear
 from attnlab.attention.normalisers import Softmax
 from attnlab.attention.positions import Alibi, Rope
 from attnlab.attention.scores import ScaledDot
-from attnlab.models.activations import activate
+from attnlab.models.activations import ACTIVATIONS
 from attnlab.models.blocks import Block
 from attnlab.models.language_model import LanguageModel, ModelCache
 from attnlab.models.tapping import is_tapped
@@ -81,7 +81,7 @@ class _Layer:
     ) -> None:
         attention, mlp = block.attention, block.mlp
         assert attention.output is not None
-        self.spec, self.residual, self.activation = spec, residual, mlp.activation
+        self.spec, self.residual, self.activation = spec, residual, ACTIVATIONS[mlp.activation]
         self.attention_norm, self.mlp_norm = _norm(block.attention_norm), _norm(block.mlp_norm)
         parts: list[Any] = [attention.projections[name] for name in ("query", "key", "value")]
         widths = [part.weight.shape[0] for part in parts]
@@ -118,7 +118,7 @@ class _Layer:
             out = attend(query, keys, values, self.spec, query_start=position, extras=self.extras)
         self.put(out.view(1, 1, -1))
         self.widen(self.mlp_norm(self.residual))
-        self.narrow(activate(self.bent, self.activation))
+        self.narrow(self.activation.apply(self.bent))
 
 
 class _Product:

@@ -150,8 +150,7 @@ def _mlp(mlp: MLP, at: At, x: Tensor) -> Tensor:
     """`MLP.forward`, its backward pass by PyTorch."""
     rows = x.flatten(0, -2) if torch.is_grad_enabled() else x  # in the shapes of `MLP.forward`, for the same rounding
     bent = at("before", mlp.widen(rows).view(*x.shape[:-1], -1))
-    activation = ACTIVATIONS[mlp.activation]
-    hidden = at("hidden", activation.apply(bent, activation.gate(bent)))
+    hidden = at("hidden", ACTIVATIONS[mlp.activation].apply(bent))
     result: Tensor = mlp.dropout(mlp.narrow(hidden.view(*rows.shape[:-1], -1)).view_as(x))
     return result
 
