@@ -29,12 +29,16 @@ def test_a_large_batch_is_taken_in_pieces() -> None:
     assert half.execution.micro_batch_size is None  # each process has one row
 
 
-def test_pieces_are_no_smaller_than_they_need_to_be() -> None:
-    run = resolved("micro", batch_size=256)
+@pytest.mark.parametrize("batch_size", [500, 512, 700])
+def test_pieces_are_no_smaller_than_they_need_to_be(batch_size: int) -> None:
+    run = resolved("micro", batch_size=batch_size)
     size = fitted(run).execution.micro_batch_size
     assert size is not None
-    each = model_cost(run.model).activation_bytes
-    assert size * each <= 256 << 20 < (size + 1) * each
+    most = (512 << 20) // model_cost(run.model).activation_bytes
+    pieces = -(-batch_size // size)
+    assert size <= most
+    assert pieces == -(-batch_size // most), "no more pieces than there must be"
+    assert size * pieces - batch_size < pieces, "and about the same number of rows in each"
 
 
 def test_what_is_small_or_said_or_elsewhere_is_left_as_it_is() -> None:

@@ -11,6 +11,7 @@ value and slope are made together, in pieces that stay in the processor's cache 
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 
@@ -89,7 +90,13 @@ def _gate_and_bend(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _doubled(x: Tensor) -> Tensor:
     """2u."""
-    return torch.addcmul(x.new_tensor(_LINEAR), x, x, value=_CUBIC).mul_(x)
+    return torch.addcmul(_linear(x.dtype, x.device), x, x, value=_CUBIC).mul_(x)
+
+
+@functools.cache
+def _linear(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Made once: making it takes longer than a small product."""
+    return torch.tensor(_LINEAR, dtype=dtype, device=device)
 
 
 class ReluSquared(Activation):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from attnlab.cost import model_cost
 from attnlab.training.spec import ResolvedRun
 
-_LARGE = 256 << 20  # bytes of activations that are kept at once without a thought
+_LARGE = 512 << 20  # bytes of activations that are kept at once without a thought
 _ENOUGH = 1024  # tokens, from which on products have their full speed
 
 
@@ -25,4 +25,5 @@ def fitted(run: ResolvedRun) -> ResolvedRun:
     size = max(least, _LARGE // max(1, model_cost(run.model).activation_bytes))
     if size >= rows:
         return run
+    size = -(-rows // -(-rows // size))  # about the same number each time
     return run.model_copy(update={"execution": execution.model_copy(update={"micro_batch_size": size})})
