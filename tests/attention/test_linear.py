@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab.attention import linear as room
-from attnlab.attention.linear import Linear, linear, together
+from attnlab.attention.linear import Linear, adding_to_gradients, linear, together
 
 
 @pytest.mark.parametrize("rows", [4, 7, 64, 65])
@@ -56,3 +56,51 @@ def test_together_where_only_one_is_used() -> None:
     together(x, maps)[1].sum().backward()
     assert maps[0].weight.grad is None or not maps[0].weight.grad.any()
     torch.testing.assert_close(x.grad, maps[1].weight.sum(0).expand_as(x))
+
+
+@pytest.mark.parametrize("side_by_side", [True, False])
+@pytest.mark.parametrize("worth", [0, 1 << 40])
+def test_gradients_are_added_where_they_gather(side_by_side: bool, worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_WORTH", worth)
+    maps = [nn.Linear(6, width, dtype=torch.float64) for width in (4, 4, 3)]
+    x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
+    before = torch.randn(11, 6, dtype=torch.float64)
+    homes = before.clone().split([4, 4, 3])
+    for one, home in zip(maps, homes, strict=True):
+        one.weight.grad = home if side_by_side else home.clone()
+    gathering = [one.weight.grad for one in maps]
+    outputs = together(x, maps)
+    direction = [torch.randn_like(output) for output in outputs]
+    wanted = torch.autograd.grad(outputs, [one.weight for one in maps], direction, retain_graph=True)
+    assert torch.equal(torch.cat(list(gathering)), before), "outside, nothing is added"
+    with adding_to_gradients():
+        torch.autograd.backward(outputs, direction, retain_graph=True)
+        torch.autograd.backward(outputs, direction)
+    for one, place, start, gradient in zip(maps, gathering, before.split([4, 4, 3]), wanted, strict=True):
+        assert one.weight.grad is place
+        torch.testing.assert_close(place, start + 2 * gradient)
+
+
+def test_what_was_added_is_not_given_to_autograd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_WORTH", 0)
+    maps = [nn.Linear(6, 4, dtype=torch.float64) for _ in range(2)]
+    for one in maps:
+        one.weight.grad = torch.zeros_like(one.weight)
+    outputs = together(torch.randn(2, 5, 6, dtype=torch.float64), maps)
+    with adding_to_gradients():
+        found = torch.autograd.grad(
+            [output.sum() for output in outputs], [one.weight for one in maps], allow_unused=True
+        )
+    assert found == (None, None)
+    assert all(one.weight.grad.any() for one in maps)
+
+
+def test_gradients_that_gather_nowhere_or_in_another_type_go_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_WORTH", 0)
+    weight, grad, x = nn.Parameter(torch.randn(4, 6)), torch.randn(5, 4), torch.randn(5, 6)
+    with adding_to_gradients():
+        assert torch.equal(room.weight_gradients([weight], grad, x)[0], grad.t() @ x)
+        weight.grad = torch.zeros(4, 6)
+        assert room.weight_gradients([weight], grad, x) == [None]
+        assert room.weight_gradients([weight], grad.double(), x.double())[0].dtype == torch.float64
+    assert torch.equal(room.weight_gradients([weight], grad, x)[0], grad.t() @ x)

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.models import ModelSpec, mlp
-from attnlab.models import activations
+from attnlab.attention import linear
+from attnlab.models import ModelSpec, activations, mlp
 from attnlab.models.activations import ACTIVATIONS
 from attnlab.models.mlp import MLP
 
@@ -155,3 +155,20 @@ def test_dropout_in_training_only() -> None:
     dropped = (module.train()(x) == 0).double().mean()
     assert 0.2 < dropped < 0.8
     torch.testing.assert_close(module.eval()(x), plain(module, x))
+
+
+@every_activation
+@with_and_without_bias
+def test_gradients_added_where_they_gather(activation: str, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "_WORTH", 0)
+    module = mlp_of(activation, bias)
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    parameters = list(module.parameters())
+    wanted = torch.autograd.grad(plain(module, x).sum(), (x, *parameters))
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    with linear.adding_to_gradients():
+        module(x).sum().backward()
+    torch.testing.assert_close(x.grad, wanted[0])
+    for parameter, gradient in zip(parameters, wanted[1:], strict=True):
+        torch.testing.assert_close(parameter.grad, 1 + gradient)

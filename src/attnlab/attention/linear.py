@@ -4,11 +4,17 @@
             PyTorch hands such a product to one core, which cannot read as fast as memory delivers. Here the rows of W
             are cut into a few pieces, which are multiplied as a batch: several cores read at once.
 `together`  several maps of the same input, whose gradients take two products instead of two for each.
+
+In training the gradient of a weight is a product that is then added to what gathers in `weight.grad`. Inside of
+`adding_to_gradients` the product itself adds, which spares a pass over memory; autograd gets no gradient from there, so
+this is for those who call `backward()` and read `.grad`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -73,6 +79,54 @@ class _Together(torch.autograd.Function):
         x, *weights = ctx.saved_tensors
         widths = [len(weight) for weight in weights]
         grad = torch.cat(grads, dim=-1).flatten(0, -2)  # (tokens, all rows)
-        weight_grads = torch.split(grad.t() @ x.flatten(0, -2), widths)
+        weight_grads = weight_gradients(weights, grad, x.flatten(0, -2))
         bias_grads = torch.split(grad.sum(0), widths) if ctx.biased else ()
         return (grad @ torch.cat(weights)).view_as(x), None, *weight_grads, *bias_grads
+
+
+_adding = False
+_WORTH = 1 << 17  # weights; below, a pass over memory takes less time than looking where the gradient gathers
+
+
+@contextmanager
+def adding_to_gradients() -> Iterator[None]:
+    """Let a backward pass inside add the gradients of weights to `weight.grad` while it multiplies."""
+    global _adding
+    before, _adding = _adding, True
+    try:
+        yield
+    finally:
+        _adding = before
+
+
+def weight_gradients(weights: Sequence[Tensor], grad: Tensor, x: Tensor) -> Sequence[Tensor | None]:
+    """gradᵀ x for the weights of several maps of x, whose rows follow each other in grad; None where it was added."""
+    homes = [_home(weight, grad) for weight in weights]
+    widths = [len(weight) for weight in weights]
+    if not all(home is not None for home in homes):
+        return torch.split(grad.t() @ x, widths)
+    whole = _joined([home for home in homes if home is not None])
+    for home, part in zip(whole, torch.split(grad, [len(home) for home in whole], dim=1), strict=True):
+        home.addmm_(part.t(), x)
+    return [None] * len(weights)
+
+
+def _home(weight: Tensor, grad: Tensor) -> Tensor | None:
+    """Where the gradient of a weight gathers, if it may be added to there."""
+    if not _adding or weight.numel() < _WORTH or not weight.is_leaf or weight.grad is None:
+        return None
+    return weight.grad if weight.grad.dtype == grad.dtype else None
+
+
+def _joined(homes: list[Tensor]) -> list[Tensor]:
+    """Matrices that lie one behind the other as one, else as they are."""
+    follows = all(
+        after.untyped_storage().data_ptr() == before.untyped_storage().data_ptr()
+        and after.storage_offset() == before.storage_offset() + before.numel()
+        and before.is_contiguous()
+        and after.is_contiguous()
+        for before, after in itertools.pairwise(homes)
+    )
+    if len(homes) == 1 or not follows:
+        return homes
+    return [homes[0].as_strided((sum(map(len, homes)), homes[0].shape[1]), homes[0].stride())]

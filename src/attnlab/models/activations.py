@@ -21,7 +21,7 @@ from torch import Tensor
 
 _LINEAR = 2 * math.sqrt(2 / math.pi)  # 2u = x (_LINEAR + _CUBIC x²)
 _CUBIC = 0.044715 * _LINEAR
-_PIECE = 1 << 17  # numbers
+_PIECE = 1 << 18  # numbers
 
 
 class Activation(ABC):

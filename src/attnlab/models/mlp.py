@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from attnlab.attention.linear import Linear
+from attnlab.attention.linear import Linear, weight_gradients
 from attnlab.models.activations import ACTIVATIONS
 from attnlab.models.spec import ModelSpec
 
@@ -58,11 +58,10 @@ class _Perceptron(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, bent, value, w1, w2 = ctx.saved_tensors
         x, w1, w2 = (tensor.to(bent.dtype) for tensor in (x, w1, w2))  # autocast cast them on the way forward
-        if value is None:
-            w2_grad = grad.t() @ ctx.activation.apply(bent)
-            bent_grad = ctx.activation.back(grad @ w2, bent)
-        else:
-            w2_grad = grad.t() @ value
-            bent_grad = (grad @ w2).mul_(bent)  # the slope, which took its place
+        (w2_grad,) = weight_gradients([w2], grad, ctx.activation.apply(bent) if value is None else value)
+        bent_grad = grad @ w2
+        # With the value at hand, the slope took the place of what is bent.
+        bent_grad = ctx.activation.back(bent_grad, bent) if value is None else bent_grad.mul_(bent)
         biases = (bent_grad.sum(0), grad.sum(0)) if ctx.biased else (None, None)
-        return bent_grad @ w1, bent_grad.t() @ x, biases[0], w2_grad, biases[1], None
+        (w1_grad,) = weight_gradients([w1], bent_grad, x)
+        return bent_grad @ w1, w1_grad, biases[0], w2_grad, biases[1], None

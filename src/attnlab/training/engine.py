@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnlab.attention.linear import adding_to_gradients
 from attnlab.corpora import IGNORED, Batch, Corpus
 from attnlab.models import LanguageModel
 from attnlab.training.flat import Part
@@ -74,7 +75,8 @@ class Engine:
                 continue  # the mean of nothing is not a number
             with self._precision():
                 mean = self._mean_loss(part)
-            (mean * share).backward()  # type: ignore[no-untyped-call]
+            with adding_to_gradients():
+                (mean * share).backward()  # type: ignore[no-untyped-call]
             loss += mean.item() * share
         loss, stops = self.team.add_up([loss, float(stop)])
         factor = run.schedule.factor(number, run.steps)
