@@ -77,7 +77,7 @@ class GeluTanh(Activation):
 
 
 def _pieces(x: Tensor) -> tuple[Tensor, ...]:
-    return x.view(-1).split(_PIECE)
+    return torch.split(x.view(-1), _PIECE)
 
 
 def _gate_and_bend(x: Tensor) -> tuple[Tensor, Tensor]:

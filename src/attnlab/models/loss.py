@@ -56,7 +56,7 @@ def _space(hidden: Tensor, weight: Tensor, rows: int) -> Tensor | None:
 
 def _logits_in(space: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
     logits = space[: len(hidden), : len(weight)]
-    for words, part in zip(weight.split(_WORDS), logits.split(_WORDS, dim=1), strict=True):
+    for words, part in zip(torch.split(weight, _WORDS), torch.split(logits, _WORDS, dim=1), strict=True):
         torch.mm(hidden, words.t(), out=part)
     return logits
 
