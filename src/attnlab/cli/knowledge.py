@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.knowledge_options import DEFAULT_MAKING, Flag, Making
+from attnlab.cli.knowledge_after import learn, report
+from attnlab.cli.knowledge_facts import facts
+from attnlab.cli.knowledge_options import DEFAULT_MAKING, DEFAULT_SPLITTING, Flag, Making, Splitting
 from attnlab.cli.knowledge_tables import score_rows, show_evaluation, show_story
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError, FileError
 from attnlab.knowledge.answering import KnowledgeModel
 from attnlab.knowledge.evaluating import evaluate as evaluate_pairs
 from attnlab.knowledge.finetuning import finetune as finetune_run
-from attnlab.knowledge.material import CALIBRATION, HELDOUT, Material, gather
-from attnlab.knowledge.pairs import read_pairs
+from attnlab.knowledge.material import Material, gather
+from attnlab.knowledge.pairs import Pair, read_pairs
 from attnlab.knowledge.pipeline import Outcome
 from attnlab.knowledge.pipeline import run as run_all
 from attnlab.knowledge.predictions import write_predictions
@@ -38,9 +39,7 @@ def pretrain(
     *,
     text: Path,
     pairs: Path | None = None,
-    heldout: Path | None = None,
-    heldout_share: float = HELDOUT,
-    calibration_share: float = CALIBRATION,
+    splitting: Splitting = DEFAULT_SPLITTING,
     steps: int | None = None,
     making: Making = DEFAULT_MAKING,
     as_json: Json = False,
@@ -54,18 +53,12 @@ def pretrain(
     pairs
         Questions and answers, a tab between them. Those of the training split are read with their documents by the
         recipe fast; without them, it only reads.
-    heldout
-        Pairs in another file, to be asked and never learned; by default a share of the pairs.
-    heldout_share
-        The share of the pairs that is kept back to be asked, where there is no other file.
-    calibration_share
-        The share of the pairs that is kept back for setting a threshold.
     steps
         How many steps.
     as_json
         Print the result as JSON.
     """
-    material = _gather(text, pairs, heldout, heldout_share, calibration_share, making)
+    material = _gather(text, pairs, splitting, making)
     result = pretrain_run(material, making.made(), making.length(steps), making.options())
     _tell(result, as_json)
 
@@ -77,9 +70,7 @@ def finetune(
     *,
     pairs: Path | None = None,
     text: Path | None = None,
-    heldout: Path | None = None,
-    heldout_share: float = HELDOUT,
-    calibration_share: float = CALIBRATION,
+    splitting: Splitting = DEFAULT_SPLITTING,
     steps: int | None = None,
     making: Making = DEFAULT_MAKING,
     as_json: Json = False,
@@ -94,12 +85,6 @@ def finetune(
         Questions and answers, a tab between them; by default those that the run was pretrained with.
     text
         Without RUN: the text whose characters or words the model has.
-    heldout
-        Pairs in another file, to be asked and never learned; by default a share of the pairs.
-    heldout_share
-        The share of the pairs that is kept back to be asked, where there is no other file.
-    calibration_share
-        The share of the pairs that is kept back for setting a threshold.
     steps
         How many steps.
     as_json
@@ -109,14 +94,12 @@ def finetune(
     if parent is None and (text is None or pairs is None):
         raise AttnlabError("there is no run to finetune", hint="name one, or give --text and --pairs for a fresh model")
     before = None if parent is None else Material.read(parent)
-    if before is not None and pairs is None and heldout is None:
+    if before is not None and pairs is None and splitting.heldout is None:
         material = before
     else:
-        held: float | Path = heldout_share if heldout is None else heldout
         source = text if text is not None else before.documents if before is not None else ()
         known = pairs if pairs is not None else [] if before is None else [*before.train]
-        material = gather(source, known, heldout=held, calibration=calibration_share, seed=making.seed, before=before)
-        _warn(material)
+        material = _put_aside(source, known, splitting, making, before)
     result = finetune_run(parent, material, making.made(parent), making.length(steps), making.options())
     _tell(result, as_json)
 
@@ -180,9 +163,7 @@ def run(
     *,
     text: Path,
     pairs: Path,
-    heldout: Path | None = None,
-    heldout_share: float = HELDOUT,
-    calibration_share: float = CALIBRATION,
+    splitting: Splitting = DEFAULT_SPLITTING,
     alone: Flag = False,
     making: Making = DEFAULT_MAKING,
     as_json: Json = False,
@@ -197,18 +178,12 @@ def run(
         The text, one document on each line.
     pairs
         Questions and answers, a tab between them.
-    heldout
-        Pairs in another file, to be asked and never learned; by default a share of the pairs.
-    heldout_share
-        The share of the pairs that is kept back to be asked, where there is no other file.
-    calibration_share
-        The share of the pairs that is kept back for setting a threshold.
     alone
         Finetune a model that has read nothing as well, for comparison.
     as_json
         Print it as JSON, with every answer.
     """
-    material = _gather(text, pairs, heldout, heldout_share, calibration_share, making)
+    material = _gather(text, pairs, splitting, making)
     outcome = run_all(material, making.made(), making.length(), making.options(), alone=alone)
     if as_json:
         show_json(_plain(outcome))
@@ -271,18 +246,29 @@ def find(run: Path, out: Path) -> Path:
     raise FileError(f"{run} is no run directory", hint="`attnlab runs list` shows those that are there")
 
 
-def _gather(
-    text: Path, pairs: Path | None, heldout: Path | None, share: float, calibration: float, making: Making
+def _gather(text: Path, pairs: Path | None, splitting: Splitting, making: Making) -> Material:
+    return _put_aside(text, () if pairs is None else pairs, splitting, making)
+
+
+def _put_aside(
+    text: Path | Sequence[str],
+    pairs: Path | Sequence[Pair],
+    splitting: Splitting,
+    making: Making,
+    before: Material | None = None,
 ) -> Material:
-    held: float | Path = share if heldout is None else heldout
-    material = gather(text, () if pairs is None else pairs, heldout=held, calibration=calibration, seed=making.seed)
-    _warn(material)
-    return material
-
-
-def _warn(material: Material) -> None:
+    """Text and pairs, each pair with its use; what is odd about them is said."""
+    material = gather(
+        text,
+        pairs,
+        heldout=splitting.asked,
+        calibration=splitting.calibration_share,
+        seed=making.seed,
+        before=before,
+    )
     for note in material.notes:
         say(note)
+    return material
 
 
 def _tell(result: RunResult, as_json: bool) -> None:
@@ -306,5 +292,5 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-if importlib.util.find_spec("attnlab.cli.knowledge_facts") is not None:
-    importlib.import_module("attnlab.cli.knowledge_facts").register(knowledge)
+for verb in (facts, learn, report):
+    knowledge.command(verb)

@@ -1,4 +1,4 @@
-"""`attnlab knowledge facts …`, `learn` and `report`: what is looked up, learned from it, and shown."""
+"""`attnlab knowledge facts …`: what is looked up."""
 
 from __future__ import annotations
 
@@ -25,15 +25,6 @@ Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 facts = App(name="facts", help="Keep and find facts: what `attnlab ask` looks up when the model does not know.")
-
-
-def register(app: App) -> None:
-    """Add these verbs to `attnlab knowledge`."""
-    from attnlab.cli.knowledge_after import learn, report
-
-    app.command(facts)
-    app.command(learn)
-    app.command(report)
 
 
 def author(who: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from attnlab.errors import AttnlabError
-from attnlab.knowledge.material import read_record
+from attnlab.knowledge.material import CALIBRATION, HELDOUT, read_record
 from attnlab.knowledge.recipes import KnowledgeRecipe
 from attnlab.knowledge.recipes import recipe as recipe_by_name
 from attnlab.knowledge.staging import Length, Options
@@ -18,6 +18,31 @@ from attnlab.training.ledger import DEFAULT_ROOT
 from attnlab.training.progress import ConsoleReporter, Reporter, Silent
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Splitting:
+    """Which pairs are put aside.
+
+    Parameters
+    ----------
+    heldout
+        Pairs in another file, to be asked and never learned; by default a share of the pairs.
+    heldout_share
+        The share of the pairs that is kept back to be asked, where there is no other file.
+    calibration_share
+        The share of the pairs that is kept back for setting a threshold.
+    """
+
+    heldout: Path | None = None
+    heldout_share: float = HELDOUT
+    calibration_share: float = CALIBRATION
+
+    @property
+    def asked(self) -> float | Path:
+        """The pairs to be asked: a share, or a file."""
+        return self.heldout_share if self.heldout is None else self.heldout
 
 
 @Parameter(name="*")
@@ -116,4 +141,5 @@ class Making:
         return Options(self.out, self.seed, reporter, Saving(seconds=self.checkpoint_seconds), wishes)
 
 
+DEFAULT_SPLITTING = Splitting()
 DEFAULT_MAKING = Making()
