@@ -13,6 +13,7 @@ this is for those who call `backward()` and read `.grad`.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -84,19 +85,18 @@ class _Together(torch.autograd.Function):
         return (grad @ torch.cat(weights)).view_as(x), None, *weight_grads, *bias_grads
 
 
-_adding = False
+_here = threading.local()  # a backward pass on a CPU runs in the thread that asks for it
 _WORTH = 1 << 17  # weights; below, a pass over memory takes less time than looking where the gradient gathers
 
 
 @contextmanager
 def adding_to_gradients() -> Iterator[None]:
     """Let a backward pass inside add the gradients of weights to `weight.grad` while it multiplies."""
-    global _adding
-    before, _adding = _adding, True
+    before, _here.adding = getattr(_here, "adding", False), True
     try:
         yield
     finally:
-        _adding = before
+        _here.adding = before
 
 
 def weight_gradients(weights: Sequence[Tensor], grad: Tensor, x: Tensor) -> Sequence[Tensor | None]:
@@ -113,7 +113,7 @@ def weight_gradients(weights: Sequence[Tensor], grad: Tensor, x: Tensor) -> Sequ
 
 def _home(weight: Tensor, grad: Tensor) -> Tensor | None:
     """Where the gradient of a weight gathers, if it may be added to there."""
-    if not _adding or weight.numel() < _WORTH or not weight.is_leaf or weight.grad is None:
+    if not getattr(_here, "adding", False) or weight.numel() < _WORTH or not weight.is_leaf or weight.grad is None:
         return None
     return weight.grad if weight.grad.dtype == grad.dtype else None
 

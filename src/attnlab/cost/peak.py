@@ -15,9 +15,9 @@ chunk of C rows in the loss, the widths D of the model and M of the perceptron, 
     backward
     optimizer            Muon's: 5 times the square matrices of the blocks, or 3 times the long ones
 
-k is 1 for GELU's tanh form where its slope is kept, and 2 else. What libraries
-allocate behind PyTorch's back is not seen. How often a kernel copies is not stated anywhere: the factors were found by
-watching PyTorch's allocator, and tests hold them to it.
+k is 1 for GELU's tanh form where its slope is kept, and 2 else. What libraries allocate behind PyTorch's back is not
+seen. How often a kernel copies is not stated anywhere: the factors were found by watching PyTorch's allocator, and
+tests hold them to it.
 """
 
 from __future__ import annotations
