@@ -211,6 +211,13 @@ def test_help_does_not_import_torch(tmp_path: Path) -> None:
     assert "throwaway" in out
 
 
+@pytest.mark.parametrize("module", ["attnlab.cli.train", "attnlab.cli.generate", "attnlab.experiments.worker"])
+def test_training_does_not_import_what_draws(module: str) -> None:
+    code = f"import sys, {module}; sys.exit(str({{'plotly', 'plotext', 'scipy', 'jinja2'}} & set(sys.modules) or ''))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
 def test_python_dash_m() -> None:
     done = subprocess.run([sys.executable, "-m", "attnlab", "--version"], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == (f"{attnlab.__version__}\n", "")

@@ -5,6 +5,9 @@ tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; pri
 Sweep.over("context", Question(size="gpt2"))           where attention overtakes the rest
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from attnlab.cost.attention import AttentionCost, attention_cost
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.cost.estimate import Estimate, estimate
@@ -15,9 +18,11 @@ from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.parts import Cost, PartCost
 from attnlab.cost.peak import TrainingMemory, training_memory
 from attnlab.cost.question import Question
-from attnlab.cost.sweep import Crossover, Sweep
-from attnlab.cost.table import CostTable, tabulate
 from attnlab.cost.tensors import NamedTensor, named_tensors
+
+if TYPE_CHECKING:
+    from attnlab.cost.sweep import Crossover, Sweep
+    from attnlab.cost.table import CostTable, tabulate
 
 __all__ = [
     "AttentionCall",
@@ -46,3 +51,12 @@ __all__ = [
     "tabulate",
     "training_memory",
 ]
+
+# These draw. What they draw with takes a second to import, and who trains wants numbers alone.
+_DRAWING = {"Crossover": "sweep", "Sweep": "sweep", "CostTable": "table", "tabulate": "table"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _DRAWING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_DRAWING[name]}"), name)
