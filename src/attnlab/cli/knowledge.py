@@ -58,7 +58,7 @@ def pretrain(
     as_json
         Print the result as JSON.
     """
-    material = _gather(text, pairs, splitting, making)
+    material = _put_aside(text, pairs or (), splitting, making)
     result = pretrain_run(material, making.made(), making.length(steps), making.options())
     _tell(result, as_json)
 
@@ -183,7 +183,7 @@ def run(
     as_json
         Print it as JSON, with every answer.
     """
-    material = _gather(text, pairs, splitting, making)
+    material = _put_aside(text, pairs, splitting, making)
     outcome = run_all(material, making.made(), making.length(), making.options(), alone=alone)
     if as_json:
         show_json(_plain(outcome))
@@ -244,10 +244,6 @@ def find(run: Path, out: Path) -> Path:
         if RunDirectory.exists(path):
             return path
     raise FileError(f"{run} is no run directory", hint="`attnlab runs list` shows those that are there")
-
-
-def _gather(text: Path, pairs: Path | None, splitting: Splitting, making: Making) -> Material:
-    return _put_aside(text, () if pairs is None else pairs, splitting, making)
 
 
 def _put_aside(
