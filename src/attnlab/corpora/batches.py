@@ -58,6 +58,11 @@ class Corpus(ABC):
     def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
         """The same batches every time, in order; the last may be smaller. At most `limit` rows, evenly spread."""
 
+    @property
+    def bytes_per_token(self) -> float | None:
+        """The mean number of UTF-8 bytes of a validation token; None for a task, which is not text."""
+        return None
+
     def tokens_per_step(self, batch_size: int, context_length: int) -> float:
         """Tokens of an average batch, pads included: what its time is proportional to."""
         return float(batch_size * context_length)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attnlab.corpora import kinship, python_text, world
+from attnlab.corpora import installed, kinship, python_text, world
 from attnlab.corpora.adjectives import AdjectivesCorpus
 from attnlab.corpora.batches import Corpus
 from attnlab.corpora.cache import Cache
@@ -23,7 +23,8 @@ from attnlab.corpora.text import TextCorpus
 from attnlab.corpora.translation import TranslationCorpus
 from attnlab.errors import UnknownNameError
 
-TEXT = "text.txt"
+TEXT, HELD_OUT = "text.txt", "held-out.txt"
+_INSTALLED = ("python", "docstrings")
 _TASKS: dict[str, Callable[[CorpusSpec], Corpus]] = {
     "mqar": MqarCorpus,
     "translation": TranslationCorpus,
@@ -38,7 +39,10 @@ def open_corpus(spec: CorpusSpec, cache: Path | None = None) -> Corpus:
     if spec.name in _TASKS:
         return _TASKS[spec.name](spec)
     kept = Cache(cache)
-    source = _generated(spec, kept) if spec.name in OPTIONS else _given(spec.name)
+    if spec.name in _INSTALLED:
+        source = _installed(spec.name, kept)
+    else:
+        source = _generated(spec, kept) if spec.name in OPTIONS else _given(spec.name)
     return TextCorpus.open(spec, source, kept)
 
 
@@ -49,6 +53,19 @@ def _given(name: str) -> TextSource:
     if not path.exists() and not path.suffix and not any(separator in name for separator in separators):
         raise UnknownNameError("corpus", name, OPTIONS)
     return TextSource.find(path)
+
+
+def _installed(name: str, cache: Cache) -> TextSource:
+    """Return the text of installed sources as two files in the cache, the second held out for validation."""
+
+    def build(folder: Path) -> dict[str, Any]:
+        split = installed.installed_text(name)
+        (folder / TEXT).write_text(split.train, encoding="utf-8", newline="\n")
+        (folder / HELD_OUT).write_text(split.validation, encoding="utf-8", newline="\n")
+        return {"name": name, "made from": installed.identity()}
+
+    folder = cache.entry(digest(name, installed.VERSION, installed.identity()), build).folder
+    return TextSource(name, (folder / TEXT,), (folder / HELD_OUT,))
 
 
 def _generated(spec: CorpusSpec, cache: Cache) -> TextSource:

@@ -105,6 +105,8 @@ class TranslationOptions(Options):
 
 OPTIONS: dict[str, type[Options]] = {
     "pydoc": NoOptions,
+    "python": NoOptions,
+    "docstrings": NoOptions,
     "world": WorldOptions,
     "kinship": KinshipOptions,
     "mqar": MqarOptions,

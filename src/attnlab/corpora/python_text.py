@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sysconfig
 import unicodedata
 import warnings
@@ -25,6 +26,7 @@ SHORTEST = 40  # characters; a shorter docstring says little
 ASCII = str.maketrans(
     {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "…": "...", "×": "x", "→": "->"}
 )
+_OTHER = re.compile(r"[^\n -~]+")  # neither a line break nor printable ASCII
 
 
 def python_text() -> str:
@@ -82,7 +84,8 @@ def read_docstrings(path: Path) -> Iterator[str]:
 
 
 def normalise(text: str) -> str:
-    """Printable ASCII and line breaks only, no space at the end of a line."""
-    text = unicodedata.normalize("NFKD", text.translate(ASCII)).expandtabs(4)
-    text = "".join(character for character in text if character == "\n" or " " <= character <= "~")
-    return "\n".join(line.rstrip() for line in text.splitlines()).strip()
+    """Keep printable ASCII and line breaks only, without spaces at the end of a line."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text.translate(ASCII))
+    text = _OTHER.sub("", text.expandtabs(4))
+    return "\n".join(line.rstrip() for line in text.split("\n")).strip()

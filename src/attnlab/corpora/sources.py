@@ -27,10 +27,14 @@ CUT = re.compile(r"(?<=\S)[ \t\r\n]")
 
 @dataclass(frozen=True)
 class TextSource:
-    """Files read one after the other, with a line break between two where there is none."""
+    """Files read one after the other, with a line break between two where there is none.
+
+    `held_out` are validation text as a whole and are read last; their predecessor must end with a line break.
+    """
 
     name: str  # for messages
     files: tuple[Path, ...]
+    held_out: tuple[Path, ...] = ()
 
     @classmethod
     def find(cls, path: Path) -> TextSource:
@@ -49,6 +53,11 @@ class TextSource:
             raise FileError(f"{path} is neither a file nor a folder", hint="give a text file")
         raise FileError(f"there is no file or folder {path}", hint="check the path")
 
+    def parts(self) -> list[TextSource]:
+        """Return the text to train on and, where it is held out as a whole, the validation text."""
+        both = (self.files, self.held_out) if self.held_out else (self.files,)
+        return [TextSource(self.name, files) for files in both]
+
     def blocks(self) -> Iterator[bytes]:
         """The bytes."""
         for _, _, block in self._blocks():
@@ -57,7 +66,7 @@ class TextSource:
     def _blocks(self) -> Iterator[tuple[Path, int, bytes]]:
         """The bytes, with where they come from: file and offset."""
         last = b"\n"
-        for path in self.files:
+        for path in (*self.files, *self.held_out):
             if last != b"\n":
                 yield path, 0, b"\n"
                 last = b"\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,25 @@ from attnlab.corpora.order import WindowOrder
 from attnlab.corpora.randomness import digest
 from attnlab.corpora.sources import TextSource
 from attnlab.corpora.spec import DEFAULT_BPE, GPT2, CorpusSpec
-from attnlab.corpora.tokenizer import WORD, ByteTokenizer, CharTokenizer, Tokenizer, WordTokenizer
+from attnlab.corpora.tokenizer import WORD, ByteTokenizer, CharTokenizer, Tokenizer, WordTokenizer, utf8
 from attnlab.corpora.tokens import Tokens, dtype_for, write_shards
 from attnlab.errors import FileError, SpecError
 
+_MEASURED_TOKENS = 1 << 20  # of the validation text, from which the bytes of a token are counted
 VERSION = 1  # of how text becomes tokens; part of the name under which they are kept
 
 
 class TextCorpus(Corpus):
     """`train` and `validation` are the tokens themselves, memory-mapped and read-only."""
 
-    def __init__(self, spec: CorpusSpec, tokenizer: Tokenizer, tokens: Tokens, content: str) -> None:
-        """`content` is a hash of the tokens."""
+    def __init__(
+        self, spec: CorpusSpec, tokenizer: Tokenizer, tokens: Tokens, content: str, split: int | None = None
+    ) -> None:
+        """`content` is a hash of the tokens; from `split` on they are validation text, by default the last share."""
         self.spec = spec
         self.tokenizer = tokenizer
-        split = int(len(tokens) * (1 - spec.validation_share))
+        if split is None:
+            split = int(len(tokens) * (1 - spec.validation_share))
         self.train = tokens.part(0, split)
         self.validation = tokens.part(split, len(tokens))
         self.hash = digest("text", content, tokenizer.to_json(), split)
@@ -49,18 +54,20 @@ class TextCorpus(Corpus):
         def build(folder: Path) -> dict[str, Any]:
             tokenizer = ready if ready is not None else _make_tokenizer(spec.tokenizer, source, size)
             dtype = dtype_for(tokenizer.vocabulary_size)
-            counts = write_shards(folder, _encode(source, tokenizer, content), dtype)
+            lengths = [0] * len(source.parts())
+            counts = write_shards(folder, _encode(source, tokenizer, content, lengths), dtype)
             if not counts:
                 raise FileError(f"{source.name} has no tokens", hint=f"check the tokenizer {spec.tokenizer}")
-            return {"counts": counts, "dtype": dtype.str, "tokenizer": tokenizer.to_json(), "text": content}
+            about = {"counts": counts, "dtype": dtype.str, "tokenizer": tokenizer.to_json(), "text": content}
+            return {**about, "split": lengths[0]} if source.held_out else about
 
-        key = digest("tokens", VERSION, content, how, size if spec.tokenizer == "bpe" else None)
+        parts = [part.hash() for part in source.parts()[:-1]]  # where the same text is split depends on the source
+        key = digest("tokens", VERSION, content, how, size if spec.tokenizer == "bpe" else None, *parts)
         entry = cache.entry(key, build)
         tokenizer = ready if ready is not None else Tokenizer.from_json(entry.about["tokenizer"])
         tokens = Tokens.open(entry.folder, entry.about["counts"], np.dtype(entry.about["dtype"]))
-        return cls(
-            spec, tokenizer, tokens, digest(entry.about["dtype"], [entry.hashes[name] for name in sorted(entry.hashes)])
-        )
+        hashed = digest(entry.about["dtype"], [entry.hashes[name] for name in sorted(entry.hashes)])
+        return cls(spec, tokenizer, tokens, hashed, entry.about.get("split"))
 
     @property
     def training_tokens(self) -> int:
@@ -69,6 +76,11 @@ class TextCorpus(Corpus):
     @property
     def validation_tokens(self) -> int:
         return len(self.validation)
+
+    @cached_property
+    def bytes_per_token(self) -> float | None:
+        sample = self.validation[:_MEASURED_TOKENS]
+        return len(utf8(self.tokenizer.decode(sample.tolist()))) / len(sample) if len(sample) else None
 
     def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
         check_sizes(batch_size=batch_size, context_length=context_length, step=step)
@@ -122,16 +134,19 @@ def _make_tokenizer(kind: str, source: TextSource, vocabulary_size: int) -> Toke
     return BpeTokenizer.train(source.chunks(), vocabulary_size)
 
 
-def _encode(source: TextSource, tokenizer: Tokenizer, content: str) -> Iterator[NDArray[Any]]:
-    """The tokens of a text, piece by piece. A file that changes meanwhile is noticed."""
+def _encode(source: TextSource, tokenizer: Tokenizer, content: str, lengths: list[int]) -> Iterator[NDArray[Any]]:
+    """Yield the tokens of a text, piece by piece, and count those of each part into `lengths`.
+
+    A file that changes meanwhile is noticed.
+    """
     total = hashlib.sha256()
-    if isinstance(tokenizer, ByteTokenizer):
-        for block in source.blocks():
-            total.update(block)
-            yield np.frombuffer(block, dtype=np.uint8)
-    else:
-        for chunk in source.chunks():
-            total.update(chunk.encode("utf-8"))
-            yield tokenizer.encode_array(chunk)
+    for number, part in enumerate(source.parts()):
+        pieces = part.blocks() if isinstance(tokenizer, ByteTokenizer) else part.chunks()
+        for piece in pieces:
+            raw = piece if isinstance(piece, bytes) else piece.encode("utf-8")
+            tokens = np.frombuffer(raw, dtype=np.uint8) if piece is raw else tokenizer.encode_array(str(piece))
+            total.update(raw)
+            lengths[number] += tokens.size
+            yield tokens
     if total.hexdigest() != content:
         raise FileError(f"{source.name} changed while it was read", hint="wait until nothing writes to it")
