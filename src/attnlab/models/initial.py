@@ -3,8 +3,8 @@
 Each parameter is drawn from a generator of its own, seeded by the run's seed and the parameter's name. So two variants
 begin with the same weights wherever their shapes agree, whatever else they have, and a comparison of them is paired.
 
-    weights and embeddings ~ N(0, 0.02²), biases 0, norms 1                                   GPT-2
-    projections back into the residual path ~ N(0, 0.02² / 2L) for L layers, or 0 (`zero_outputs`)
+    weights and embeddings ~ N(0, σ²), biases 0, norms 1                       σ = `initial_std`, GPT-2's is 0.02
+    projections back into the residual path ~ N(0, σ² / 2L) for L layers, or 0 (`zero_outputs`)
     a score's own parameters as the score says
 """
 
@@ -21,21 +21,19 @@ from attnlab.attention import MultiHeadAttention
 if TYPE_CHECKING:
     from attnlab.models.language_model import LanguageModel
 
-_STD = 0.02
-
 
 @torch.no_grad()
 def initialise(model: LanguageModel, seed: int) -> None:
     """Draw all weights of a model anew."""
     spec = model.spec
-    outputs = 0.0 if spec.zero_outputs else _STD / (2 * spec.num_layers) ** 0.5
+    outputs = 0.0 if spec.zero_outputs else spec.initial_std / (2 * spec.num_layers) ** 0.5
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(path, recurse=False):
             is_norm = isinstance(module, nn.LayerNorm) and name.endswith("weight")
             if is_norm or name.endswith("bias"):
                 parameter.fill_(1.0 if is_norm else 0.0)
             elif isinstance(module, nn.Linear | nn.Embedding):
-                _draw(parameter, 0.0, outputs if _writes_residual(path) else _STD, seed, name)
+                _draw(parameter, 0.0, outputs if _writes_residual(path) else spec.initial_std, seed, name)
         if isinstance(module, MultiHeadAttention):
             for name, extra in module.spec.score.extras(module.spec).items():
                 _draw(module.extras[name], extra.mean, extra.std, seed, f"{path}.extras.{name}")

@@ -1,13 +1,21 @@
-"""Named sizes, from what trains in seconds on a CPU to what is only counted.
+"""Sizes of a model: by name, or by a number of parameters as in `size("50k")`.
 
-Those from `gpt2` to `gpt2-xl` are GPT-2's (Radford et al. 2019), `gpt3` is GPT-3 175B (arXiv 2005.14165).
+The names from `gpt2` to `gpt2-xl` are GPT-2's (Radford et al. 2019), `gpt3` is GPT-3 175B (arXiv 2005.14165).
+
+A number is a point on one line of shapes that ends at GPT-2 small. Its one dial is the width D:
+
+    layers  = 12 (D / 768)^0.7, at least 2          heads = the divisor of D nearest to 12 (D / 768)^0.5
+    context = 64                                    parameters = 12 · layers · D², without embeddings, norms and biases
 """
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import asdict, dataclass
+from functools import cache
 
-from attnlab.errors import UnknownNameError
+from attnlab.errors import SpecError, UnknownNameError
 
 
 @dataclass(frozen=True)
@@ -36,8 +44,52 @@ SIZES: dict[str, Size] = {
 }
 
 
+_GPT2 = SIZES["gpt2"]
+_DEPTH_EXPONENT, _HEADS_EXPONENT = 0.7, 0.5
+_LEAST_LAYERS, _CONTEXT = 2, 64
+_WIDTHS = (16, 24, *range(32, 257, 16), *range(320, 16_385, 64))  # that divide well among heads
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMbBgG])")
+_UNITS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
+
+
 def size(name: str) -> Size:
-    """A size by its name."""
-    if name not in SIZES:
+    """Return a size by its name or by its number of parameters, as in "gpt2" or "50k"."""
+    if name in SIZES:
+        return SIZES[name]
+    count = parameter_count(name)
+    if count is None:
         raise UnknownNameError("size", name, SIZES)
-    return SIZES[name]
+    return size_of(count)
+
+
+def parameter_count(text: str) -> float | None:
+    """Return the number that a text such as "50k" or "0.5M" stands for; None if it stands for none."""
+    match = _COUNT.fullmatch(text.strip())
+    return None if match is None else float(match[1]) * _UNITS[match[2].lower()]
+
+
+@cache
+def size_of(parameters: float) -> Size:
+    """Return the size on the line of shapes whose number of non-embedding parameters is nearest."""
+    smallest, largest = (non_embedding(_of_width(width)) for width in (_WIDTHS[0], _WIDTHS[-1]))
+    if not smallest / 1.5 <= parameters <= largest * 1.5:
+        raise SpecError(
+            f"the number of parameters must be between {smallest:,} and {largest:,}, got {parameters:,.0f}",
+            hint="write it as in 50k, 0.5M or 1.5B",
+        )
+    width = min(_WIDTHS, key=lambda width: abs(math.log(non_embedding(_of_width(width)) / parameters)))
+    return _of_width(width)
+
+
+def non_embedding(shape: Size) -> int:
+    """Return 12 · layers · width²: the weights of the blocks, without embeddings, norms and biases."""
+    return 12 * shape.num_layers * shape.model_width**2
+
+
+def _of_width(width: int) -> Size:
+    share = width / _GPT2.model_width
+    layers = max(_LEAST_LAYERS, round(_GPT2.num_layers * share**_DEPTH_EXPONENT))
+    wanted = _GPT2.num_heads * share**_HEADS_EXPONENT
+    divisors = [heads for heads in range(1, width // 4 + 1) if width % heads == 0 and (width // heads) % 4 == 0]
+    heads = min(divisors, key=lambda heads: abs(math.log(heads / wanted)))
+    return Size(layers, width, heads, _CONTEXT)

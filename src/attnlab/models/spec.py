@@ -56,6 +56,7 @@ class ModelSpec(BaseModel):
     bias: bool = True
     tied_embedding: bool = True
     zero_outputs: bool = False  # output projections begin at zero, so that every block begins as the identity
+    initial_std: float = Field(default=0.02, gt=0)  # of weights and embeddings before the first step
     dropout: Probability = 0.0  # of the embedding and of what each block adds
     position: Annotated[SerializeAsAny[Position], BeforeValidator(Position.parse)] = Learned()
 

@@ -64,12 +64,14 @@ class RunSpec(BaseModel):
     mlp_width: PositiveInt | None = None
     head_width: PositiveInt | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    initial_std: PositiveFloat | None = None
 
     optimizer: str | None = None
     learning_rate: PositiveFloat | None = None
     matrix_learning_rate: PositiveFloat | None = None
     weight_decay: Annotated[float, Field(ge=0)] | None = None
     warmup_steps: NonNegativeInt | None = None
+    min_learning_rate_ratio: Annotated[float, Field(ge=0, le=1)] | None = None  # at the last step, of the highest rate
     clip: PositiveFloat | None = None
 
     steps: PositiveInt | None = None
@@ -119,6 +121,8 @@ class RunSpec(BaseModel):
         optimizer = recipe.optimizer if self.optimizer is None else optimizer_by_name(self.optimizer)
         changed = _given(self, "learning_rate", "matrix_learning_rate", "weight_decay")
         schedule = recipe.schedule.model_copy(update=_given(self, "warmup_steps"))
+        if self.min_learning_rate_ratio is not None:
+            schedule = schedule.model_copy(update={"end": self.min_learning_rate_ratio})
         steps = steps or self.steps or recipe.steps
         model = self.model(corpus)
         batch_size = self.batch_size or recipe.batch_size
@@ -137,7 +141,7 @@ class RunSpec(BaseModel):
 
     def model(self, corpus: Corpus) -> ModelSpec:
         """The model that learns this corpus: an encoder–decoder where there is another sequence to read."""
-        shape = _given(self, *_SHAPE)
+        shape = _given(self, *_SHAPE, "initial_std")
         paired = corpus.spec.name == "translation"
         return ModelSpec.build(
             self.size,
