@@ -1,10 +1,14 @@
-"""Numbers in, numbers out: intervals, paired tests, how many seeds a question needs, and what confidence is worth."""
+"""Numbers in, numbers out: intervals, paired tests, power, confidence, and forecasts over model size."""
 
+from attnlab.statistics.backtest import Backtest, BacktestArm, backtest
 from attnlab.statistics.bias_variance import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error
 from attnlab.statistics.estimates import Estimate, estimate_mean, estimate_share, estimate_variance
+from attnlab.statistics.forecast import Forecast, LadderFit, fit_ladder, forecast
 from attnlab.statistics.goodness import kolmogorov_distance, kolmogorov_limit
 from attnlab.statistics.growth import Growth, exponential_growth, power_growth
+from attnlab.statistics.ladders import Ladder, LadderPoint
 from attnlab.statistics.logit_normal import LogitNormal
+from attnlab.statistics.loss_law import LossLaw, fit_loss_law
 from attnlab.statistics.paired import (
     Interval,
     bca_interval,
@@ -29,21 +33,34 @@ from attnlab.statistics.reliability import Reliability, ReliabilityBin, reliabil
 from attnlab.statistics.risk_control import RiskControl, Tried, control_risk, fewest_needed, spread_thresholds
 from attnlab.statistics.selective import RiskCoverage, area_difference, risk_coverage
 from attnlab.statistics.separation import auroc, auroc_difference
+from attnlab.statistics.simulated_ladders import ForecastCheck, SimulatedForecasts, simulate_forecasts, simulate_ladder
+from attnlab.statistics.trend import Trend, trend
 
 __all__ = [
+    "Backtest",
+    "BacktestArm",
     "ErrorSplit",
     "Estimate",
+    "Forecast",
+    "ForecastCheck",
     "Growth",
     "Interval",
+    "Ladder",
+    "LadderFit",
+    "LadderPoint",
     "LogitNormal",
+    "LossLaw",
     "Reliability",
     "ReliabilityBin",
     "RiskControl",
     "RiskCoverage",
+    "SimulatedForecasts",
+    "Trend",
     "Tried",
     "area_difference",
     "auroc",
     "auroc_difference",
+    "backtest",
     "bca_interval",
     "binomial_tail",
     "clopper_pearson",
@@ -59,6 +76,9 @@ __all__ = [
     "exceeds",
     "exponential_growth",
     "fewest_needed",
+    "fit_ladder",
+    "fit_loss_law",
+    "forecast",
     "holm",
     "kolmogorov_distance",
     "kolmogorov_limit",
@@ -70,9 +90,12 @@ __all__ = [
     "reliability",
     "risk_coverage",
     "sign_flip",
+    "simulate_forecasts",
+    "simulate_ladder",
     "smallest_sign_flip_p",
     "split_log_loss",
     "split_squared_error",
     "spread_thresholds",
+    "trend",
     "upper_sd",
 ]

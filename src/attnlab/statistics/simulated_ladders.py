@@ -1,0 +1,255 @@
+"""Simulated ladders with known differences, to measure how often forecasts cover them.
+
+The truth of an arm comes from one of the families of `families`, or from a crossover that none of them contains: a
+smooth step in log N that changes sign, or a bump. Losses of one seed share a common part between arm and baseline, so
+their difference varies less than the losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnlab.errors import SpecError
+from attnlab.statistics.families import FAMILIES
+from attnlab.statistics.forecast import fit_ladder
+from attnlab.statistics.ladders import Ladder, LadderPoint
+from attnlab.statistics.loss_law import LossLaw
+from attnlab.statistics.paired import Interval
+from attnlab.statistics.proportions import clopper_pearson
+from attnlab.statistics.trend import trend
+
+CROSSOVERS = ("step", "bump")
+INSIDE, OUTSIDE = "all families", "all crossovers"
+
+_SMALLEST = 16_000  # parameters
+_TOKENS_PER_PARAMETER = 50
+_ALPHA = 0.05  # of the trend
+_RESAMPLES = 200
+
+Truth = Callable[[float, float], float]  # from size and tokens to the difference in nats
+
+
+@dataclass(frozen=True)
+class SimulatedLadder:
+    """A ladder, the true difference behind it, and the sizes of the rungs above it."""
+
+    ladder: Ladder
+    truth: Truth
+    factor: float
+
+    def rung_above(self, ahead: int) -> tuple[float, float]:
+        """Return size and tokens so many rungs above the largest."""
+        size = self.ladder.largest.size * self.factor**ahead
+        return size, size * _TOKENS_PER_PARAMETER
+
+
+@dataclass(frozen=True)
+class ForecastCheck:
+    """How forecasts do for one kind of truth, so many rungs ahead.
+
+    `coverage` is the share of intervals that contain the true difference, and `sign` the share of forecasts of the
+    right sign. `width` is the median width of the intervals in nats. The same follows for the naive rule.
+    """
+
+    truth: str
+    ahead: int
+    ladders: int
+    coverage: Interval
+    sign: Interval
+    width: float
+    naive_coverage: Interval
+    naive_sign: Interval
+    naive_width: float
+
+
+@dataclass(frozen=True)
+class SimulatedForecasts:
+    """The checks of every kind of truth and distance, and the false-positive rate of the trend over null arms."""
+
+    level: float
+    checks: tuple[ForecastCheck, ...]
+    trend_false_positives: Interval
+
+    def check(self, truth: str, ahead: int) -> ForecastCheck:
+        """Return the check of one kind of truth and distance."""
+        for check in self.checks:
+            if (check.truth, check.ahead) == (truth, ahead):
+                return check
+        known = ", ".join(sorted({check.truth for check in self.checks}))
+        raise SpecError(f"no check of {truth!r}, {ahead} rungs ahead", hint=f"known kinds of truth: {known}")
+
+    def __str__(self) -> str:
+        """Return a table of the checks."""
+        lines = [f"{'truth':<16} {'ahead':>5} {'ladders':>7} {'coverage':>8} {'sign':>6} {'width':>7}   naive rule"]
+        for check in self.checks:
+            lines.append(
+                f"{check.truth:<16} {check.ahead:>5} {check.ladders:>7} {check.coverage.mean:>8.3f} "
+                f"{check.sign.mean:>6.3f} {check.width:>7.4f}   {check.naive_coverage.mean:.3f} "
+                f"{check.naive_sign.mean:.3f} {check.naive_width:.4f}"
+            )
+        false = self.trend_false_positives
+        lines.append(f"false positives of the trend: {false.mean:.3f} ({false.low:.3f} … {false.high:.3f})")
+        return "\n".join(lines)
+
+
+def simulate_ladder(kind: str, rng: np.random.Generator) -> SimulatedLadder:
+    """Return a ladder of 3 to 5 rungs and 4 to 8 seeds whose truth is of this kind: a family, a crossover or "null"."""
+    factor, rungs = rng.uniform(2, 2.5), int(rng.integers(3, 6))
+    sizes = [round(_SMALLEST * factor**rung) for rung in range(rungs)]
+    law = _draw_law(rng)
+    truth = _draw_truth(kind, law, sizes, rng)
+    places = [(size, size * _TOKENS_PER_PARAMETER) for size in sizes]
+    places += [(size, tokens // 2) for size, tokens in places[:-1]]  # half the tokens at all but the largest rung
+    seeds = int(rng.integers(4, 9))
+    paired_sd, common_sd, kept = rng.uniform(0.005, 0.02), rng.uniform(0.01, 0.03), rng.uniform(0, 0.3)
+    of_seed = rng.normal(size=seeds)  # the part of a seed's difference that is the same at every point
+    points = []
+    for size, tokens in places:
+        shrink = (size / _SMALLEST) ** -0.25
+        noise = math.sqrt(kept) * of_seed + math.sqrt(1 - kept) * rng.normal(size=seeds)
+        baseline = law.loss(size, tokens) + shrink * common_sd * rng.normal(size=seeds)
+        arm = baseline + truth(size, tokens) + shrink * paired_sd * noise
+        points.append(LadderPoint(size, tokens, tuple(baseline.tolist()), tuple(arm.tolist())))
+    return SimulatedLadder(Ladder(tuple(points), kind), truth, factor)
+
+
+def simulate_forecasts(
+    ladders: int = 1000, ahead: Sequence[int] = (1, 2), seed: int = 0, *, level: float = 0.9
+) -> SimulatedForecasts:
+    """Measure forecasts on `ladders` ladders with a truth inside the families, and on a quarter as many crossovers.
+
+    The trend is measured on as many null arms as there are ladders inside the families.
+    """
+    if ladders < len(FAMILIES):
+        raise SpecError(f"ladders must be at least {len(FAMILIES)}, got {ladders}", hint="use 1000")
+    rng = np.random.default_rng(seed)
+    inside = [FAMILIES[number % len(FAMILIES)].name for number in range(ladders)]
+    outside = [CROSSOVERS[number % len(CROSSOVERS)] for number in range(max(len(CROSSOVERS), ladders // 4))]
+    outcomes = [
+        outcome for kind in (*inside, *outside) for outcome in _outcomes(simulate_ladder(kind, rng), ahead, level)
+    ]
+    checks = []
+    for steps in ahead:
+        these = [outcome for outcome in outcomes if outcome.ahead == steps]
+        groups = {INSIDE: [o for o in these if o.kind not in CROSSOVERS]}
+        groups |= {family.name: [o for o in these if o.kind == family.name] for family in FAMILIES}
+        groups |= {OUTSIDE: [o for o in these if o.kind in CROSSOVERS]}
+        groups |= {kind: [o for o in these if o.kind == kind] for kind in CROSSOVERS}
+        checks += [_check(name, steps, group) for name, group in groups.items()]
+    found = sum(_null_trend(rng) < _ALPHA for _ in range(ladders))
+    return SimulatedForecasts(level, tuple(checks), clopper_pearson(found, ladders))
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    kind: str
+    ahead: int
+    is_covered: bool
+    has_sign: bool
+    width: float
+    is_naive_covered: bool
+    has_naive_sign: bool
+    naive_width: float
+
+
+def _outcomes(simulated: SimulatedLadder, ahead: Sequence[int], level: float) -> list[_Outcome]:
+    fitted = fit_ladder(simulated.ladder, resamples=_RESAMPLES)
+    outcomes = []
+    for steps in ahead:
+        size, tokens = simulated.rung_above(steps)
+        made, true = fitted.forecast(size, tokens, level=level), float(simulated.truth(size, tokens))
+        naive = made.naive
+        outcomes.append(
+            _Outcome(
+                kind=simulated.ladder.name,
+                ahead=steps,
+                is_covered=made.low <= true <= made.high,
+                has_sign=made.mean * true > 0,
+                width=made.high - made.low,
+                is_naive_covered=naive.low <= true <= naive.high,
+                has_naive_sign=naive.mean * true > 0,
+                naive_width=naive.high - naive.low,
+            )
+        )
+    return outcomes
+
+
+def _check(name: str, ahead: int, outcomes: Sequence[_Outcome]) -> ForecastCheck:
+    def share(attribute: str) -> Interval:
+        return clopper_pearson(sum(getattr(outcome, attribute) for outcome in outcomes), len(outcomes))
+
+    return ForecastCheck(
+        truth=name,
+        ahead=ahead,
+        ladders=len(outcomes),
+        coverage=share("is_covered"),
+        sign=share("has_sign"),
+        width=float(np.median([outcome.width for outcome in outcomes])),
+        naive_coverage=share("is_naive_covered"),
+        naive_sign=share("has_naive_sign"),
+        naive_width=float(np.median([outcome.naive_width for outcome in outcomes])),
+    )
+
+
+def _null_trend(rng: np.random.Generator) -> float:
+    """Return the p of the trend of one null arm, over the points with all tokens."""
+    points = [
+        point
+        for point in simulate_ladder("null", rng).ladder.points
+        if point.tokens == point.size * _TOKENS_PER_PARAMETER
+    ]
+    return trend([point.differences.tolist() for point in points], [point.size for point in points]).p
+
+
+def _draw_law(rng: np.random.Generator) -> LossLaw:
+    """Return a law with losses of about 2.0 at the smallest rung and 1.6 at eight times its size."""
+    alpha, beta, split = rng.uniform(0.25, 0.45), rng.uniform(0.2, 0.4), rng.uniform(0.3, 0.7)
+    first = rng.normal(2.0, 0.05)
+    reducible = rng.normal(0.4, 0.03) / (1 - split * 8**-alpha - (1 - split) * 8**-beta)
+    tokens = _SMALLEST * _TOKENS_PER_PARAMETER
+    return LossLaw(
+        max(0.0, first - reducible),
+        split * reducible * _SMALLEST**alpha,
+        alpha,
+        (1 - split) * reducible * tokens**beta,
+        beta,
+    )
+
+
+def _draw_truth(kind: str, law: LossLaw, sizes: Sequence[int], rng: np.random.Generator) -> Truth:
+    """Return a true difference of this kind, of a size that a study of attention variants meets."""
+    middle = math.exp(np.log(sizes).mean())
+    log_factor, drift, sign = rng.normal(0, 0.35), rng.normal(0, 0.15), rng.choice((-1.0, 1.0))
+    if kind in ("size", "drifting size"):
+        gamma = drift if kind == "drifting size" else 0.0
+        return lambda N, D: law.loss(N * math.exp(log_factor) * (N / middle) ** gamma, D) - law.loss(N, D)
+    if kind in ("tokens", "drifting tokens"):
+        gamma = drift if kind == "drifting tokens" else 0.0
+        return lambda N, D: law.loss(N, D * math.exp(log_factor) * (N / middle) ** gamma) - law.loss(N, D)
+    if kind == "onset":
+        lost = rng.uniform(-0.3, 0.6) * _SMALLEST * _TOKENS_PER_PARAMETER / 2
+        return lambda N, D: law.loss(N, D - lost) - law.loss(N, D)
+    if kind in ("vanishing", "growing"):
+        vanishes = kind == "vanishing"
+        amplitude = sign * (rng.uniform(0.01, 0.08) if vanishes else rng.uniform(0.005, 0.03))
+        exponent = -rng.uniform(0.2, 1.0) if vanishes else rng.uniform(0.1, 0.6)
+        return lambda N, _D: amplitude * (N / _SMALLEST) ** exponent
+    amplitude = 0.0 if kind == "null" else rng.normal(0, 0.03)
+    if kind in ("constant", "null"):
+        return lambda _N, _D: amplitude
+    return _draw_crossover(kind, sizes, sign * rng.uniform(0.02, 0.06), rng)
+
+
+def _draw_crossover(kind: str, sizes: Sequence[int], amplitude: float, rng: np.random.Generator) -> Truth:
+    """Return a step through 0 or a bump, somewhere from the second rung to one rung above the largest."""
+    spacing = math.log(sizes[1] / sizes[0])
+    center, width = rng.uniform(math.log(sizes[1]), math.log(sizes[-1]) + spacing), rng.uniform(0.5, 1.5)
+    if kind == "step":
+        return lambda N, _D: amplitude * math.tanh((math.log(N) - center) / width)
+    if kind == "bump":
+        return lambda N, _D: amplitude * math.exp(-(((math.log(N) - center) / width) ** 2) / 2)
+    raise SpecError(f"no simulated truth is called {kind!r}", hint=f"use a family, {', '.join(CROSSOVERS)} or null")

@@ -1,0 +1,59 @@
+"""Test whether the paired difference in loss changes with model size.
+
+For every seed, fit a straight line to its differences over log₁₀ N by least squares. The slopes of different seeds are
+independent, so their mean has an interval and a p-value by Student's t, however the sizes of one seed are correlated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnlab.errors import InputError, SpecError
+from attnlab.statistics.checking import check_values
+from attnlab.statistics.loss_law import check_logarithms
+from attnlab.statistics.paired import Interval, mean_interval, paired_t
+
+_FEWEST_RUNGS = 3
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The change of the difference in nats per factor of ten in size, and the two-sided p of no change."""
+
+    per_decade: Interval
+    p: float
+    per_seed: tuple[float, ...]
+
+
+def trend(
+    differences: Sequence[Sequence[float]], sizes: Sequence[float], *, level: float = 0.95, fewest: int = _FEWEST_RUNGS
+) -> Trend:
+    """Return the trend of differences, one row per size and one column per seed, the same seeds in every row.
+
+    With `fewest=2`, two sizes are enough: the trend is then the change between them and says nothing about its shape.
+    """
+    decades = np.log10(check_logarithms("sizes", sizes))
+    rungs = len(set(decades.tolist()))
+    if rungs < fewest:
+        raise SpecError(
+            f"a trend needs at least {fewest} model sizes, got {rungs}",
+            hint="add a rung to the ladder; two sizes cannot show a trend apart from an outlier",
+        )
+    if len(differences) != decades.size:
+        raise InputError(
+            f"differences must have one row per size, got {len(differences)} rows for {decades.size} sizes",
+            hint="give one list of differences for each size",
+        )
+    counts = sorted({len(row) for row in differences})
+    if len(counts) > 1:
+        raise InputError(
+            f"a trend needs the same seeds at every size, got between {counts[0]} and {counts[-1]} of them",
+            hint="keep only the seeds that every size has",
+        )
+    table = np.stack([check_values(row) for row in differences])  # (sizes, seeds)
+    centered = decades - decades.mean()
+    slopes: list[float] = (centered @ table / (centered @ centered)).tolist()
+    return Trend(mean_interval(slopes, level), paired_t(slopes), tuple(slopes))
