@@ -64,25 +64,33 @@ def test_what_breaks_is_told_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_adding_seeds_takes_the_next_look_and_then_there_is_none(tmp_path: Path) -> None:
-    compared(tmp_path)
+    request = small(looks=2)
+    compared(tmp_path, request)
     launcher = InProcess(tmp_path / "cache")
-    more = compared(tmp_path, launcher=launcher, more=2)
+    more = compared(tmp_path, request, launcher=launcher, more=2)
     assert launcher.trained == 4
     assert more.seeds == (0, 1, 2, 3, 4)
     assert [look.seeds for look in more.looks] == [(0, 1, 2), (0, 1, 2, 3, 4)]
     assert len(more.judgements[0].differences) == 5
-    assert compared(tmp_path).seeds == more.seeds
+    assert compared(tmp_path, request).seeds == more.seeds
     with pytest.raises(SpecError, match="has 2 looks, and all of them were taken"):
-        compared(tmp_path, more=2)
+        compared(tmp_path, request, more=2)
     with pytest.raises(SpecError, match="cannot be added"):
-        compared(tmp_path, more=-1)
+        compared(tmp_path, request, more=-1)
+
+
+def test_by_default_one_look_is_planned_and_no_seeds_can_be_added(tmp_path: Path) -> None:
+    assert compared(tmp_path).plan.procedure.looks == 1
+    with pytest.raises(SpecError, match="all of them were taken"):
+        compared(tmp_path, more=2)
 
 
 def test_an_interrupted_look_is_gone_on_with_and_not_taken_twice(tmp_path: Path) -> None:
-    compared(tmp_path)
+    request = small(looks=2)
+    compared(tmp_path, request)
     with pytest.raises(AttnlabError, match="have not ended"):
-        compared(tmp_path, launcher=InProcess(tmp_path / "cache", fails=1), more=2)
-    found = compared(tmp_path, more=2)
+        compared(tmp_path, request, InProcess(tmp_path / "cache", fails=1), more=2)
+    found = compared(tmp_path, request, more=2)
     assert found.seeds == (0, 1, 2, 3, 4)
     assert len(found.looks) == 2
 

@@ -18,10 +18,12 @@ from attnlab.experiments.following import Following, looks_taken, status_of, sto
 from attnlab.training.holding import holding
 from support.requests import InProcess, small
 
+REQUEST = small(seeds=2, looks=2)
+
 
 def run(folder: Path, *, fails: int | None = None, more: int = 0) -> Path:
     launcher = InProcess(folder / "cache", fails=fails)
-    comparison = compare(small(seeds=2), out=folder / "runs", on=launcher, cache=folder / "cache", add_seeds=more)
+    comparison = compare(REQUEST, out=folder / "runs", on=launcher, cache=folder / "cache", add_seeds=more)
     conclude(comparison)
     return comparison.path
 
@@ -30,7 +32,7 @@ def test_a_finished_comparison(tmp_path: Path) -> None:
     folder = run(tmp_path)
     state = Following(folder).look()
     assert state.status == "finished"
-    assert state.request == small(seeds=2)
+    assert state.request == REQUEST
     assert [(one.arm, one.seed, one.ended, one.step) for one in state.runs] == [
         ("softmax", 0, True, 6),
         ("tied-kv", 0, True, 6),

@@ -252,16 +252,20 @@ def test_a_plan_says_what_it_can_find() -> None:
 
 def test_a_plan_warns_of_what_it_cannot_show() -> None:
     found = planned_effect(0.02, 5, 8, PLAN)
-    signs, difference, same = found.warnings
+    signs, both = found.warnings
     assert found.can_reach is False
     assert "cannot go below p = 0.0625, and 0.00313 is asked for" in signs
     assert signs.endswith("10 seeds would do.")
     assert planned_effect(0.02, 10, 8, PLAN).can_reach is True
     assert planned_effect(0.02, 9, 8, PLAN).can_reach is False
     find, show = count_needed(0.02, PLAN.margin, 0.025 / 8), equivalence_count_needed(0.02, PLAN.margin, 0.025 / 8)
-    assert difference.endswith(f"for 1 %, the margin, {find} seeds would do.")
-    assert same.endswith(f"for 90 %, {show} seeds would do.")
-    assert f"{100 * equivalence_power(0.02, 5, PLAN.margin, 0.025 / 8):.0f} %" in same
+    assert find != show  # one number covers both
+    assert both.startswith(f"5 seeds can detect a difference of {found.detectable_percent:.2g} % of perplexity")
+    assert "(at 90 % power)" in both
+    chance = equivalence_power(0.02, 5, PLAN.margin, 0.025 / 8)
+    assert found.equivalence_power == chance
+    assert f"an identical arm is equivalent with {100 * chance:.0f} % power" in both
+    assert both.endswith(f"to decide either way at the margin of 1 %, {max(find, show)} seeds would do.")
     assert found.seeds_for_margin == max(find, show)
     assert planned_effect(0.02, max(find, show), 8, PLAN).warnings == ()
 

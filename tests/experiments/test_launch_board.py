@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from attnlab.attention import catalogue
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
 from attnlab.experiments import slurm, usage, worker
@@ -128,7 +129,8 @@ def test_mistakes_of_all_kinds_are_answers(monkeypatch: pytest.MonkeyPatch, tmp_
     assert attempt(order(tmp_path)) == {"error": "ZeroDivisionError: division by zero"}
 
 
-def test_variants_of_ones_own_reach_the_worker(tmp_path: Path) -> None:
+def test_variants_of_ones_own_reach_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "_known", dict(catalogue._known))  # other tests list all variants
     (tmp_path / "mine.py").write_text(
         "from attnlab.attention import Variant, add_variant\n"
         'add_variant(Variant("launch-sharp", "Sharper.", {"score": {"kind": "cosine", "temperature": 0.5}}))\n'

@@ -49,8 +49,8 @@ def test_eight_variants_and_ten_seeds_fit(large: tuple[Comparison, str]) -> None
 
 def test_the_verdict_comes_first_and_the_limits_with_it(large: tuple[Comparison, str]) -> None:
     words = words_of(large[1])
-    verdict = words.index("Against softmax, over 10 paired seeds:")
-    limits = words.index("mostly measure how soon attention sets in")
+    verdict = words.index("Against softmax at 230 k parameters and 253 k tokens (context 64, 10 paired seeds):")
+    limits = words.index("GPT-2 small has 539 times as many parameters")
     assert verdict < limits < words.index("Paired differences")
     assert limits - verdict < 500
 
@@ -112,7 +112,12 @@ def test_the_plan_is_told_in_words(large: tuple[Comparison, str]) -> None:
 def test_a_plan_has_rows_before_anything_ran() -> None:
     rows = dict(plan_rows(make_comparison().plan))
     assert rows["variants"] == "tied-kv, cosine, cosine-learned; against softmax"
-    assert rows["can find"].endswith("seeds are needed")
+    assert re.fullmatch(
+        r"can detect a difference of [\d.]+ % of perplexity \([\d.]+ nats\) at 90 % power; an identical arm is shown "
+        r"to be equivalent with \d+ % power; for 1 %, the margin, \d+ seeds are needed",
+        rows["power"],
+    )
+    assert rows["size"].startswith("nano: 230,000 parameters (786,432 without embeddings), 253 k tokens in 330 steps")
     assert not any(value.startswith(("+", "−")) for value in rows.values())
 
 

@@ -66,8 +66,13 @@ def test_variants_of_ones_own_are_part_of_the_request(tmp_path: Path) -> None:
 
 
 def test_the_ladder_keeps_the_arms_and_changes_the_task() -> None:
-    request = Request(variants=("tied-kv", "cosine"), seeds=5)
+    request = Request(variants=("tied-kv", "cosine"), seeds=5, half_tokens=True, up_to={"cosine": "14k"})
     rungs = ladder(request)
+    assert request.rungs
+    for rung in rungs:  # a recall task of one size and a number of steps of its own
+        assert (rung.rungs, rung.tokens_per_parameter, rung.half_tokens, rung.up_to) == ((), None, False, {})
+        assert rung.steps == 400
+    assert all(rung.steps == 7 for rung in ladder(request.replace(rungs=(), tokens_per_parameter=None, steps=7)))
     assert [rung.corpus_options["pairs"] for rung in rungs] == [4, 8, 16]
     assert all(rung.corpus == "mqar" and rung.variants == request.variants and rung.seeds == 5 for rung in rungs)
     assert [rung.changes[-1] for rung in rungs] == ["context_length=32", "context_length=64", "context_length=128"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
@@ -22,6 +23,7 @@ from attnlab.experiments.ranking import in_order, matching_words
 from attnlab.experiments.results import Comparison
 from attnlab.experiments.wording import (
     HEADINGS,
+    VERDICTS,
     bigram_words,
     diverged_words,
     first_lines,
@@ -36,30 +38,30 @@ from attnlab.experiments.wording import (
 from attnlab.statistics import Interval
 from support.comparisons import EFFECTS, STEPS, make_comparison
 
+SCOPE = "at 230 k parameters and 253 k tokens"
 
-def sized(size: str, parameters: int, steps: int) -> Comparison:
-    """A comparison at another size."""
+
+def sized(parameters: int, tokens: int) -> Comparison:
+    """Return a comparison at another size and length."""
     comparison = make_comparison(("tied-kv",), seeds=3)
-    run = comparison.plan.baseline.run.replace(size=size)
-    arm = comparison.plan.baseline.model_copy(update={"run": run, "parameters": parameters})
-    plan = comparison.plan.model_copy(update={"arms": (arm, *comparison.plan.others), "steps": steps})
+    arm = comparison.plan.baseline.model_copy(update={"parameters": parameters})
+    plan = comparison.plan.model_copy(update={"arms": (arm, *comparison.plan.others), "tokens": tokens})
     return dataclasses.replace(comparison, plan=plan)
 
 
 def test_the_verdict_comes_first_and_then_how_far_it_reaches() -> None:
     first, second = first_lines(make_comparison(("tied-kv", "cosine-learned", "entmax15", "cosine")))
     assert first.startswith(
-        "Against softmax, over 8 paired seeds: cosine-learned is better; tied-kv and cosine are worse"
+        f"Against softmax {SCOPE} (context 64, 8 paired seeds): cosine-learned is better; tied-kv and cosine are worse"
     )
-    assert "how soon attention sets in" in second
-    assert "`--size nano --steps 2000` answers more" in second
-    assert "`--size gpt2` on a GPU" in second
+    assert second.startswith("GPT-2 small has 539 times as many parameters.")
+    assert "`attnlab scale` measures the trend" in second
 
 
 def test_one_variant_has_its_sentence_as_the_headline() -> None:
     comparison = make_comparison(("tied-kv",))
     sentence = headline(comparison)
-    assert sentence.startswith("Against softmax, over 8 paired seeds, tied-kv is worse: +")
+    assert sentence.startswith(f"Against softmax {SCOPE} (context 64, 8 paired seeds), tied-kv is worse: +")
     assert "% perplexity (97.5 % interval +" in sentence
     assert "fewer steps" in sentence
     assert "0.50 × the cache" in sentence
@@ -67,22 +69,34 @@ def test_one_variant_has_its_sentence_as_the_headline() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "steps", "expected"),
-    [
-        ("nano", 330, "--size nano --steps 2000"),
-        ("nano", 2000, "--size micro --steps 4000"),
-        ("mini", 330, "--size mini --steps 8000"),
-        ("mini", 8000, "been trained to the end: `--size gpt2` on a GPU"),
-    ],
+    ("parameters", "expected"), [(30_000, "4,133 times"), (800_000, "155 times"), (10_000_000, "12 times")]
 )
-def test_what_would_answer_more_is_more_than_this(size: str, steps: int, expected: str) -> None:
-    assert expected in scale_words(sized(size, 800_000, steps).plan)
+def test_a_small_model_is_set_against_gpt2_and_the_way_to_larger_ones_is_named(parameters: int, expected: str) -> None:
+    words = scale_words(sized(parameters, 4_000_000).plan)
+    assert f"GPT-2 small has {expected} as many parameters" in words
+    assert "`attnlab scale`" in words
 
 
 def test_a_model_of_gpt2s_size_is_not_called_small() -> None:
-    words = scale_words(sized("gpt2", 124_000_000, 5000).plan)
+    words = scale_words(sized(124_000_000, 5_000_000).plan)
     assert "mall" not in words
-    assert "gpt2, 124 M parameters, 5,000 steps" in words
+    assert "5.00 M tokens" in words
+
+
+@pytest.mark.parametrize(("parameters", "tokens"), [(31_000, 4_000_000), (124_000_000, 2_500_000_000)])
+def test_every_verdict_carries_its_scope(parameters: int, tokens: int) -> None:
+    comparison = sized(parameters, tokens)
+    scope = f"at {count_text(parameters)} parameters and {count_text(tokens)} tokens"
+    assert scope in headline(comparison)
+    assert f"tied-kv is worse {scope}" in verdict_sentences(comparison)[0]
+
+
+def test_what_is_unsettled_gets_no_verdict_but_a_reason() -> None:
+    comparison = make_comparison(("tied-kv",))
+    judgement = dataclasses.replace(comparison.judgements[0], verdict="unsettled", reason="It still grows.")
+    words = verdict_sentence(comparison, judgement)
+    assert words == f"tied-kv gets no verdict {SCOPE}: the runs are too short to judge it. It still grows."
+    assert "unsettled" in VERDICTS
 
 
 def test_each_verdict_has_its_words() -> None:
@@ -90,16 +104,17 @@ def test_each_verdict_has_its_words() -> None:
     sentences = {one.arm: verdict_sentence(comparison, one) for one in comparison.judgements}
     verdicts = {one.arm: one.verdict for one in comparison.judgements}
     assert set(verdicts.values()) == {"better", "worse", "equivalent", "undecided", "unstable"}
-    assert sentences["relu"] == "relu is unstable (diverged at seeds 3 and 5, 2 of 10)."
+    assert sentences["relu"] == f"relu is unstable {SCOPE} (diverged at seeds 3 and 5, 2 of 10)."
     same = next(name for name, verdict in verdicts.items() if verdict == "equivalent")
-    assert f"{same} is equivalent within the margin of 1 %:" in sentences[same]
+    assert f"{same} is equivalent {SCOPE} within the margin of 1 %:" in sentences[same]
     assert all(verdicts[name] in words for name, words in sentences.items())
 
 
 def test_a_difference_inside_the_margin_says_so() -> None:
     comparison = make_comparison(("tied-kv",))
     judgement = dataclasses.replace(comparison.judgements[0], within_margin=True)
-    assert "tied-kv is worse, though by less than the margin of 1 %:" in verdict_sentence(comparison, judgement)
+    words = verdict_sentence(comparison, judgement)
+    assert f"tied-kv is worse {SCOPE}, though by less than the margin of 1 %:" in words
 
 
 def test_those_that_differ_are_told_first() -> None:
@@ -164,15 +179,23 @@ def test_everything_diverged_is_still_a_comparison() -> None:
 @pytest.mark.parametrize(
     ("bigram", "expected"),
     [
-        (2.02, "nats below the best bigram table (2.020): it has learned to use"),
-        (1.80, "nats below the best bigram table (1.800), which needs no attention"),
-        (1.50, "nats above the best bigram table (1.500), which needs no attention"),
+        (2.02, "nats below the best bigram table (2.020)."),
+        (1.80, "nats below the best bigram table (1.800): these runs are too short or too small"),
+        (1.50, "nats above the best bigram table (1.500): these runs are too short or too small"),
         (None, ""),
     ],
 )
 def test_the_baseline_stands_against_the_best_bigram_table(bigram: float | None, expected: str) -> None:
     assert expected in bigram_words(make_comparison(bigram_loss=bigram))
     assert (bigram is None) == (bigram_words(make_comparison(bigram_loss=bigram)) == "")
+
+
+def test_the_baselines_loss_is_told_in_bits_per_byte_where_bytes_are_known() -> None:
+    comparison = make_comparison(bytes_per_token=2.0)
+    assert comparison.baseline.loss is not None
+    bits = comparison.baseline.loss / math.log(2) / 2
+    assert bigram_words(comparison).endswith(f"(2.020); that is {bits:.3f} bits per byte.")
+    assert "bits per byte" not in bigram_words(make_comparison())
 
 
 def test_matching_says_whether_verdict_and_ranking_survive() -> None:

@@ -52,7 +52,7 @@ def test_started_killed_found_stopped_resumed_and_read(browser: Any, tmp_path: P
         assert not list((tmp_path / "runs").glob("*/answer.json"))
         visit.page.get_by_role("button", name="Go on").click()
         visit.see("It has ended")
-        visit.see("Against softmax, over 2 paired seeds")
+        visit.see("2 paired seeds")
         with visit.page.context.expect_page() as opened:
             visit.page.get_by_role("link", name="Open the report").click()
         report = opened.value

@@ -44,6 +44,7 @@ def make_comparison(
     tuned: bool = False,
     noise: float = 0.005,
     bigram_loss: float | None = 2.02,
+    bytes_per_token: float | None = None,
     path: Path = Path("runs/compare-made-up"),
 ) -> Comparison:
     """A comparison with `softmax`; `first_look` seeds were there at a first look, if this is not the first."""
@@ -55,8 +56,16 @@ def make_comparison(
         ArmResult(arm, tuple(_cell(arm, seed, noise, path, seed in lost.get(arm.name, set())) for seed in range(seeds)))
         for arm in arms
     )
-    request = Request(variants=tuple(names), seeds=first_look or seeds, match="parameters" if match else None)
-    plan = _plan(request, arms, noise, bigram_loss)
+    request = Request(
+        variants=tuple(names),
+        size="nano",
+        steps=STEPS,
+        seeds=first_look or seeds,
+        margin=0.01,
+        looks=2,
+        match="parameters" if match else None,
+    )
+    plan = _plan(request, arms, noise, bigram_loss).model_copy(update={"bytes_per_token": bytes_per_token})
     judgements = judge(_losses(results, seeds), "softmax", plan.procedure)
     counts = [seeds] if first_look is None else [first_look, seeds]
     looks = []
@@ -71,11 +80,14 @@ def _losses(results: Sequence[ArmResult], seeds: int) -> dict[str, dict[int, flo
 
 
 def _plan(request: Request, arms: Sequence[Arm], noise: float, bigram_loss: float | None) -> Plan:
-    procedure = Procedure()
+    procedure = Procedure(looks=request.looks, margin=request.margin_nats)
     expected = planned_effect(noise, request.seeds, len(arms) - 1, procedure)
     return Plan(
         request=request,
         arms=tuple(arms),
+        non_embedding=12 * 4 * 128**2,
+        tokens=STEPS * _BATCH,
+        context_length=64,
         seeds=tuple(range(request.seeds)),
         steps=STEPS,
         metric=METRIC,
@@ -83,6 +95,7 @@ def _plan(request: Request, arms: Sequence[Arm], noise: float, bigram_loss: floa
         pilot=Pilot(sd=noise, degrees=16, source="3 seeds of each arm, trained for this plan"),
         detectable=expected.detectable,
         smallest_p=expected.smallest_p,
+        equivalence_power=expected.equivalence_power,
         seeds_for_margin=expected.seeds_for_margin,
         predicted_minutes=8.4,
         processes=2,

@@ -20,7 +20,7 @@ from attnlab.experiments.request import Request, sha256_of
 
 ANSWER = "answer.json"
 _FORMAT = 1
-_PYTHONS_OWN = "pydoc"  # the corpus that differs between releases of Python
+_PYTHONS_OWN = ("pydoc", "python", "docstrings")  # the corpora that differ between releases of Python
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _texts(values: object) -> tuple[str, ...]:
 def _still_holds(answer: Answer, request: Request) -> bool:
     return (
         answer.request_hash == request.hash
-        and (request.corpus != _PYTHONS_OWN or answer.python == platform.python_version())
+        and (request.corpus not in _PYTHONS_OWN or answer.python == platform.python_version())
         and (not answer.report or Path(answer.report).is_file())
         and all(sha256_of(Path(path)) == digest for path, digest in answer.sources.items())
     )

@@ -1,39 +1,67 @@
-"""From the folders of the runs to what a comparison found."""
+"""From a plan to its jobs, and from the folders of the runs to the results of a comparison."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from attnlab.corpora import Corpus
-from attnlab.errors import FileError
+from attnlab.errors import AttnlabError, FileError
+from attnlab.experiments.judging import judge
 from attnlab.experiments.launching import Job
-from attnlab.experiments.plan import Arm, Plan
-from attnlab.experiments.results import ArmResult, Cell
+from attnlab.experiments.plan import Arm, Plan, Rung
+from attnlab.experiments.results import ArmResult, Cell, RungResult
 from attnlab.experiments.usage import read_peak
 from attnlab.lens import measures_of_run
 from attnlab.lens.run_heads import heads_of_run
 from attnlab.training import RunDirectory, RunSpec
 
-RUNS = "runs"
 _POINTS = 100  # of a training curve in a report
 
 
 def jobs_of(plan: Plan, folder: Path, seeds: tuple[int, ...]) -> list[Job]:
-    """Every arm at every seed, seed by seed, so that what is there after an interruption is paired."""
-    pairs = [(arm, seed) for seed in seeds for arm in plan.arms]
-    return [Job(number, arm.at(seed), folder / RUNS, arm.name) for number, (arm, seed) in enumerate(pairs)]
+    """Return every arm at every seed, seed by seed, so that what is there after an interruption is paired.
+
+    Within a seed the longest runs come first, so that the short ones fill the last gaps.
+    """
+    specs = []
+    for seed in seeds:
+        specs += [(arm.at(seed), arm.name, True) for arm in plan.arms]
+        for rung in reversed(plan.lower):
+            specs += [(arm.at(seed), f"{arm.name} at {rung.name}", False) for arm in rung.arms]
+    return [
+        Job(number, spec, folder / plan.runs_folder, label, measured=measured)
+        for number, (spec, label, measured) in enumerate(specs)
+    ]
 
 
 def collect(
     plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus, cache: Path | None = None
 ) -> tuple[ArmResult, ...]:
-    """All runs of a plan, which have ended."""
+    """Return the results of all arms at the largest size, whose runs have ended."""
     return tuple(
-        ArmResult(arm, tuple(_cell(plan, arm, seed, folder / RUNS, corpus, cache) for seed in seeds))
+        ArmResult(arm, tuple(_cell(plan, arm, seed, folder / plan.runs_folder, corpus, cache) for seed in seeds))
         for arm in plan.arms
     )
+
+
+def collect_rung(plan: Plan, rung: Rung, folder: Path, seeds: tuple[int, ...], corpus: Corpus) -> RungResult:
+    """Return the results of a lower rung, judged by its own share of the tests."""
+    arms = tuple(
+        ArmResult(
+            arm,
+            tuple(_cell(plan, arm, seed, folder / plan.runs_folder, corpus, None, measured=False) for seed in seeds),
+        )
+        for arm in rung.arms
+    )
+    return RungResult(rung, arms, judge(losses_of(arms), rung.baseline.name, rung.procedure, witnesses=False))
+
+
+def losses_of(arms: Sequence[ArmResult]) -> dict[str, dict[int, float | None]]:
+    """Return the final losses by arm and seed; None for a run that diverged."""
+    return {arm.name: {cell.seed: cell.loss for cell in arm.cells} for arm in arms}
 
 
 def check_runs(plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus) -> None:
@@ -43,19 +71,29 @@ def check_runs(plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus)
         if not RunDirectory.exists(path):
             continue
         record = RunDirectory.open(path).record
-        if record.get("spec") != job.spec.model_dump(mode="json") or record["corpus"]["hash"] != plan.corpus_hash:
+        if not _is_recorded(job.spec, record) or record["corpus"]["hash"] != plan.corpus_hash:
             raise FileError(
                 f"{path} is a run of another plan: it trains something else than its place says",
                 hint="move it away, or compare in another folder with --out DIR",
             )
 
 
-def _cell(plan: Plan, arm: Arm, seed: int, folder: Path, corpus: Corpus, cache: Path | None) -> Cell:
+def _is_recorded(spec: RunSpec, record: Mapping[str, Any]) -> bool:
+    """Return whether a run's record is that of a spec; fields that were added to specs since are at their defaults."""
+    try:
+        return RunSpec(**record["spec"]) == spec
+    except (AttnlabError, LookupError, TypeError):
+        return False
+
+
+def _cell(
+    plan: Plan, arm: Arm, seed: int, folder: Path, corpus: Corpus, cache: Path | None, *, measured: bool = True
+) -> Cell:
     spec = arm.at(seed)
     directory = RunDirectory.open(folder / spec.name(corpus))
     result = directory.result
     if result is None:
-        raise FileError(f"{directory.path} has not ended", hint="call `attnlab compare` again: it goes on")
+        raise FileError(f"{directory.path} has not ended", hint="run `attnlab compare` again to resume it")
     metrics = list(directory.metrics())
     finished = result["outcome"] == "finished"
     return Cell(
@@ -72,8 +110,8 @@ def _cell(plan: Plan, arm: Arm, seed: int, folder: Path, corpus: Corpus, cache: 
         tokens_per_second=result.get("tokens_per_second"),
         peak_bytes=read_peak(directory.path),
         weights_sha256=result.get("weights_sha256"),
-        measures=_measures(directory.path, cache) if finished else {},
-        heads=_heads(directory.path, cache) if finished else {},
+        measures=_measures(directory.path, cache) if finished and measured else {},
+        heads=_heads(directory.path, cache) if finished and measured else {},
     )
 
 

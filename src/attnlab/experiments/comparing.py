@@ -19,13 +19,14 @@ from typing import Any
 from attnlab.attention import load_variants
 from attnlab.corpora import Corpus, open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError
-from attnlab.experiments.collecting import check_runs, collect, jobs_of
+from attnlab.experiments.collecting import check_runs, collect, collect_rung, jobs_of, losses_of
 from attnlab.experiments.judging import Judgement, judge
 from attnlab.experiments.launching import JobEnd, Launcher, LaunchListener, launcher
 from attnlab.experiments.plan import Plan
 from attnlab.experiments.planning import corpus_spec, make_plan
 from attnlab.experiments.request import PLAN, Request
 from attnlab.experiments.results import Comparison, Look
+from attnlab.experiments.settling import withhold
 from attnlab.training.disk import make_folders, refusal
 from attnlab.training.durable import read_json, write_json
 from attnlab.training.holding import holding
@@ -114,22 +115,23 @@ def compare(
     add_seeds: int = 0,
     planned: Callable[[Plan], None] | None = None,
     out: Path = Path(DEFAULT_ROOT),
+    runs_folder: str = "runs",
     on: str | Launcher = "local",
     where: Mapping[str, Any] | None = None,
     cache: Path | None = None,
     listener: LaunchListener | None = None,
     **fields: Any,
 ) -> Comparison:
-    """Carry out what is asked for, or go on with it.
+    """Carry out a request, or resume it.
 
     `fields` are those of a `Request`, `where` those of the launcher `on`. `planned` is told the plan before the first
-    run.
+    run. Runs lie in `runs_folder`, relative to the comparison's own folder; comparisons of one study share theirs.
     """
     if request is not None and fields:
         raise SpecError("a request was given, and fields of one too", hint="give one or the other")
     if add_seeds < 0:
         raise SpecError(f"{add_seeds} seeds cannot be added", hint="give a number above 0")
-    with _made_ready(request or Request(**fields), out, on, where, cache, listener) as ready:
+    with _made_ready(request or Request(**fields), out, on, where, cache, listener, runs_folder) as ready:
         progress = _Progress.load(ready.folder, ready.plan)
         if add_seeds:
             progress.extend(add_seeds, ready.plan)
@@ -161,6 +163,7 @@ def _made_ready(
     where: Mapping[str, Any] | None,
     cache: Path | None,
     listener: LaunchListener | None,
+    runs_folder: str = "runs",
 ) -> Iterator[_Ready]:
     """The plan in its folder, which is held meanwhile."""
     listener = listener or LaunchListener()
@@ -177,12 +180,15 @@ def _made_ready(
     except OSError as error:
         raise refusal(f"{folder} cannot be made", error) from error
     with holding(folder):
-        yield _Ready(_plan(request, corpus, folder, works, listener), corpus, folder, works, listener, cache)
+        plan = _plan(request, corpus, folder, works, listener, runs_folder)
+        yield _Ready(plan, corpus, folder, works, listener, cache)
 
 
-def _plan(request: Request, corpus: Corpus, folder: Path, works: Launcher, listener: LaunchListener) -> Plan:
+def _plan(
+    request: Request, corpus: Corpus, folder: Path, works: Launcher, listener: LaunchListener, runs_folder: str
+) -> Plan:
     if not (folder / PLAN).exists():
-        plan = make_plan(request, corpus, folder, works, listener)
+        plan = make_plan(request, corpus, folder, works, listener, runs_folder)
         plan.save(folder)
     else:
         plan = Plan.load(folder)
@@ -203,11 +209,11 @@ def _carry_out(ready: _Ready, progress: _Progress) -> Comparison:
         ends = ready.works.run(jobs_of(plan, folder, seeds), listener=ready.listener)
     _check_ends(ends)
     arms = collect(plan, folder, seeds, ready.corpus, ready.cache)
-    losses = {arm.name: {cell.seed: cell.loss for cell in arm.cells} for arm in arms}
-    judgements = judge(losses, plan.baseline.name, plan.procedure)
+    lower = tuple(collect_rung(plan, rung, folder, seeds, ready.corpus) for rung in plan.lower)
+    judgements = withhold(judge(losses_of(arms), plan.baseline.name, plan.procedure), plan, arms)
     progress.take(judgements)
     progress.save(folder)
-    return Comparison(plan, folder, arms, judgements, progress.taken, progress.seconds)
+    return Comparison(plan, folder, arms, judgements, progress.taken, progress.seconds, lower)
 
 
 def _check_ends(ends: Sequence[JobEnd]) -> None:

@@ -1,7 +1,7 @@
-"""What `attnlab compare` does unless it is told otherwise, and how that was chosen.
+"""What is recorded about the default comparison: learning rates that were searched for, and its noise.
 
-The rates are the best of those that were tried for each variant, with seeds that no comparison uses; the noise is that
-of a first comparison of seven of them over ten seeds. docs/log.md has the commands and the figures.
+The rates were chosen by `attnlab scale --rates-only` with seeds that no comparison uses. docs/log.md has the commands
+and the figures.
 """
 
 from __future__ import annotations
@@ -10,46 +10,57 @@ from dataclasses import dataclass
 
 from attnlab.experiments.request import Request
 
+EVALUATIONS = 4  # of a run, unless it says otherwise
+VALIDATION_TOKENS = 65_536
+
 
 @dataclass(frozen=True)
 class Setting:
-    """A default that was searched for: how long it trains, at which rates, and how noisy it is."""
+    """The recorded rates by size and arm, and the noise at the largest size."""
 
-    steps: int
-    batch_size: int
-    warmup_steps: int
-    evaluations: int
-    validation_tokens: int
-    rates: dict[str, float]
+    rates: dict[str, dict[str, float]]
     noise: float  # standard deviation of a paired difference, nats
     degrees: int  # of freedom of the noise
 
 
-PICO = Setting(
-    steps=400,
-    batch_size=16,
-    warmup_steps=40,
-    evaluations=8,
-    validation_tokens=8_192,
+DEFAULT = Setting(
     rates={
-        "softmax": 4e-3,
-        "tied-kv": 4e-3,
-        "cosine": 4e-3,
-        "cosine-learned": 4e-3,
-        "softmax-plus-one": 4e-3,
-        "sigmoid": 2e-3,
-        "relu": 2e-3,
-        "sparsemax": 2e-3,
-        "entmax15": 4e-3,
+        "14k": {
+            "softmax": 0.009743,
+            "tied-kv": 0.009743,
+            "cosine": 0.01378,
+            "cosine-learned": 0.01378,
+            "sigmoid": 0.009741,
+        },
+        "25k": {
+            "softmax": 0.009529,
+            "tied-kv": 0.009529,
+            "cosine": 0.01123,
+            "cosine-learned": 0.008699,
+            "sigmoid": 0.0123,
+        },
     },
-    noise=0.036,
-    degrees=63,
+    noise=0.012,
+    degrees=16,
 )
+
+_SAME = (
+    "recipe",
+    "size",
+    "rungs",
+    "tokens_per_parameter",
+    "least_tokens",
+    "steps",
+    "corpus",
+    "corpus_options",
+    "tokenizer",
+    "vocabulary_size",
+    "changes",
+)  # fields of a request that the recorded numbers depend on
 
 
 def setting_of(request: Request) -> Setting | None:
-    """The searched default that a request keeps to, if it does."""
+    """Return the recorded setting if the request keeps to it, else None."""
     usual = Request()
-    same = ("recipe", "size", "corpus", "corpus_options", "tokenizer", "vocabulary_size", "changes")
-    kept = all(getattr(request, name) == getattr(usual, name) for name in same)
-    return PICO if kept and request.steps in {None, PICO.steps} else None
+    kept = all(getattr(request, name) == getattr(usual, name) for name in _SAME)
+    return DEFAULT if kept else None

@@ -9,7 +9,8 @@ import io
 from typing import Any
 
 from attnlab.experiments.notebook import forest
-from attnlab.experiments.results import ArmResult, Cell, Comparison
+from attnlab.experiments.results import ArmResult, Cell, Comparison, RungResult
+from attnlab.experiments.trends import ArmTrend, arm_trends
 from attnlab.experiments.wording import HEADINGS, TEXT_COLUMNS, first_lines, notes, rows, verdict_sentences
 from attnlab.pages import prose
 from attnlab.training.durable import to_plain
@@ -34,10 +35,37 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
             for one in comparison.judgements
         ],
         "arms": [_arm(arm) for arm in comparison.arms],
+        "rungs": [_rung(result) for result in comparison.lower],
+        "trends": [_trend(one) for one in arm_trends(comparison)] if comparison.lower else [],
         "plan": comparison.plan.model_dump(mode="json"),
     }
     plain: dict[str, Any] = to_plain(data)
     return plain
+
+
+def _rung(result: RungResult) -> dict[str, Any]:
+    rung = result.rung
+    return {
+        "name": rung.name,
+        "size": rung.size,
+        "parameters": rung.parameters,
+        "non_embedding": rung.non_embedding,
+        "tokens": rung.tokens,
+        "halved": rung.halved,
+        "verdicts": [dataclasses.asdict(one) for one in result.judgements],
+        "arms": [_arm(arm) for arm in result.arms],
+    }
+
+
+def _trend(one: ArmTrend) -> dict[str, Any]:
+    return {
+        "arm": one.arm,
+        "trend": one.word,
+        "nats_per_decade": None if one.trend is None else dataclasses.asdict(one.trend.per_decade),
+        "p": None if one.trend is None else one.trend.p,
+        "p_holm": one.p_holm,
+        "settled": [{**dataclasses.asdict(found), "settled": found.settled} for found in one.settling],
+    }
 
 
 def _arm(arm: ArmResult) -> dict[str, Any]:
@@ -63,17 +91,21 @@ def to_csv(comparison: Comparison) -> str:
     """One line for each run."""
     measures = sorted({name for arm in comparison.arms for cell in arm.cells for name in cell.measures})
     own = ("outcome", "loss", "seconds", "tokens_per_second", "peak_bytes", "weights_sha256", "message", "command")
-    theirs = {cell.seed: cell.loss for cell in comparison.baseline.cells}
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["arm", "seed", "difference", "spec_hash", *own, "run", *measures])
-    for arm in comparison.arms:
-        for cell in arm.cells:
-            base = theirs[cell.seed]
-            difference = None if cell.loss is None or base is None else cell.loss - base
-            values = [getattr(cell, name) for name in own]
-            found = [cell.measures.get(name) for name in measures]
-            lines.writerow([arm.name, cell.seed, difference, arm.arm.hash, *values, cell.path.name, *found])
+    lines.writerow(["arm", "size", "parameters", "tokens", "seed", "difference", "spec_hash", *own, "run", *measures])
+    plan = comparison.plan
+    sizes = [(result.arms, result.rung.tokens) for result in comparison.lower]
+    for arms, tokens in (*sizes, (comparison.arms, plan.tokens)):
+        theirs = {cell.seed: cell.loss for cell in arms[0].cells}
+        for arm in arms:
+            for cell in arm.cells:
+                base = theirs[cell.seed]
+                difference = None if cell.loss is None or base is None else cell.loss - base
+                where = [arm.arm.run.size, arm.arm.parameters, tokens, cell.seed, difference, arm.arm.hash]
+                values = [getattr(cell, name) for name in own]
+                found = [cell.measures.get(name) for name in measures]
+                lines.writerow([arm.name, *where, *values, cell.path.name, *found])
     return text.getvalue()
 
 

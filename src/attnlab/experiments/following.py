@@ -20,6 +20,7 @@ from attnlab.errors import AttnlabError, FileError
 from attnlab.experiments.answer import ANSWER
 from attnlab.experiments.collecting import jobs_of
 from attnlab.experiments.comparing import LOOKS
+from attnlab.experiments.jobs import Job
 from attnlab.experiments.plan import Plan
 from attnlab.experiments.request import PLAN, Request
 from attnlab.experiments.watching import GridState, Place, Watch
@@ -119,7 +120,13 @@ class Following:
         jobs = [(job, job.out / job.spec.name(text)) for job in jobs_of(plan, self._folder, seeds)]
         self._readers = [_Reader(path, job.label, job.spec.seed) for job, path in jobs]
         self._find_tokens()
-        self._watch = Watch([Place(str(job), path, plan.steps, self._tokens or 1) for job, path in jobs])
+        self._watch = Watch([self._place(plan, job, path) for job, path in jobs])
+
+    def _place(self, plan: Plan, job: Job, path: Path) -> Place:
+        """Return where a job is; jobs of other sizes have other steps and batches."""
+        steps, rows = job.spec.steps or plan.steps, job.spec.batch_size
+        tokens = self._tokens or 1 if rows is None else rows * max(1, plan.context_length)
+        return Place(str(job), path, steps, tokens)
 
 
 def seeds_of(folder: Path, plan: Plan) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ class Job:
     spec: RunSpec
     out: Path
     label: str = ""  # what it is called, if not by its variant
+    measured: bool = True  # whether what `Work.after` names is called for it
 
     def __str__(self) -> str:
         return f"{self.label or self.spec.variant} seed {self.spec.seed}"
@@ -104,7 +105,7 @@ class Work:
                 "precision": self.precision,
                 "compile": self.compile,
             },
-            "after": self.after,
+            "after": self.after if job.measured else None,
             "cache": None if self.cache is None else str(self.cache.resolve()),
             "saving": None if self.saving is None else asdict(self.saving),
             "variants_from": None if self.variants_from is None else str(self.variants_from.resolve()),

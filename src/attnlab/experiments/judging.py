@@ -6,6 +6,7 @@ At each of K planned looks, with the final validation losses of every arm paired
     equivalent      otherwise, if two one-sided tests at the margin, corrected likewise, have p ≤ α / K
     undecided       otherwise
     unstable        the arm diverged at a seed; it stays in the family with p = 1
+    unsettled       the runs are too short to judge by, whatever the tests say (`settling.py`)
 
 So a family of arms that do not differ gets a false `better` or `worse` with a chance of at most α, and so does a family
 of arms at the margin a false `equivalent`. Sign flips and the bootstrap are witnesses: shown, never asked.
@@ -24,7 +25,7 @@ from attnlab.statistics import Interval, bca_interval, equivalence, holm, mean_i
 
 __all__ = ["Judgement", "Losses", "Procedure", "Sensitivity", "Verdict", "judge", "percent", "planned_effect"]
 
-Verdict = Literal["better", "worse", "equivalent", "undecided", "unstable"]
+Verdict = Literal["better", "worse", "equivalent", "undecided", "unstable", "unsettled"]
 Losses = Mapping[str, Mapping[int, float | None]]
 
 

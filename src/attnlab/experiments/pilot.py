@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnlab.errors import AttnlabError, SpecError
-from attnlab.experiments.defaults import PICO, setting_of
+from attnlab.experiments.defaults import DEFAULT, setting_of
 from attnlab.experiments.launching import Job, JobEnd, Launcher, LaunchListener
 from attnlab.experiments.plan import Arm, Pilot
 from attnlab.experiments.request import Request
@@ -24,7 +24,7 @@ def find_noise(
     """The standard deviation of a difference between an arm and the baseline at one seed."""
     known = setting_of(request) is not None
     if request.pilot == 0 or (known and request.pilot is None):
-        return Pilot(sd=PICO.noise, degrees=PICO.degrees, source=_RECORDED if known else _FOREIGN)
+        return Pilot(sd=DEFAULT.noise, degrees=DEFAULT.degrees, source=_RECORDED if known else _FOREIGN)
     count = _SEEDS if request.pilot is None else request.pilot
     if count < 2:
         raise SpecError("a pilot of one seed shows no noise", hint="use --pilot 3, or --pilot 0 for none")

@@ -28,10 +28,11 @@ class _Record(BaseModel):
 
 
 class Trial(_Record):
-    """One learning rate that was tried for an arm, and what came of it; None if it diverged."""
+    """One learning rate that was tried for an arm: the mean loss, None if a seed diverged, and those of the seeds."""
 
     learning_rate: float
     loss: float | None
+    losses: tuple[float | None, ...] = ()
 
 
 class Matching(_Record):
@@ -80,11 +81,36 @@ class Pilot(_Record):
     source: str
 
 
+class Rung(_Record):
+    """A smaller size, or the same with half the tokens: its arms (the baseline first), and how they are judged."""
+
+    name: str
+    size: str
+    parameters: int  # of the baseline, embeddings included
+    non_embedding: int
+    tokens: int  # that each run is trained on
+    halved: bool  # whether this is the rung of its size with half the tokens
+    arms: tuple[Arm, ...]
+    procedure: Procedure
+
+    @property
+    def baseline(self) -> Arm:
+        return self.arms[0]
+
+
 class Plan(_Record):
-    """Arms (the baseline first), seeds, metric, procedure, and what can be expected of them."""
+    """Arms (the baseline first), seeds, metric, procedure, and what can be expected of them.
+
+    `arms` are those of the largest size, which decides; `lower` are the rungs below it.
+    """
 
     request: Request
     arms: tuple[Arm, ...]
+    lower: tuple[Rung, ...] = ()
+    non_embedding: int = 0
+    tokens: int = 0  # that each run at the largest size is trained on
+    context_length: int = 0
+    bytes_per_token: float | None = None
     seeds: tuple[int, ...]  # of the first look
     steps: int
     metric: str
@@ -92,6 +118,7 @@ class Plan(_Record):
     pilot: Pilot
     detectable: float  # nats
     smallest_p: float
+    equivalence_power: float = 0.0  # chance that an arm that does not differ is shown to be equivalent
     seeds_for_margin: int | None
     predicted_minutes: float
     processes: int
@@ -99,6 +126,7 @@ class Plan(_Record):
     corpus_hash: str
     bigram_loss: float | None  # nats; None where the corpus is no text
     warnings: tuple[str, ...]
+    runs_folder: str = "runs"  # beside the plan, or where comparisons of one study share their runs
     python: str
     sources: dict[str, str] = {}  # files that the text was read from, with their SHA-256
     made: str
@@ -113,6 +141,13 @@ class Plan(_Record):
 
     def arm(self, name: str) -> Arm:
         return next(arm for arm in self.arms if arm.name == name)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The names of all variants, those included that are trained on lower rungs only."""
+        lower = (arm.name for rung in self.lower for arm in rung.arms)
+        names = dict.fromkeys([*(arm.name for arm in self.arms), *lower])
+        return tuple(name for name in names if name != self.baseline.name)
 
     def save(self, folder: Path) -> None:
         data = self.model_dump(mode="json")

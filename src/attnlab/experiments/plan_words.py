@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from attnlab.experiments.formats import nats_text, p_text, percent_text, seeds_text
+from attnlab.experiments.formats import count_text, nats_text, p_text, percent_text, seeds_text
 from attnlab.experiments.plan import Plan
 from attnlab.experiments.procedure import as_share
 from attnlab.experiments.results import Comparison
@@ -13,17 +13,17 @@ from attnlab.pages import Points, Table
 
 
 def plan_rows(plan: Plan) -> list[tuple[str, str]]:
-    """What is compared, by which metric and tests, what can be found, and how long it takes. Warnings are apart."""
+    """Return what is compared, by which metric and tests, with which power, and how long it takes, without warnings."""
     request, power = plan.request, as_share(plan.procedure.power)
     return [
         ("made", plan.made),
-        ("variants", f"{', '.join(arm.name for arm in plan.others)}; against {plan.baseline.name}"),
+        ("variants", f"{', '.join(plan.variants)}; against {plan.baseline.name}"),
         (
             "runs",
-            f"{seeds_text(plan.seeds)} of each, {plan.steps:,} steps of size {request.size} by the recipe "
-            f"{request.recipe}; runs of one seed see the same data in the same order, and begin with the same weights "
-            "wherever shapes allow",
+            f"{seeds_text(plan.seeds)} of each, by the recipe {request.recipe}; runs of one seed see the same data in "
+            "the same order, and start from the same weights wherever shapes allow",
         ),
+        *_rung_rows(plan),
         ("text", f"{request.corpus}, tokens by {request.tokenizer} (hash {plan.corpus_hash[:12]})"),
         ("metric", f"{plan.metric}, never the best of a curve"),
         ("tests", plan.procedure.in_words(len(plan.others))),
@@ -33,12 +33,27 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
             f"{plan.pilot.source} ({plan.pilot.degrees} degrees of freedom)",
         ),
         (
-            "can find",
-            f"{percent_text(plan.detectable)[1:]} of perplexity ({nats_text(plan.detectable)[1:]} nats) at the first "
-            f"look with a chance of {power}; {_for_margin(plan)}",
+            "power",
+            f"can detect a difference of {percent_text(plan.detectable)[1:]} of perplexity "
+            f"({nats_text(plan.detectable)[1:]} nats) at {power} power; an identical arm is shown to be equivalent "
+            f"with {100 * plan.equivalence_power:.0f} % power; {_for_margin(plan)}",
         ),
         ("smallest p", f"{p_text(plan.smallest_p)} by flipping the signs of {len(plan.seeds)} differences"),
         ("time", f"{plan.predicted_minutes:.1f} minutes on {_processes(plan)}"),
+    ]
+
+
+def _rung_rows(plan: Plan) -> list[tuple[str, str]]:
+    """Return a row for each size, ascending."""
+    sizes = [(rung.name, rung.baseline, rung.non_embedding, rung.tokens) for rung in plan.lower]
+    sizes.append((plan.request.size, plan.baseline, plan.non_embedding, plan.tokens))
+    return [
+        (
+            "size",
+            f"{name}: {baseline.parameters:,} parameters ({bare:,} without embeddings), {count_text(tokens)} tokens in "
+            f"{baseline.run.steps:,} steps, {tokens / baseline.parameters:.0f} tokens per parameter",
+        )
+        for name, baseline, bare, tokens in sizes
     ]
 
 

@@ -15,6 +15,8 @@ from attnlab.statistics import (
     upper_sd,
 )
 
+_LOWER_SHARE = 0.5  # of the chance of a false verdict that the rungs below the largest have together
+
 
 @dataclass(frozen=True)
 class Procedure:
@@ -60,6 +62,14 @@ class Procedure:
         )
 
 
+def rung_shares(lower: int) -> tuple[float, ...]:
+    """Return how the chance of a false verdict is divided: to the `lower` rungs evenly, and half to the largest, last.
+
+    So any false verdict on the whole ladder has at most the chance that the request accepts.
+    """
+    return (*[_LOWER_SHARE / lower] * lower, 1 - _LOWER_SHARE) if lower else (1.0,)
+
+
 @dataclass(frozen=True)
 class Sensitivity:
     """What a number of seeds can be expected to show."""
@@ -68,9 +78,9 @@ class Sensitivity:
     detectable_percent: float  # of perplexity
     smallest_p: float  # that flipping signs can reach
     can_reach: bool  # whether that is as small as the corrected level
-    seeds_for_margin: (
-        int | None
-    )  # to find a difference as large as the margin, and to show that there is none; None: endless
+    equivalence_power: float  # chance that an arm that does not differ is shown to be equivalent
+    # Seeds that detect a difference as large as the margin, and that show that there is none; None: no number would do.
+    seeds_for_margin: int | None
     warnings: tuple[str, ...]
 
 
@@ -96,20 +106,15 @@ def planned_effect(
             "a verdict would rest on the noise being normal, with no second witness. "
             f"{math.ceil(1 - math.log2(level))} seeds would do."
         )
-    find, show = _needed(sd, level, procedure)
-    if detectable > margin:
-        warnings.append(
-            f"Only differences of at least {percent(detectable):.2g} % of perplexity are found with a chance of "
-            f"{as_share(power)}; for {percent(margin):.2g} %, the margin, {_seeds_would_do(find)}."
-        )
+    needed = _needed(sd, level, procedure)
     chance = equivalence_power(sd, seeds, margin, level)
-    if chance < power:
+    if detectable > margin or chance < power:
         warnings.append(
-            f"An arm that does not differ at all is shown to be equivalent with a chance of only {100 * chance:.0f} %; "
-            f"for {as_share(power)}, {_seeds_would_do(show)}."
+            f"{seeds} seeds can detect a difference of {percent(detectable):.2g} % of perplexity (at "
+            f"{as_share(power)} power), and show that an identical arm is equivalent with {100 * chance:.0f} % power; "
+            f"to decide either way at the margin of {percent(margin):.2g} %, {_seeds_would_do(needed)}."
         )
-    both = None if find is None or show is None else max(find, show)
-    return Sensitivity(detectable, percent(detectable), smallest, smallest <= level, both, tuple(warnings))
+    return Sensitivity(detectable, percent(detectable), smallest, smallest <= level, chance, needed, tuple(warnings))
 
 
 def percent(nats: float) -> float:
@@ -121,15 +126,15 @@ def as_share(value: float) -> str:
     return f"{100 * value:.4g} %"
 
 
-def _needed(sd: float, level: float, procedure: Procedure) -> tuple[int | None, int | None]:
-    """Seeds to find a difference of the margin, and to show that there is none; None where no number would do."""
+def _needed(sd: float, level: float, procedure: Procedure) -> int | None:
+    """Return the seeds that detect a difference of the margin and also show that there is none, if any number does."""
     try:
-        return (
+        return max(
             count_needed(sd, procedure.margin, level, procedure.power),
             equivalence_count_needed(sd, procedure.margin, level, procedure.power),
         )
     except SpecError:
-        return None, None
+        return None
 
 
 def _seeds_would_do(count: int | None) -> str:

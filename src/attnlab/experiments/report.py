@@ -15,6 +15,9 @@ from attnlab.experiments.ranking import in_order, others
 from attnlab.experiments.report_heads import heads_section
 from attnlab.experiments.report_measures import gap_section, measures_section
 from attnlab.experiments.results import Comparison
+from attnlab.experiments.rung_charts import size_chart
+from attnlab.experiments.rung_tables import SETTLING_HEADINGS, rung_headings, rung_rows, settling_rows
+from attnlab.experiments.trends import arm_trends
 from attnlab.experiments.wording import (
     HEADINGS,
     TEXT_COLUMNS,
@@ -24,6 +27,7 @@ from attnlab.experiments.wording import (
     row_words,
     rows,
     scale_words,
+    trend_words,
     verdict_sentences,
 )
 from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, Tone, write_page
@@ -34,6 +38,7 @@ TONES: Mapping[str, Tone] = {
     "unstable": "bad",
     "equivalent": "even",
     "undecided": "open",
+    "unsettled": "open",
     "reproduced": "good",
     "not reproduced": "bad",
     "underpowered": "open",
@@ -43,6 +48,7 @@ TONES: Mapping[str, Tone] = {
 def comparison_page(comparison: Comparison, standpoints: Sequence[Standpoint] = ()) -> Page:
     """The whole report; `standpoints` where published claims were judged."""
     sections = [
+        _sizes(comparison),
         _verdict(comparison),
         _differences(comparison),
         _claims(standpoints),
@@ -70,6 +76,33 @@ def write_report(comparison: Comparison, path: Path, standpoints: Sequence[Stand
 def _title(comparison: Comparison) -> str:
     others = comparison.plan.others
     return f"{others[0].name if len(others) == 1 else f'{len(others)} variants'} against {comparison.baseline.name}"
+
+
+def _sizes(comparison: Comparison) -> Section:
+    """Return the difference against size; empty for a comparison at one size."""
+    if not comparison.lower:
+        return Section("Difference against size", [])
+    trends, margin = arm_trends(comparison), comparison.plan.request.margin
+    name = comparison.baseline.name
+    caption = (
+        f"Below 0 is better than {name}. Bars are intervals of the mean over {len(comparison.seeds)} paired seeds; the "
+        f"grey band is the margin of ±{100 * margin:g} %."
+    )
+    words = (
+        "The largest size decides. Half of the chance of a false verdict is spent there and the rest on the smaller "
+        "sizes; the trend is tested apart from them."
+    )
+    content: list[Part] = [
+        trend_words(comparison),
+        Figure(size_chart(trends, name, comparison.plan.procedure.margin), caption),
+        Table(rung_headings(trends), rung_rows(trends)),
+        words,
+    ]
+    if settled := settling_rows(trends):
+        content.append(
+            Details("Have the differences settled?", [Table(SETTLING_HEADINGS, settled, text_columns=(0, 1, 5))])
+        )
+    return Section("Difference against size", content)
 
 
 def _verdict(comparison: Comparison) -> Section:
@@ -227,10 +260,11 @@ def _plan(comparison: Comparison) -> Section:
 
 
 def _runs(comparison: Comparison) -> Section:
-    headings = ("variant", "seed", "outcome", "loss\n(nats)", "seconds", "spec", "weights", "command")
+    headings = ("variant", "size", "seed", "outcome", "loss\n(nats)", "seconds", "spec", "weights", "command")
     rows = [
         (
             arm.name,
+            arm.arm.run.size,
             str(cell.seed),
             cell.outcome,
             NOTHING if cell.loss is None else f"{cell.loss:.6f}",
@@ -239,17 +273,17 @@ def _runs(comparison: Comparison) -> Section:
             NOTHING if cell.weights_sha256 is None else cell.weights_sha256[:12],
             cell.command,
         )
-        for arm in comparison.arms
+        for arm in comparison.all_arms
         for cell in arm.cells
     ]
     count = len(rows)
     messages = [
         f"{cell.arm}, seed {cell.seed}: {cell.message}"
-        for arm in comparison.arms
+        for arm in comparison.all_arms
         for cell in arm.cells
         if cell.outcome == "diverged" and cell.message
     ]
-    table = Table(headings, rows, text_columns=(0, 2, 5, 6, 7), code_columns=(5, 6, 7), tones={"diverged": "bad"})
+    table = Table(headings, rows, text_columns=(0, 1, 3, 6, 7, 8), code_columns=(6, 7, 8), tones={"diverged": "bad"})
     content: Sequence[str | Table | Points] = [*([Points(messages)] if messages else []), table]
     words = (
         "Every number above is made of these runs alone. A command trains its run again, on the same machine and "

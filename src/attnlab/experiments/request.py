@@ -1,10 +1,11 @@
-"""What somebody asks of a comparison, before anything is known about it.
+"""The request of a comparison: what a user asks for, before anything is planned or measured.
 
-    Request()                                                   the meeting's two questions, as `make compare` asks them
-    Request(variants=("tied-kv",), seeds=12, corpus="notes.txt", steps=1000)
+    Request()                                                   the default ladder, as `make compare` asks for it
+    Request(variants=("tied-kv",), seeds=12, corpus="notes.txt", size="nano", steps=1000)
+    Request(variants=("tied-kv",), size="100k", rungs=("25k", "50k"), tokens_per_parameter=100)
 
-The same request finds the same folder again. This file imports nothing heavy, so that a question that has been answered
-before is answered at once.
+The same request finds the same folder again. This file imports nothing heavy, so that a finished comparison is shown at
+once.
 """
 
 from __future__ import annotations
@@ -30,42 +31,44 @@ from pydantic import (
 import attnlab
 from attnlab.errors import FileError, SpecError, as_spec_error
 
-# The meeting's questions: one projection for key and value; normalised dot products; and what else than softmax.
-QUESTIONS = (
-    "tied-kv",
-    "cosine",
-    "cosine-learned",
-    "softmax-plus-one",
-    "sigmoid",
-    "relu",
-    "sparsemax",
-    "entmax15",
-)
+# One projection for keys and values; normalised dot products, literal and with a learned temperature; no softmax.
+QUESTIONS = ("tied-kv", "cosine", "cosine-learned", "sigmoid")
 PLAN = "plan.json"
+DEFAULT_SIZE, DEFAULT_RUNGS, DEFAULT_TOKENS = "25k", ("14k",), 80.0
 Match = Literal["parameters", "flops", "cache"]
 Options = dict[str, int | float | str | bool]
 
 
 class Request(BaseModel):
-    """A comparison as it is asked for. What is None is chosen when the plan is made."""
+    """A comparison as a user asks for it. A field that is None is chosen when the plan is made.
+
+    `rungs` are smaller sizes at which the same arms are trained too, ascending; `size` is the largest. With
+    `tokens_per_parameter`, batch, steps and warm-up of every rung follow from its size (`ladder.py`).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     variants: tuple[str, ...] = QUESTIONS
     baseline: str = "softmax"
     recipe: str = "gpt2"
-    size: str = "pico"
+    size: str = DEFAULT_SIZE  # without any of size, rungs, tokens_per_parameter and steps: the default ladder
+    rungs: tuple[str, ...] = ()
+    tokens_per_parameter: PositiveFloat | None = None
+    least_tokens: NonNegativeInt = 0  # that every rung is trained on, however small it is
+    half_tokens: bool = False  # whether the rungs below the largest are trained with half the tokens as well
+    up_to: dict[str, str] = {}  # the largest size of an arm, where it is not trained at all of them
+    rates: dict[str, dict[str, PositiveFloat]] = {}  # learning rates by size and arm that were searched before
     corpus: str = "pydoc"
     corpus_options: Options = {}
     tokenizer: str = "char"
     vocabulary_size: PositiveInt | None = None
     steps: PositiveInt | None = None
     changes: tuple[str, ...] = ()  # treatments of all arms alike, the baseline included
-    seeds: PositiveInt = 10
+    seeds: PositiveInt = 4
     first_seed: NonNegativeInt = 0
-    margin: PositiveFloat = 0.01  # of perplexity
+    margin: PositiveFloat = 0.03  # of perplexity
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    looks: PositiveInt = 2
+    looks: PositiveInt = 1
     match: Match | None = None
     tune: NonNegativeInt = 0  # learning-rate trials of each arm
     tune_seeds: PositiveInt = 1  # that each trial is a mean over
@@ -81,6 +84,15 @@ class Request(BaseModel):
             raise as_spec_error(
                 error, "a comparison", fields=type(self).model_fields, hint="`attnlab compare --help`"
             ) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_ladder(cls, fields: Any) -> Any:
+        """Fill in the default ladder where nothing is said about sizes and lengths."""
+        said = ("size", "rungs", "tokens_per_parameter", "steps")
+        if not isinstance(fields, dict) or any(fields.get(name) for name in said):
+            return fields
+        return {**fields, "rungs": DEFAULT_RUNGS, "tokens_per_parameter": DEFAULT_TOKENS}
 
     @field_validator("corpus")
     @classmethod
@@ -103,6 +115,16 @@ class Request(BaseModel):
             raise SpecError(f"{self.baseline!r} is the baseline itself", hint="leave it out of the variants")
         if not self.variants:
             raise SpecError("there is nothing to compare", hint="name a variant, such as tied-kv")
+        if self.steps is not None and (self.tokens_per_parameter is not None or self.rungs):
+            raise SpecError(
+                f"steps={self.steps} cannot hold for every rung of a ladder",
+                hint="give tokens_per_parameter instead of steps, or leave out the rungs",
+            )
+        if self.rungs and self.tokens_per_parameter is None:
+            raise SpecError("a ladder needs tokens_per_parameter", hint=f"use {DEFAULT_TOKENS:g}, the default")
+        unknown = sorted(self.up_to.keys() - {*self.variants})
+        if unknown:
+            raise SpecError(f"up_to names {unknown[0]!r}, which is not compared", hint="name one of the variants")
         return self
 
     @classmethod
@@ -151,14 +173,17 @@ _LADDER_STEPS, _TOKENS_PER_PAIR = 400, 8
 
 
 def ladder(request: Request) -> list[Request]:
-    """The same arms on associative recall with more and more pairs: a task that needs attention by construction.
+    """Return the same arms on associative recall with more and more pairs, a task that needs attention by construction.
 
-    They learn by the recipe `fast`, which recalls four pairs after 200 steps; GPT-2's own does not in 1500.
+    They are trained by the recipe `fast`, which recalls four pairs after 200 steps; GPT-2's own does not in 1500.
     """
-    task = {"corpus": "mqar", "tokenizer": "char", "vocabulary_size": 64, "recipe": "fast", "claims": False}
+    task: dict[str, Any] = {"corpus": "mqar", "tokenizer": "char", "vocabulary_size": 64, "recipe": "fast"}
+    single: dict[str, Any] = {"rungs": (), "tokens_per_parameter": None, "half_tokens": False, "up_to": {}, "rates": {}}
     return [
         request.replace(
             **task,
+            **single,
+            claims=False,
             corpus_options={"pairs": pairs},
             steps=request.steps or _LADDER_STEPS,
             changes=(*request.changes, f"context_length={_TOKENS_PER_PAIR * pairs}"),

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from attnlab.experiments.judging import Judgement
-from attnlab.experiments.plan import Arm, Plan
+from attnlab.experiments.plan import Arm, Plan, Rung
 from attnlab.statistics import Interval, mean_interval
 
 
@@ -70,6 +70,15 @@ class ArmResult:
 
 
 @dataclass(frozen=True)
+class RungResult:
+    """A rung below the largest: its arms (the baseline first), and the judgements at its size."""
+
+    rung: Rung
+    arms: tuple[ArmResult, ...]
+    judgements: tuple[Judgement, ...]
+
+
+@dataclass(frozen=True)
 class Look:
     """One of the planned looks: the seeds that were there, and what was said then."""
 
@@ -88,6 +97,7 @@ class Comparison:
     judgements: tuple[Judgement, ...]  # of the others, in the plan's order
     looks: tuple[Look, ...]
     seconds: float  # of training, all runs together as they ran
+    lower: tuple[RungResult, ...] = ()  # the rungs below the largest, ascending
 
     @property
     def baseline(self) -> ArmResult:
@@ -95,6 +105,11 @@ class Comparison:
 
     def arm(self, name: str) -> ArmResult:
         return next(arm for arm in self.arms if arm.name == name)
+
+    @property
+    def all_arms(self) -> tuple[ArmResult, ...]:
+        """Return the arms of all sizes, the largest first."""
+        return (*self.arms, *(arm for result in reversed(self.lower) for arm in result.arms))
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
-"""A comparison in words and rows: the same for a terminal, a page, a notebook and a table to paste."""
+"""A comparison as sentences and rows: the same for a terminal, a page, a notebook and a table to paste."""
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from attnlab.experiments.formats import (
@@ -22,9 +23,11 @@ from attnlab.experiments.judging import Judgement, Verdict
 from attnlab.experiments.plan import Arm, Plan
 from attnlab.experiments.ranking import in_order, matching_words
 from attnlab.experiments.results import Comparison
+from attnlab.experiments.settling import NEEDS_ATTENTION
+from attnlab.experiments.trends import FEWEST_RUNGS, arm_trends
 
 # In the order in which they are told.
-VERDICTS: tuple[Verdict, ...] = ("better", "worse", "unstable", "equivalent", "undecided")
+VERDICTS: tuple[Verdict, ...] = ("better", "worse", "unstable", "equivalent", "undecided", "unsettled")
 HEADINGS = (
     "variant",
     "verdict",
@@ -39,24 +42,29 @@ HEADINGS = (
 )
 TEXT_COLUMNS = (0, 1)  # of the headings; the others hold numbers
 
-_NEEDS_ATTENTION = 0.2  # nats below the best bigram table
 _CLOSE = 0.005  # ratios nearer to 1 are not worth a word
-_OF_GPT2 = 100_000_000  # parameters from which a model is no small one
-# What answers more than a small run, from the least that does.
-_LADDER = (("nano", 2000), ("micro", 4000), ("mini", 8000))
+_GPT2 = 124_000_000  # parameters
 
 
 def first_lines(comparison: Comparison) -> tuple[str, ...]:
-    """What every report begins with: the verdict, and how far it reaches."""
-    return headline(comparison), scale_words(comparison.plan)
+    """Return what every report begins with: the verdicts with their scope, the trend, and how far they reach."""
+    lines = (headline(comparison), trend_words(comparison), scale_words(comparison.plan))
+    return tuple(line for line in lines if line)
+
+
+def scope(plan: Plan) -> str:
+    """Return the size and the tokens that a verdict holds for, as in "31 k parameters and 4 M tokens"."""
+    return f"{count_text(plan.baseline.parameters)} parameters and {count_text(plan.tokens)} tokens"
 
 
 def headline(comparison: Comparison) -> str:
-    """The verdict on all variants in one sentence."""
-    seeds = len(comparison.seeds)
-    opening = f"Against {comparison.baseline.name}, over {seeds} paired seeds"
+    """Return the verdict on all variants in one sentence, with its scope."""
+    plan, seeds = comparison.plan, len(comparison.seeds)
+    opening = (
+        f"Against {comparison.baseline.name} at {scope(plan)} (context {plan.context_length}, {seeds} paired seeds)"
+    )
     if len(comparison.judgements) == 1:
-        return f"{opening}, {verdict_sentence(comparison, comparison.judgements[0])}"
+        return f"{opening}, {verdict_sentence(comparison, comparison.judgements[0], scoped=False)}"
     groups = []
     for verdict in VERDICTS:
         names = [one.arm for one in in_order(comparison.judgements) if one.verdict == verdict]
@@ -65,21 +73,31 @@ def headline(comparison: Comparison) -> str:
     return f"{opening}: {'; '.join(groups)}."
 
 
+def trend_words(comparison: Comparison) -> str:
+    """Return how the differences change over the rungs, in a sentence; "" without rungs."""
+    if not comparison.lower:
+        return ""
+    sizes = [count_text(result.rung.parameters) for result in comparison.lower if not result.rung.halved]
+    over = f"From {sizes[0]} to {count_text(comparison.plan.baseline.parameters)} parameters"
+    trends = arm_trends(comparison)
+    if all(one.word == "too few rungs" for one in trends):
+        return f"{over}, no trend is tested: runs diverged, or an arm has fewer than {FEWEST_RUNGS} rungs."
+    groups = []
+    for word, verb in (("rises", "rises"), ("falls", "falls"), ("no trend shown", "shows no trend")):
+        names = [one.arm for one in trends if one.word == word]
+        if names:
+            groups.append(f"the difference of {and_list(names)} {verb}")
+    return f"{over}, {'; '.join(groups)}." if groups else ""
+
+
 def scale_words(plan: Plan) -> str:
-    """What a run of this size can say, and what would say more."""
-    run, parameters = plan.baseline.run, plan.baseline.parameters
-    what = f"{run.size}, {count_text(parameters)} parameters, {plan.steps:,} steps"
-    if parameters >= _OF_GPT2:
-        return (
-            f"These runs ({what}) say what holds after so many steps on this text; longer training may say otherwise."
-        )
-    names = [name for name, _ in _LADDER]
-    here = names.index(run.size) if run.size in names else -1
-    higher = [(name, steps) for rung, (name, steps) in enumerate(_LADDER) if (rung, steps) > (here, plan.steps)]
-    step = next((f"`--size {name} --steps {steps}` answers more, and " for name, steps in higher), "")
+    """Return what runs of this size can say, and what would say more."""
+    parameters = plan.baseline.parameters
+    if parameters >= _GPT2:
+        return f"Each run saw {count_text(plan.tokens)} tokens; longer training may say otherwise."
     return (
-        f"Small runs ({what}) mostly measure how soon attention sets in, not what a variant is worth to a GPT-2 that "
-        f"has been trained to the end: {step}`--size gpt2` on a GPU answers most."
+        f"GPT-2 small has {_GPT2 / parameters:,.0f} times as many parameters. `attnlab scale` measures the trend over "
+        "more sizes, and says how far it can be extrapolated."
     )
 
 
@@ -89,9 +107,12 @@ def verdict_sentences(comparison: Comparison) -> list[str]:
     return [verdict_sentence(comparison, one) for one in ordered]
 
 
-def verdict_sentence(comparison: Comparison, judgement: Judgement) -> str:
-    """What became of one variant, in plain terms."""
-    parts = [f"{judgement.arm} is {judgement.verdict}{_proviso(comparison, judgement)}"]
+def verdict_sentence(comparison: Comparison, judgement: Judgement, *, scoped: bool = True) -> str:
+    """Return the verdict on one variant in plain terms, with its scope."""
+    where = f" at {scope(comparison.plan)}" if scoped else ""
+    if judgement.verdict == "unsettled":
+        return f"{judgement.arm} gets no verdict{where}: the runs are too short to judge it. {judgement.reason}"
+    parts = [f"{judgement.arm} is {judgement.verdict}{where}{_proviso(comparison, judgement)}"]
     found = percent_interval(judgement.percent, confidence(comparison.plan))
     if found != NOTHING:
         parts[0] += f": {found.replace(' %', ' % perplexity', 1)}"
@@ -184,16 +205,22 @@ def notes(comparison: Comparison) -> tuple[str, ...]:
 
 
 def bigram_words(comparison: Comparison) -> str:
-    """How much the baseline knows beyond pairs of tokens."""
+    """Return where the baseline ends, in nats beside the best bigram table and in bits per byte."""
     bigram, loss, name = comparison.plan.bigram_loss, comparison.baseline.loss, comparison.baseline.name
     if bigram is None or loss is None:
         return ""
     below = bigram - loss
     where = f"{below:.2f} nats below" if below >= 0 else f"{-below:.2f} nats above"
     words = f"{name} ends at {loss:.3f} nats, {where} the best bigram table ({bigram:.3f})"
-    if below >= _NEEDS_ATTENTION:
-        return f"{words}: it has learned to use what attention brings."
-    return f"{words}, which needs no attention: these runs are too short or too small to judge attention by."
+    if below >= NEEDS_ATTENTION:
+        return f"{words}{_bits(comparison)}."
+    return f"{words}{_bits(comparison)}: these runs are too short or too small to judge attention by."
+
+
+def _bits(comparison: Comparison) -> str:
+    """Return the baseline's loss in bits per byte, which other tokenizers and corpora can be compared with."""
+    size, loss = comparison.plan.bytes_per_token, comparison.baseline.loss
+    return "" if size is None or loss is None else f"; that is {loss / math.log(2) / size:.3f} bits per byte"
 
 
 def look_words(comparison: Comparison) -> str:

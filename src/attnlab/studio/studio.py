@@ -124,7 +124,8 @@ def command_of(request: Request, runs: Path) -> list[str]:
         if name in {"variants", "changes", "corpus_options", "variants_sha256"} or value == getattr(usual, name):
             continue
         option = "--" + name.replace("_", "-")
-        words += [option] if value is True else [option, str(value)]
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        words += [option] if value is True else [option, text]
     for change in request.changes:
         words += ["--change", change]
     return [*words, "--out", str(runs)]

@@ -22,7 +22,10 @@ _LEAD = (
     "Train a baseline and its variants over paired seeds, and judge them. The plan says beforehand how long it takes "
     "and what it can find."
 )
-_SIZES = ("pico", "nano", "micro", "mini")  # larger ones are for the command line
+_SIZES = {
+    "": "14k and 25k",
+    **{name: name for name in ("25k", "55k", "100k", "pico", "nano", "micro", "mini")},
+}  # larger ones are for the command line
 _RECIPES = ("gpt2", "fast")
 _CORPORA = ("pydoc", "world", "kinship", "mqar")  # never a path
 _TOKENIZERS = ("char", "byte", "word", "bpe")
@@ -80,7 +83,7 @@ class Compare:
         with ui.element("div").classes("fields"):
             choice("against", names, "softmax", handle(lambda text: self._set("baseline", text)))
             self._whole("seeds", "seeds", 2, _MOST_SEEDS)
-            choice("size", _SIZES, "pico", handle(lambda text: self._set("size", text)))
+            choice("size", _SIZES, "", handle(lambda text: self._set("size", text or None)))
             choice("recipe", _RECIPES, "gpt2", handle(lambda text: self._set("recipe", text)))
             choice("corpus", _CORPORA, "pydoc", handle(lambda text: self._set("corpus", text)))
             choice("tokenizer", _TOKENIZERS, "char", handle(lambda text: self._set("tokenizer", text)))
@@ -134,7 +137,7 @@ class Compare:
         await self._replan()
 
     def _request(self) -> Request:
-        request = Request(**self.fields)
+        request = Request(**{name: value for name, value in self.fields.items() if name != "size" or value})
         if len(request.variants) > _MOST_VARIANTS:
             raise AttnlabError(
                 f"{len(request.variants)} variants at once are too many for a page",

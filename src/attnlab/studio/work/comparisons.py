@@ -48,7 +48,7 @@ def plan(request: dict[str, Any]) -> dict[str, Any]:
         "folder": asked.folder,
         "minutes": made.predicted_minutes,
         "detectable": percent_text(made.detectable)[1:],
-        "runs": len(made.arms) * len(made.seeds),
+        "runs": (len(made.arms) + sum(len(rung.arms) for rung in made.lower)) * len(made.seeds),
         "rows": [row for row in plan_rows(made) if row[0] != "made"],
         "notes": notes,
     }

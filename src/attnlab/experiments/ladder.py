@@ -1,0 +1,95 @@
+"""The ladder: how much text a size is trained on and in which batches, so that sizes can be compared.
+
+    tokens        = tokens per parameter · N, or a least number that small rungs need before attention sets in;
+                    N counts all parameters of the baseline
+    batch         = 1024 √(N / 64 000) tokens, at least 512, in steps of 256
+    warm-up       = a tenth of the steps
+    learning rate = the searched one, decaying to 0 at the last step (cosine schedule)
+    initial weights ~ N(0, σ²) with σ = 0.02 √(768 / width): GPT-2's own at its width
+
+Batches grow with the square root of the size, so steps do too. The context is the same on all rungs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnlab.corpora import Corpus
+from attnlab.cost import model_cost
+from attnlab.errors import SpecError
+from attnlab.models import ModelSpec
+from attnlab.models.sizes import SIZES, Size, non_embedding, size
+from attnlab.training import RunSpec
+
+WARMUP = 0.1  # share of the steps
+GPT2_STD = 0.02
+MIN_RATE = 0.0  # learning rate at the last step, of the highest
+MOST_EPOCHS = 8.0  # more repetitions of the same text change what is measured
+_BATCH_TOKENS, _BATCH_AT = 1024, 64_000  # tokens in a batch, for so many parameters
+_BATCH_STEP, _LEAST_BATCH = 256, 512
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How a model of some size is trained."""
+
+    parameters: int  # of the baseline, embeddings included
+    non_embedding: int
+    batch_size: int  # rows
+    steps: int
+    warmup_steps: int
+    context_length: int
+
+    @property
+    def tokens(self) -> int:
+        return self.steps * self.batch_size * self.context_length
+
+
+def budget(model: ModelSpec, tokens_per_parameter: float, least_tokens: int = 0, share: float = 1.0) -> Budget:
+    """Return the batches and steps of the baseline `model`, which all arms at this size share.
+
+    `share` is that of the tokens which are trained on.
+    """
+    count = model_cost(model).parameters
+    wanted = _BATCH_TOKENS * math.sqrt(count / _BATCH_AT)
+    batch = max(_LEAST_BATCH, _BATCH_STEP * round(wanted / _BATCH_STEP))
+    rows = max(1, round(batch / model.context_length))
+    tokens = share * max(tokens_per_parameter * count, least_tokens)
+    steps = max(1, math.ceil(tokens / (rows * model.context_length)))
+    shape = Size(model.num_layers, model.model_width, 1, model.context_length)
+    return Budget(count, non_embedding(shape), rows, steps, math.ceil(WARMUP * steps), model.context_length)
+
+
+def on_rung(run: RunSpec, model: ModelSpec, budget: Budget) -> RunSpec:
+    """Return the run with the batches, steps, schedule and initial weights of its rung; what the user set stays."""
+    std = GPT2_STD * math.sqrt(SIZES["gpt2"].model_width / model.model_width)
+    return run.replace(
+        initial_std=run.initial_std or float(f"{std:.4g}"),
+        steps=budget.steps,
+        batch_size=run.batch_size or budget.batch_size,
+        warmup_steps=budget.warmup_steps if run.warmup_steps is None else run.warmup_steps,
+        min_learning_rate_ratio=MIN_RATE if run.min_learning_rate_ratio is None else run.min_learning_rate_ratio,
+    )
+
+
+def check_rungs(rungs: Sequence[str], largest: str) -> None:
+    """Refuse rungs that are not in ascending order below the largest."""
+    counts = [non_embedding(size(name)) for name in (*rungs, largest)]
+    for lower, upper, names in zip(counts, counts[1:], zip(rungs, (*rungs[1:], largest), strict=True), strict=False):
+        if lower >= upper:
+            raise SpecError(
+                f"rungs must ascend: {names[0]} has {lower:,} non-embedding parameters and {names[1]} {upper:,}",
+                hint="give sizes in ascending order, about a factor of two apart",
+            )
+
+
+def check_text(budget: Budget, corpus: Corpus) -> None:
+    """Refuse a budget that would repeat its text too often."""
+    if budget.tokens > MOST_EPOCHS * corpus.training_tokens:
+        raise SpecError(
+            f"{budget.tokens:,} tokens are {budget.tokens / corpus.training_tokens:.1f} times the "
+            f"{corpus.training_tokens:,} training tokens of {corpus.spec.name}; at most {MOST_EPOCHS:g} are allowed",
+            hint="use a larger text such as the corpus `python`, fewer tokens per parameter or smaller rungs",
+        )

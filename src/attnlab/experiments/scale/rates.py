@@ -1,0 +1,125 @@
+"""The learning rate of every arm on every rung.
+
+On the smaller rungs the rate is searched (`rate_search.py`). Through the searched rungs goes a law for each arm,
+
+    log rate = a + b · log N
+
+which gives the rate on the rungs above. On the first of them the law is verified: the rate that it gives is tried
+together with its two neighbours, a factor of two away, and the search is extended if a neighbour is better. What was
+found there joins the law for the rungs above.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from attnlab.corpora import Corpus
+from attnlab.cost import model_cost
+from attnlab.experiments.launching import Launcher, LaunchListener
+from attnlab.experiments.plan import Trial
+from attnlab.experiments.planning import Draft, drafts_at
+from attnlab.experiments.rate_search import Tuned, rounded, search_rates
+from attnlab.experiments.request import Request
+from attnlab.experiments.scale.request import ScaleRequest
+from attnlab.training import Execution
+
+_FIRST_GUESS, _GUESS_AT, _GUESS_EXPONENT = 0.016, 30_000, -0.4  # of GPT-2's recipe; a search corrects it
+_NEIGHBOURS = 3  # rates by which the law is verified: its own and one on each side
+
+Source = Literal["searched", "verified", "law"]
+
+
+@dataclass(frozen=True)
+class RatePoint:
+    """The rate of one arm on one rung, where it comes from, and what was tried there."""
+
+    size: str
+    parameters: int
+    arm: str
+    rate: float
+    source: Source
+    trials: tuple[Trial, ...] = ()
+
+
+@dataclass(frozen=True)
+class RateTable:
+    """The rates of all arms on all rungs, and the law of each arm as (a, b) in natural logarithms."""
+
+    points: tuple[RatePoint, ...]
+    laws: Mapping[str, tuple[float, float]]
+
+    def rates(self) -> dict[str, dict[str, float]]:
+        """Return the rates by size and arm."""
+        found: dict[str, dict[str, float]] = {}
+        for point in self.points:
+            found.setdefault(point.size, {})[point.arm] = point.rate
+        return found
+
+    def predicted(self, arm: str, parameters: float) -> float:
+        """Return the rate that the law of an arm gives."""
+        a, b = self.laws[arm]
+        return rounded(math.exp(a + b * math.log(parameters)))
+
+
+def find_rates(
+    request: ScaleRequest, corpus: Corpus, folder: Path, launcher: Launcher, listener: LaunchListener
+) -> RateTable:
+    """Search, predict and verify the rates on one corpus; trials lie in `folder`, so an interrupted search resumes."""
+    asked = request.comparison(corpus.spec.name, {})
+    points: list[RatePoint] = []
+    for number, size in enumerate(request.rungs):
+        drafts = drafts_at(asked, size, 1.0, corpus, recorded=False)
+        count = model_cost(drafts[0].run.model(corpus)).parameters
+        fixed = [draft for draft in drafts if draft.run.learning_rate is not None]
+        points += [RatePoint(size, count, one.name, one.run.learning_rate or 0.0, "law") for one in fixed]
+        drafts = [draft for draft in drafts if draft.run.learning_rate is None]
+        if not drafts:
+            continue
+        guesses = [_guess(points, asked, draft, count, corpus) for draft in drafts]
+        if number > request.rate_rungs:
+            points += [
+                RatePoint(size, count, draft.name, rounded(guess), "law")
+                for draft, guess in zip(drafts, guesses, strict=True)
+            ]
+            continue
+        source: Source = "searched" if number < request.rate_rungs else "verified"
+        listener.note(f"learning rates at {size}: {source} for {len(drafts)} arms")
+        rates = request.rate_count if source == "searched" else _NEIGHBOURS
+        runs = [draft.run for draft in drafts]
+        tuned = search_rates(runs, rates, request.rate_seeds, corpus, folder, launcher, listener, guesses)
+        points += [_point(size, count, draft, found, source) for draft, found in zip(drafts, tuned, strict=True)]
+    arms = dict.fromkeys(point.arm for point in points)
+    return RateTable(tuple(points), {arm: _law([one for one in points if one.arm == arm]) for arm in arms})
+
+
+def _point(size: str, count: int, draft: Draft, found: Tuned, source: Source) -> RatePoint:
+    assert found.run.learning_rate is not None
+    return RatePoint(size, count, draft.name, found.run.learning_rate, source, found.trials)
+
+
+def _guess(points: Sequence[RatePoint], asked: Request, draft: Draft, count: int, corpus: Corpus) -> float:
+    """Return the first rate to try: by the arm's law, by the baseline's rate here, or by experience."""
+    own = [one for one in points if one.arm == draft.name and one.source != "law"]
+    if own:
+        a, b = _law(own)
+        return math.exp(a + b * math.log(count))
+    if asked.recipe == "gpt2":
+        return float(_FIRST_GUESS * (count / _GUESS_AT) ** _GUESS_EXPONENT)
+    return draft.run.resolve(corpus, Execution()).optimizer.learning_rate
+
+
+def _law(points: Sequence[RatePoint]) -> tuple[float, float]:
+    """Fit log rate = a + b · log N by least squares; a single point is continued with the exponent of the guess."""
+    tried = [one for one in points if one.source != "law"] or list(points)
+    x = np.log([one.parameters for one in tried])
+    y = np.log([one.rate for one in tried])
+    if len(tried) < 2:
+        return float(y[0] - _GUESS_EXPONENT * x[0]), _GUESS_EXPONENT
+    b, a = np.polyfit(x, y, 1)
+    return float(a), float(b)

@@ -1,0 +1,161 @@
+"""A real study, as small as can be: it resumes, trains nothing twice, and leaves its files behind."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from attnlab.errors import AttnlabError
+from attnlab.experiments import planning, rate_search
+from attnlab.experiments.rate_search import TUNING_SEED
+from attnlab.experiments.scale.findings import findings
+from attnlab.experiments.scale.report import write_study
+from attnlab.experiments.scale.request import ScaleRequest
+from attnlab.experiments.scale.study import Study, scale, search_only
+from attnlab.training import RunDirectory
+from support.requests import InProcess
+from support.studies import small_study
+
+REQUEST = small_study()
+TRIALS = 2 * 3 * 3  # arms, rungs, rates
+RUNS = 2 * 2 * 5  # arms, seeds, rungs with all tokens and with half of them
+
+
+@dataclass(frozen=True)
+class Done:
+    """A study that failed twice and was carried out then; how many runs each call trained."""
+
+    study: Study
+    folder: Path
+    problems: list[str]
+    trained: list[int]
+
+
+def carry_out(folder: Path, request: ScaleRequest, fails: int | None = None) -> tuple[Study | str, int]:
+    launcher = InProcess(folder / "cache", fails=fails)
+    try:
+        return scale(request, out=folder / "runs", on=launcher, cache=folder / "cache"), launcher.trained
+    except AttnlabError as error:
+        return str(error), launcher.trained
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short() -> Iterator[None]:
+    """Runs of a few steps want ever higher rates, and need not be timed well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rate_search, "_EXTENSIONS", 0)
+        patch.setattr(planning, "_TIMING_SECONDS", 0.001)
+        yield
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    folder = tmp_path_factory.mktemp("study")
+    problems, trained = [], []
+    for fails in (5, TRIALS, None):
+        found, count = carry_out(folder, REQUEST, fails)
+        trained.append(count)
+        if isinstance(found, str):
+            problems.append(found)
+    assert isinstance(found, Study), found
+    return Done(found, folder, problems, trained)
+
+
+def test_a_study_that_failed_resumes_where_it_was(done: Done) -> None:
+    first, second = done.problems
+    assert "the trial" in first
+    assert "failed: the machine broke" in first
+    assert "runs have not ended; the first: the machine broke" in second
+    assert done.trained == [5, TRIALS, TRIALS + RUNS - 5 - TRIALS]
+
+
+def test_a_finished_study_trains_nothing_and_finds_the_same(done: Done) -> None:
+    again, trained = carry_out(done.folder, REQUEST)
+    assert trained == 0
+    assert isinstance(again, Study)
+    assert again.corpora[0].comparison.judgements == done.study.corpora[0].comparison.judgements
+    assert again.corpora[0].rates == done.study.corpora[0].rates
+    launcher = InProcess(done.folder / "cache")
+    table = search_only(REQUEST, out=done.folder / "runs", on=launcher, cache=done.folder / "cache")["kinship"]
+    assert launcher.trained == 0
+    assert table == done.study.corpora[0].rates
+
+
+def test_every_run_is_where_it_belongs_and_seeds_of_the_search_are_used_nowhere_else(done: Done) -> None:
+    folder = done.study.path / "kinship"
+    trials = [RunDirectory.open(path.parent).record["spec"] for path in folder.glob("rates/*/run.json")]
+    cells = [cell for arm in done.study.corpora[0].comparison.all_arms for cell in arm.cells]
+    assert {cell.path.resolve().parent for cell in cells} == {folder.resolve() / "runs"}
+    runs = [RunDirectory.open(cell.path).record["spec"] for cell in cells]
+    assert (len(trials), {spec["seed"] for spec in trials}) == (TRIALS, {TUNING_SEED})
+    assert (len(runs), {spec["seed"] for spec in runs}) == (RUNS, {0, 1})
+    for spec in runs:
+        assert spec["learning_rate"] == done.study.corpora[0].rates.rates()[spec["size"]][spec["variant"]]
+
+
+def test_every_rung_has_the_tokens_that_its_size_asks_for(done: Done) -> None:
+    comparison = done.study.corpora[0].comparison
+    assert [result.rung.name for result in comparison.lower] == [
+        "6k, half the tokens",
+        "6k",
+        "14k, half the tokens",
+        "14k",
+    ]
+    for rung in (result.rung for result in comparison.lower):
+        asked = 0.3 * rung.parameters / (2 if rung.halved else 1)
+        assert asked <= rung.tokens < asked + 1024
+    assert comparison.plan.tokens >= 0.3 * comparison.plan.baseline.parameters
+    steps = {arm.arm.run.steps for result in comparison.lower[1:2] for arm in result.arms}
+    assert len(steps) == 1
+
+
+def test_more_seeds_train_only_what_is_new(done: Done) -> None:
+    more, trained = carry_out(done.folder, REQUEST.replace(seeds=3))
+    assert trained == RUNS // 2
+    assert isinstance(more, Study)
+    assert more.path == done.study.path
+    assert more.corpora[0].comparison.path != done.study.corpora[0].comparison.path
+    before = done.study.corpora[0].comparison.judgements[0].differences
+    assert more.corpora[0].comparison.judgements[0].differences[:2] == before
+
+
+def test_its_files_hold_everything(done: Done, tmp_path: Path) -> None:
+    page, data = write_study(done.study, tmp_path / "page.html", tmp_path / "runs.csv")
+    assert page.parent.parent == done.study.path
+    assert page.read_bytes() == (tmp_path / "page.html").read_bytes()
+    assert (page.parent / "runs.csv").read_bytes() == (tmp_path / "runs.csv").read_bytes()
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    kept = json.loads((page.parent / "scale.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    assert kept == json.loads(json.dumps(data))
+    (found,) = kept["corpora"]
+    assert [arm["arm"] for arm in found["arms"]] == ["tied-kv"]
+    assert [rung["size"] for rung in found["arms"][0]["rungs"]] == ["6k", "6k", "14k", "14k", "25k"]
+    assert {point["source"] for point in found["rates"]} == {"searched", "verified"}
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "runs.csv").read_text())))
+    assert len(rows) == RUNS
+    assert {row["corpus"] for row in rows} == {"kinship"}
+    assert {(row["arm"], row["seed"]) for row in rows} == {
+        (arm, seed) for arm in ("softmax", "tied-kv") for seed in "01"
+    }
+    for row in rows:
+        assert float(row["loss"]) > 0
+
+
+def test_three_rungs_are_extrapolated_and_never_called_tested(done: Done) -> None:
+    (found,) = findings(done.study)
+    assert found.backtest is None
+    (arm,) = found.arms
+    assert arm.forecast is not None
+    assert found.is_extrapolation(arm.forecast)
+    assert arm.forecast.target_size == done.study.target == 84_934_656
+    assert arm.rates is not None
+    assert arm.rates.size == "25k"
