@@ -19,7 +19,7 @@ from attnlab.errors import InputError, SpecError
 from attnlab.experiments.judging import Procedure, judge
 from attnlab.statistics import exceeds
 
-BOUNDED = ["false-difference", "false-equivalence", "overlooked"]
+BOUNDED = ["false-difference", "false-equivalence", "overlooked", "false-on-a-ladder", "false-trend"]
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,8 @@ def test_the_procedure_keeps_what_it_promises(found: Calibration) -> None:
 def test_the_promise_is_not_kept_by_never_deciding(found: Calibration) -> None:
     rates = {(one.question, one.setting): one.rate for one in found.counts}
     assert rates["false difference", "normal"] > 0.005
+    assert rates["false on a ladder", "normal"] > 0.005
+    assert rates["false trend", "normal"] > 0.005
     assert max(rate for (question, _), rate in rates.items() if question == "false equivalence") > 0.005
 
 
@@ -45,7 +47,7 @@ def test_what_is_counted_can_be_shown(found: Calibration) -> None:
     (shown,) = found.tables()
     assert len(shown.rows) == len(found.counts) == len(all_trials(found.design))
     assert "8 and then 16 seeds" in shown.words
-    assert len(bar_rows(found)) == len(found.bars) == 6
+    assert len(bar_rows(found)) == len(found.bars) == 10
     assert json.loads(json.dumps(found.to_dict()))["design"]["procedure"]["looks"] == 2
     assert found.title == findings_page(found, bars=True).title
 

@@ -29,8 +29,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_comparison_and_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(SMALL) == 0
     first = capsys.readouterr()
-    assert "Against softmax, over 3 paired seeds, tied-kv is" in first.out
-    assert "Small runs" in first.out
+    assert "Against softmax at 4.11 k parameters and 192 tokens (context 8, 3 paired seeds), tied-kv" in first.out
+    assert "GPT-2 small has 30,156 times as many parameters" in first.out
+    assert "too short to judge it. softmax ends at" in " ".join(first.out.split())  # six steps leave no plateau
     assert "The plan:" in first.err
     assert "sign-flip" in first.err
     assert re.search(r"tied-kv seed 2: validation \d", first.err)
@@ -62,7 +63,10 @@ def test_data_tables_and_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["verdicts"][0]["arm"] == "tied-kv"
     assert [len(arm["runs"]) for arm in data["arms"]] == [3, 3]
     assert Path("page.html").exists()
-    assert Path("runs.csv").exists()
+    assert (data["rungs"], data["trends"]) == ([], [])
+    header, first = (line.split(",") for line in Path("runs.csv").read_text().splitlines()[:2])
+    assert header[:6] == ["arm", "size", "parameters", "tokens", "seed", "difference"]
+    assert first[:5] == ["softmax", "25k", "4112", "192", "0"]
     assert main([*SMALL, "--markdown"]) == 0
     assert "| tied-kv | **" in capsys.readouterr().out
 
@@ -77,10 +81,11 @@ def test_a_plan_alone_trains_nothing(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_seeds_are_added_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SMALL, "--quiet"]) == 0
-    assert main([*SMALL, "--quiet", "--add-seeds", "2"]) == 0
+    words = [*SMALL, "--looks", "2", "--quiet"]
+    assert main(words) == 0
+    assert main([*words, "--add-seeds", "2"]) == 0
     assert "Look 2 added seeds 3 and 4" in " ".join(capsys.readouterr().out.split())
-    assert main([*SMALL, "--quiet", "--add-seeds", "2"]) == 2
+    assert main([*words, "--add-seeds", "2"]) == 2
     assert "all of them were taken" in capsys.readouterr().err
 
 
@@ -95,6 +100,10 @@ def test_seeds_are_added_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["compare", "tied-kv", "--where", "moon=1"], "option of a launcher called 'moon'"),
         (["compare", "tied-kv", "--on", "slurm", "--where", "cluster=moon"], "cluster called 'moon'"),
         (["compare", "tied-kv", "--corpus", "missing.txt"], "missing.txt"),
+        (["compare", "tied-kv", "--steps", "5", "--rungs", "6k"], "cannot hold for every rung"),
+        (["compare", "tied-kv", "--size", "14k", "--rungs", "6k"], "needs tokens_per_parameter"),
+        (["compare", "tied-kv", "--size", "6k", "--rungs", "14k", "--tokens-per-parameter", "1"], "rungs must ascend"),
+        (["compare", "tied-kv", "--size", "6x"], "there is no size called '6x'"),
         (["compare", "tied-kv", "--report", "no/such/folder.html"], "no folder"),
     ],
 )
@@ -124,7 +133,8 @@ def test_the_ladder_has_a_comparison_for_each_rung(capsys: pytest.CaptureFixture
     few = ["2" if before == "--seeds" else word for before, word in zip(["", *SMALL], SMALL, strict=False)]
     assert main([*few, "--ladder", "--quiet"]) == 0
     said = capsys.readouterr().out
-    assert said.count("Against softmax, over 2 paired seeds") == 4
+    assert said.count("Against softmax at ") == 4
+    assert said.count("2 paired seeds") == 4
     plans = [json.loads(path.read_text())["plan"] for path in Path("runs").glob("*/plan.json")]
     pairs = sorted(plan["request"]["corpus_options"].get("pairs", 0) for plan in plans)
     assert pairs == [0, 4, 8, 16]

@@ -97,7 +97,8 @@ def bench_compare(listener: Listener, *, smoke: bool = False) -> MainJobBench:
 
 def _inside(data: dict[str, Any]) -> dict[str, float]:
     """What the comparison itself has on record."""
-    loops = sum(run["seconds"] for arm in data["arms"] for run in arm["runs"])
+    sizes = [data["arms"], *(rung["arms"] for rung in data["rungs"])]
+    loops = sum(run["seconds"] for arms in sizes for arm in arms for run in arm["runs"])
     found = {"overhead": data["seconds"] * data["plan"]["processes"] / loops}
     if data["plan"]["bigram_loss"] is not None:
         found["nats below bigram"] = data["plan"]["bigram_loss"] - data["arms"][0]["loss"]

@@ -7,15 +7,17 @@ again, until the planned looks are used up.
     false difference    no arm differs, and one comes out better or worse at any look
     false equivalence   every arm differs by just the margin, and one comes out equivalent at any look
     overlooked          one arm differs by what a pilot's plan calls detectable, and the first look does not find it
+    false on a ladder   no arm differs at any of three sizes, and one comes out better or worse at one of them
+    false trend         no arm's difference changes over three sizes, and one is said to rise or to fall
 
-The first two count once for a family of arms, however many of them go wrong.
+All but the third count once for a family of arms, however many of them go wrong.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -23,16 +25,18 @@ from numpy.typing import NDArray
 
 from attnlab.errors import SpecError
 from attnlab.experiments.judging import Judgement, Procedure, judge, planned_effect
-from attnlab.statistics import pooled_sd
+from attnlab.experiments.procedure import rung_shares
+from attnlab.statistics import holm, pooled_sd, trend
 
 Noise = Literal["normal", "heavy tails", "unequal"]
-Question = Literal["false difference", "false equivalence", "overlooked"]
+Question = Literal["false difference", "false equivalence", "overlooked", "false on a ladder", "false trend"]
 Losses = NDArray[np.float64]  # (1 + arms, seeds), the baseline first
 
 ODD: tuple[Noise, ...] = ("heavy tails", "unequal")  # break what the tests assume
 PILOT_SEEDS = 3
 
 _BASELINE = "baseline"
+_RUNGS = 3
 _TAILS = 4  # degrees of freedom of heavy tails
 _TIMES = 2.0  # of the baseline's noise has the noisiest of unequal arms, and the quietest as much less
 _SEED_EFFECT = 5.0  # of the noise; pairing takes it away
@@ -114,6 +118,8 @@ def all_trials(design: Design) -> list[Trial]:
         *(_at_margin(design, noise, sd) for noise, sd in margins),
         *(_planted(design, "normal", arms) for arms in pilots),
         *(_planted(design, noise, pilots[-1]) for noise in ODD),
+        *(_null_ladder(design, noise) for noise in ("normal", *ODD)),
+        *(_null_trend(design, noise) for noise in ("normal", *ODD)),
     ]
 
 
@@ -124,6 +130,31 @@ def _no_difference(design: Design, noise: Noise) -> Trial:
         return finds_difference(losses, design.looks, design.procedure)
 
     return Trial("false difference", noise, noise == "normal", goes_wrong)
+
+
+def _null_ladder(design: Design, noise: Noise) -> Trial:
+    procedures = [
+        replace(design.procedure, alpha=design.procedure.alpha * share, looks=1) for share in rung_shares(_RUNGS - 1)
+    ]
+
+    def goes_wrong(rng: np.random.Generator, _: int) -> bool:
+        sd = _MUCH_NOISE * design.procedure.margin
+        rungs = [draw_losses(rng, noise, design.arms, design.seeds, sd) for _ in procedures]
+        found = zip(rungs, procedures, strict=True)
+        return any(finds_difference(losses, design.looks[:1], procedure) for losses, procedure in found)
+
+    return Trial("false on a ladder", noise, noise == "normal", goes_wrong)
+
+
+def _null_trend(design: Design, noise: Noise) -> Trial:
+    sizes = [10.0**rung for rung in range(_RUNGS)]
+
+    def goes_wrong(rng: np.random.Generator, _: int) -> bool:
+        rungs = [draw_losses(rng, noise, design.arms, design.seeds, design.procedure.margin) for _ in sizes]
+        ps = [trend([(rung[arm] - rung[0]).tolist() for rung in rungs], sizes).p for arm in range(1, design.arms + 1)]
+        return min(holm(ps)) <= design.procedure.alpha
+
+    return Trial("false trend", noise, noise == "normal", goes_wrong)
 
 
 def _at_margin(design: Design, noise: Noise, sd: float) -> Trial:

@@ -33,6 +33,7 @@ from attnlab.errors import AttnlabError, UnknownNameError
 # the docstring of its file. The file is imported only when its verb is called, so it may import what it likes.
 VERBS: tuple[str, ...] = (
     "attnlab.cli.compare:compare",
+    "attnlab.cli.scale:scale",
     "attnlab.cli.variants:variants",
     "attnlab.cli.cost:cost",
     "attnlab.cli.train:train",

@@ -37,7 +37,7 @@ from attnlab.cli.bench_facts import facts
 from attnlab.cli.bench_look import look
 from attnlab.cli.bench_races import generate, time_to_loss, train
 from attnlab.cli.bench_studio import studio
-from attnlab.cli.bench_trust import compare, verdicts
+from attnlab.cli.bench_trust import compare, forecasts, verdicts
 from attnlab.cli.listening import listening
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError
@@ -52,6 +52,7 @@ bench.command(train)
 bench.command(generate)
 bench.command(time_to_loss)
 bench.command(verdicts)
+bench.command(forecasts)
 bench.command(cost)
 bench.command(compare)
 bench.command(facts)

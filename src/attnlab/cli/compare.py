@@ -24,12 +24,13 @@ Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 _RUNS = Path("runs")
 _DISPENSABLE = ("tokens/s", "parameters", "Δ loss", "cache", "worth", "p")  # the report has them all
-_STYLES = {
+STYLES = {
     "better": "bold green",
     "worse": "bold red",
     "unstable": "bold red",
     "equivalent": "cyan",
     "undecided": "yellow",
+    "unsettled": "yellow",
     "reproduced": "green",
     "not reproduced": "red",
     "underpowered": "yellow",
@@ -39,9 +40,11 @@ _STYLES = {
 def compare(
     *variants: str,
     baseline: str = "softmax",
-    seeds: int = 10,
+    seeds: int = 4,
     steps: int | None = None,
-    size: str = "pico",
+    size: str | None = None,
+    rungs: str | None = None,
+    tokens_per_parameter: float | None = None,
     recipe: str = "gpt2",
     corpus: str = "pydoc",
     tokenizer: str = "char",
@@ -49,9 +52,9 @@ def compare(
     change: Annotated[Sequence[str], Parameter(name="--change", negative="")] = (),
     add_seeds: int = 0,
     first_seed: int = 0,
-    margin: float = 0.01,
+    margin: float = 0.03,
     alpha: float = 0.05,
-    looks: int = 2,
+    looks: int = 1,
     match: Literal["parameters", "flops", "cache"] | None = None,
     tune: int = 0,
     tune_seeds: int = 1,
@@ -73,9 +76,9 @@ def compare(
 ) -> int:
     """Train the baseline and the variants over paired seeds, and give a verdict with its evidence.
 
-    A plan is written first: what is compared, how it is judged, what can be found, how long it takes. The same command
-    goes on after any interruption, and a comparison that is finished is answered at once. Without VARIANTS, the default
-    asks what happens to GPT-2 with one projection for key and value, with normalised dot products, and without softmax.
+    A plan is written first: what is compared, how it is judged, with which power, and how long it takes. The same
+    command resumes after any interruption, and a finished comparison is shown at once. Without options, the default is
+    a small ladder of two sizes: the largest decides, and the trend over sizes is shown beside it.
 
     Parameters
     ----------
@@ -87,9 +90,14 @@ def compare(
     seeds
         How many pairs of runs; each seed is an order of the data and a draw of initial weights, the same for all.
     steps
-        How many steps each run takes; by default those of the setting or the recipe.
+        Steps of each run; by default they follow from the tokens per parameter, or are the recipe's.
     size
-        pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large or gpt2-xl.
+        A number of non-embedding parameters such as 25k or 0.5M, or pico, nano, micro, mini, gpt2, gpt2-medium,
+        gpt2-large or gpt2-xl.
+    rungs
+        Smaller sizes at which the same is trained too, such as 6k,14k; needs tokens_per_parameter.
+    tokens_per_parameter
+        Training tokens for each parameter of the baseline, embeddings included.
     recipe
         gpt2 (faithful) or fast (soonest to a loss).
     corpus
@@ -157,7 +165,7 @@ def compare(
             variants=variants or (arms_of(cards, baseline) if claims else QUESTIONS),
             baseline=baseline,
             recipe=recipe,
-            size=size,
+            **_ladder_fields(size, rungs, tokens_per_parameter),
             corpus=corpus,
             tokenizer=tokenizer,
             vocabulary_size=vocabulary_size,
@@ -174,7 +182,7 @@ def compare(
             pilot=pilot,
             claims=claims,
         )
-    options = {"processes": processes, "threads": threads, **_options(on, where)}
+    options = {"processes": processes, "threads": threads, **launcher_options(on, where)}
     launch = {"out": out, "on": on, "where": options}
     if ladder_ and (report or csv):
         raise AttnlabError(
@@ -196,6 +204,14 @@ def compare(
     return 0
 
 
+def _ladder_fields(size: str | None, rungs: str | None, tokens_per_parameter: float | None) -> dict[str, Any]:
+    """Return what was said about sizes; what was not is left to the request."""
+    fields: dict[str, Any] = {"size": size, "tokens_per_parameter": tokens_per_parameter}
+    if rungs is not None:
+        fields["rungs"] = tuple(name.strip() for name in rungs.split(",") if name.strip())
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:
     """The comparison whose folder was named instead of variants."""
     if len(variants) != 1:
@@ -211,7 +227,7 @@ def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:
     return None
 
 
-def _options(on: str, pairs: Sequence[str]) -> dict[str, Any]:
+def launcher_options(on: str, pairs: Sequence[str]) -> dict[str, Any]:
     """What a launcher is told besides how many processes and threads; Slurm's own options are handed on to it."""
     options: dict[str, Any] = {}
     for pair in pairs:
@@ -276,7 +292,7 @@ def _tell(answer: Answer, *, markdown: bool) -> None:
         show(f"\n{note}")
     if answer.claims:
         headings = ("claim", "at this scale", "found", "source")
-        show("", make_table(headings, answer.claims, left=(0, 1, 3), wrap=(0, 2, 3), styles=_STYLES))
+        show("", make_table(headings, answer.claims, left=(0, 1, 3), wrap=(0, 2, 3), styles=STYLES))
     if answer.report:
         say(f"\nreport: {answer.report}")
 
@@ -288,7 +304,7 @@ def _table(answer: Answer) -> Table:
         dropped.add(name)
         kept = [place for place, heading in enumerate(answer.headings) if heading.split("\n")[0] not in dropped]
         rows = [[row[place] for place in kept] for row in answer.rows]
-        table = make_table([answer.headings[place] for place in kept], rows, left=(0, 1), styles=_STYLES)
+        table = make_table([answer.headings[place] for place in kept], rows, left=(0, 1), styles=STYLES)
         if fits(table):
             break
     return table
