@@ -75,7 +75,6 @@ def test_a_search_without_end_ends_at_the_edge_and_says_so(sign: int, count: int
     assert len(found.trials) <= count + 8
 
 
-@pytest.mark.xfail(reason="the grid is extended for the best mean, not for the rate that is taken")
 def test_a_flat_loss_is_bracketed_too() -> None:
     """Of rates that are equally good the largest is taken; it must not be the largest that was tried."""
 

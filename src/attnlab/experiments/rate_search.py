@@ -66,8 +66,9 @@ class _Search:
         if best is None:  # every rate fails: look further down
             lower = rounded(rates[0] / _APART)
             return [lower] if self._within(lower) else []
-        edges = [rounded(best / _APART) for _ in [0] if best == rates[0]]
-        edges += [rounded(best * _APART) for _ in [0] if best == rates[-1]]
+        inside = {best, choose_rate(self.run.variant, self.trials())}  # neither may lie at an end of the grid
+        edges = [rounded(rates[0] / _APART)] if rates[0] in inside else []
+        edges += [rounded(rates[-1] * _APART)] if rates[-1] in inside else []
         wanted = [rate for rate in edges if self._within(rate)]
         if wanted or self.refined or self.count < _REFINED_FROM:
             return wanted
@@ -84,11 +85,15 @@ class _Search:
             means = {rate: _mean(found) for rate, found in self.losses.items() if None not in found}
         return min(means, key=lambda rate: means[rate]) if means else None
 
-    def tuned(self) -> Tuned:
-        trials = tuple(
+    def trials(self) -> tuple[Trial, ...]:
+        """Return all that was tried, ascending."""
+        return tuple(
             Trial(learning_rate=rate, loss=None if None in found else _mean(found), losses=tuple(found))
             for rate, found in sorted(self.losses.items())
         )
+
+    def tuned(self) -> Tuned:
+        trials = self.trials()
         return Tuned(with_rate(self.run, choose_rate(self.run.variant, trials), self.corpus), trials)
 
 
