@@ -38,12 +38,13 @@ def test_one_row_is_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("biased", [True, False])
 def test_together_is_apart(biased: bool) -> None:
-    maps = [nn.Linear(6, width, biased, dtype=torch.float64) for width in (4, 4, 3)]
+    maps = [nn.Linear(6, rows, biased, dtype=torch.float64) for rows in (4, 4, 3)]
     x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
-    weights = [torch.randn(2, 5, width, dtype=torch.float64) for width in (4, 4, 3)]
+    weights = [torch.randn(2, *shape, dtype=torch.float64) for shape in ((2, 5, 2), (1, 5, 4), (3, 5, 1))]
     wanted = [x, *(parameter for one in maps for parameter in one.parameters())]
     found = []
-    for outputs in (together(x, maps), tuple(one(x) for one in maps)):
+    apart = tuple(one(x).unflatten(-1, (-1, width)).transpose(1, 2) for one, width in zip(maps, (2, 4, 1), strict=True))
+    for outputs in (together(x, maps, (2, 4, 1)), apart):
         loss = sum((output * weight).sum() for output, weight in zip(outputs, weights, strict=True))
         found.append([*outputs, *torch.autograd.grad(loss, wanted)])  # type: ignore[arg-type]
     for mine, plain in zip(*found, strict=True):
@@ -53,9 +54,17 @@ def test_together_is_apart(biased: bool) -> None:
 def test_together_where_only_one_is_used() -> None:
     maps = [nn.Linear(6, 4, dtype=torch.float64) for _ in range(2)]
     x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
-    together(x, maps)[1].sum().backward()
+    together(x, maps, (2, 2))[1].sum().backward()
     assert maps[0].weight.grad is None or not maps[0].weight.grad.any()
     torch.testing.assert_close(x.grad, maps[1].weight.sum(0).expand_as(x))
+
+
+def test_a_second_derivative_is_refused() -> None:
+    maps = [nn.Linear(6, 4, dtype=torch.float64) for _ in range(2)]
+    x = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(together(x, maps, (2, 2))[0].square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        gradient.sum().backward()
 
 
 @pytest.mark.parametrize("side_by_side", [True, False])
@@ -69,7 +78,7 @@ def test_gradients_are_added_where_they_gather(side_by_side: bool, worth: int, m
     for one, home in zip(maps, homes, strict=True):
         one.weight.grad = home if side_by_side else home.clone()
     gathering = [one.weight.grad for one in maps]
-    outputs = together(x, maps)
+    outputs = together(x, maps, (2, 4, 1))
     direction = [torch.randn_like(output) for output in outputs]
     wanted = torch.autograd.grad(outputs, [one.weight for one in maps], direction, retain_graph=True)
     assert torch.equal(torch.cat(list(gathering)), before), "outside, nothing is added"
@@ -86,7 +95,7 @@ def test_what_was_added_is_not_given_to_autograd(monkeypatch: pytest.MonkeyPatch
     maps = [nn.Linear(6, 4, dtype=torch.float64) for _ in range(2)]
     for one in maps:
         one.weight.grad = torch.zeros_like(one.weight)
-    outputs = together(torch.randn(2, 5, 6, dtype=torch.float64), maps)
+    outputs = together(torch.randn(2, 5, 6, dtype=torch.float64), maps, (2, 4))
     with adding_to_gradients():
         found = torch.autograd.grad(
             [output.sum() for output in outputs], [one.weight for one in maps], allow_unused=True

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
+import attnlab
 from attnlab.attention import Relu, variant
 from attnlab.bench import Durations, grid_race, step_memory, writing
 from attnlab.bench import race as race_module
 from attnlab.bench.contenders import Contender, Matmul, Ours, RandomTokens
 from attnlab.bench.contestant import Answers
-from attnlab.bench.entries import Entry, Peers, check_nanogpt, check_threads, find_peers
+from attnlab.bench.entries import Entry, Peers, check_against, check_nanogpt, check_threads, find_peers
 from attnlab.bench.peer_models import NanoGpt, Transformers, load_nanogpt
 from attnlab.bench.progress import Listener
 from attnlab.bench.race import Race, race
@@ -49,6 +50,7 @@ def test_the_shapes_that_the_bars_are_meant_for() -> None:
         "small": (4, 128, 4, 64, 12, 65),
         "mini": (6, 384, 6, 256, 16, 65),
         "gpt2": (12, 768, 12, 512, 2, 50257),
+        "rung": (2, 32, 2, 64, 12, 96),
     }
     assert SHAPES["gpt2"].tokens == 1024
     assert isinstance(SHAPES["mini"].model("relu").attention[0].normaliser, Relu)
@@ -108,6 +110,46 @@ def test_a_whole_run_with_processes(clone: Path, monkeypatch: pytest.MonkeyPatch
     assert found.notes == ("somebody is missing",)
     assert len(found.tables()) == 2
     assert found.to_dict()["races"][0]["shape"]["name"] == "small"
+
+
+def test_a_model_on_each_core_against_another_version() -> None:
+    here = Path(attnlab.__file__).parents[1]
+    plan = TrainPlan.make([SHAPES["rung"]], (), memory=False, grid=False, rounds=2, against=check_against(here)).smoke()
+    found = bench_train(plan, Peers(transformers=False), threads=2)
+    (one,) = found.races
+    assert [runner.name for runner in one.runners] == ["attnlab", "other attnlab"]
+    assert (one.cores, one.models) == (2, 2)
+    for runner in one.runners:  # the tokens of both models count
+        assert runner.tokens_per_second == pytest.approx(2 * one.shape.tokens / runner.step_seconds)
+    assert one.gflops_per_core == pytest.approx(one.useful_flops / one.runners[0].step_seconds / 1e9)
+    assert "2 models at once with one thread each" in one.table().words
+    (bar,) = found.bars
+    assert (bar.name, bar.limit, bar.figures[0].variant) == ("speed-rung", 1.1, "other attnlab")
+    assert bar.figures[0].ratio == one.runners[1].ours_over_it
+
+
+def test_another_version_is_imported_from_its_folder(tmp_path: Path) -> None:
+    package = tmp_path / "attnlab" / "bench"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "contestant.py").write_text(CONTESTANT)
+    entries = [Entry(kind="attnlab", shape=SMALL, threads=1, copies=2, folder=str(check_against(tmp_path)))]
+    found = race(entries, "train", 2, Listener(), turn_seconds=9.0)
+    # Each of the two processes takes 3 seconds a step, so a step is done every 1.5 seconds.
+    assert found.durations.seconds == {"other attnlab": (1.5, 1.5)}
+    assert found.beginnings == {"other attnlab": 7.0}
+    with pytest.raises(FileError, match=r"does not hold attnlab/bench/contestant\.py"):
+        check_against(tmp_path / "attnlab")
+
+
+CONTESTANT = """
+import json, sys
+entry = json.loads(sys.argv[1])
+assert set(entry) == {"kind", "shape", "threads", "workers", "compile"}, entry  # as the versions before know it
+for line in sys.stdin:
+    print(json.dumps({"seconds": 3.0 * json.loads(line)["count"], "with_beginning": 7.0}), flush=True)
+"""
 
 
 def test_the_peak_of_several_processes() -> None:

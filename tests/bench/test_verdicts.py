@@ -17,7 +17,7 @@ from attnlab.bench.grid_race import CLAIM, GridRace
 from attnlab.bench.progress import Listener
 from attnlab.bench.race import Race
 from attnlab.bench.shapes import SHAPES, VARIANTS_SHAPE
-from attnlab.bench.speed import CLAIMS, SHARE, read_race
+from attnlab.bench.speed import CLAIMS, SHARE, VERSION, read_race
 from attnlab.bench.step_memory import StepPeak, judge_memory, memory_table
 from attnlab.bench.time_to_loss import LOSS, TIME, Learnt, bench_time_to_loss, prepare_nanogpt, read_commands
 from attnlab.bench.variant_steps import FULL, PLAIN, SPARSE, VariantStep, claim_of, judge_variants
@@ -30,11 +30,12 @@ TEXT = "abab cab" * 20
 
 
 def test_what_is_declared() -> None:
-    claims = [*CLAIMS.values(), SHARE, PLAIN, SPARSE, FULL, CLAIM, WRITING, TIME, LOSS]
+    claims = [*CLAIMS.values(), VERSION, SHARE, PLAIN, SPARSE, FULL, CLAIM, WRITING, TIME, LOSS]
     assert {claim.name: (claim.limit, claim.at_least) for claim in claims} == {
         "speed-small": (1.2, True),
         "speed-mini": (1.1, True),
         "speed-gpt2": (1.3, True),
+        "speed-rung": (1.1, True),
         "peak-share": (0.8, True),
         "variants": (1.2, False),
         "variants-sparse": (1.6, False),
@@ -67,6 +68,20 @@ def test_a_race_is_read_against_the_better_nanogpt() -> None:
     assert [row[3] for row in found.table().rows][:2] == ["–", "3.00 3.00–3.00"]
     alone = read_race(SHAPES["small"], ["attnlab"], Race(Durations(seconds), {"attnlab": 9.0}))
     assert [(one.name, one.verdict) for one in alone.outcomes()] == [("speed-small", "not measured")]
+
+
+def test_a_version_is_judged_by_the_one_before() -> None:
+    seconds = {"attnlab": (1.0, 2.0), "other attnlab": (1.2, 2.2), "matrix products": (0.5, 1.0)}
+    race = Race(Durations(seconds), dict.fromkeys(seconds, 9.0))
+    found = read_race(SHAPES["rung"], ["attnlab", "other attnlab"], race, cores=2, models=2)
+    assert [one.step_seconds for one in found.runners] == [3.0, pytest.approx(3.4)]
+    assert found.runners[0].tokens_per_second == pytest.approx(12 * 64 / 1.5)
+    assert found.gflops_per_core == pytest.approx(found.useful_flops / 1.5 / 2 / 1e9)
+    (bar,) = found.outcomes()
+    assert (bar.name, bar.verdict) == ("speed-rung", "met")
+    assert bar.figures[0].ratio.median == pytest.approx(1.15)
+    alone = read_race(SHAPES["rung"], ["attnlab"], race)
+    assert [(one.name, one.verdict) for one in alone.outcomes()] == [("speed-rung", "not measured")]
 
 
 def test_the_claims_of_variants() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import attnlab
 from attnlab.bench import Durations, speed, writing
 from attnlab.bench.entries import Entry
 from attnlab.bench.progress import Listener
@@ -77,6 +78,18 @@ def test_train(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_races")
+def test_against_another_version(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend({"attnlab": 1.0, "other attnlab": 1.25, "matrix products": 0.5}, monkeypatch)
+    src = Path(attnlab.__file__).parents[1]
+    code, out, _ = run("train", "--shape", "rung", "--no-transformers", "--against", str(src), "--bars", "--strict")
+    assert code == 0
+    rows = [line.split() for line in out.splitlines()]
+    assert any(row[:2] == ["other", "attnlab"] and "1.25" in row for row in rows)
+    assert ["speed-rung", "met"] in [row[:2] for row in rows]
+    assert "GFLOP/s a core" in " ".join(out.split())
+
+
+@pytest.mark.usefixtures("_races")
 def test_without_nanogpt_nothing_is_guessed(run: Run) -> None:
     code, out, err = run("train", "--shape", "mini", "--no-transformers", "--bars", "--strict", "--json")
     found = json.loads(out)
@@ -119,6 +132,7 @@ def test_all_shapes_unless_told_otherwise(run: Run) -> None:
         (["train", "--rounds", "0"], "0 rounds measure nothing", "use at least 1"),
         (["train", "--threads", str(available_cores() + 1)], "threads cannot be measured", "use 1"),
         (["train", "--nanogpt", "missing"], "missing is no folder", "a clone of nanoGPT"),
+        (["train", "--against", "missing"], "missing does not hold attnlab/bench/contestant.py", "the src folder"),
         (["train", "--nanogpt", "."], "holds no model.py", "a clone of nanoGPT"),
         (["train", "--strict"], "--strict judges the bars", "add --bars"),
         (["train", "--out", "missing-folder/page.html"], "there is no folder missing-folder", "make it"),

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from attnlab.attention.once import once
 
 
 def direction(vectors: Tensor, temperature: Tensor | float = 1.0) -> Tensor:
@@ -35,7 +36,7 @@ class _Direction(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
         result, length, learned = ctx.saved_tensors
         temperature = learned if ctx.fixed is None else ctx.fixed

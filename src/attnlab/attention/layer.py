@@ -10,14 +10,14 @@ The three projections serve all heads at once; the spec's sharing leaves some of
 from __future__ import annotations
 
 import functools
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 from attnlab.attention.cache import Cache
 from attnlab.attention.functional import attend, for_every_query_head
-from attnlab.attention.linear import Linear, together
+from attnlab.attention.linear import Linear, in_heads, together
 from attnlab.attention.operators import full_precision
 from attnlab.attention.positions import Rope
 from attnlab.attention.spec import AttentionSpec
@@ -30,6 +30,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
         self.spec = spec
+        self.rope = spec.position if isinstance(spec.position, Rope) else None
         self.projections = nn.ModuleDict(
             {name: Linear(spec.model_width, width, spec.bias) for name, width in projection_widths(spec).items()}
         )
@@ -38,6 +39,7 @@ class MultiHeadAttention(nn.Module):
         extras = spec.score.extras(spec)
         self.extras = nn.ParameterDict({name: nn.Parameter(torch.empty(e.shape)) for name, e in extras.items()})
         self.dropout = nn.Dropout(spec.output_dropout)
+        self.drops = spec.output_dropout > 0
         self.reset_parameters()
 
     def reset_parameters(self, std: float = 0.02) -> None:
@@ -91,8 +93,8 @@ class MultiHeadAttention(nn.Module):
         first = 0 if cache is None or self.spec.source == "cross" else cache.length
         made = self._made(x)
         unturned = query = self._projected("query", x, made)
-        if isinstance(self.spec.position, Rope) and query is not None:
-            query = self.spec.position.rotate(query, first)
+        if self.rope is not None and query is not None:
+            query = self.rope.rotate(query, first)
         if self.spec.operator is not None and cache is not None and self.spec.source == "self":
             if visible is not None or (padding is not None and not bool(padding.all())):
                 raise InputError(
@@ -135,10 +137,13 @@ class MultiHeadAttention(nn.Module):
         return query, key, value
 
     def _made(self, x: Tensor) -> dict[str, Tensor]:
-        """The projections of x by name; none in cross-attention, where not all are of x."""
-        if self.spec.source == "cross":
+        """The projections of x by name, in heads; none in cross-attention, where not all are of x."""
+        spec = self.spec
+        if spec.source == "cross":
             return {}
-        return dict(zip(self.projections, together(x, [*self.projections.values()]), strict=True))  # type: ignore[list-item]
+        maps: dict[str, Any] = dict(self.projections.items())
+        widths = [spec.value_width if name == "value" else spec.key_width for name in maps]
+        return dict(zip(maps, together(x, [*maps.values()], widths), strict=True))
 
     @property
     def _ties_values(self) -> bool:
@@ -151,7 +156,7 @@ class MultiHeadAttention(nn.Module):
         """Keys and values of all tokens, those in the cache included."""
         spec = self.spec
         tied = self._ties_values
-        rope = spec.position if isinstance(spec.position, Rope) else None
+        rope = self.rope
         if spec.source == "cross" and cache is not None and cache.length:
             held = cache.held
         else:
@@ -194,18 +199,19 @@ class MultiHeadAttention(nn.Module):
         """Queries, keys or values, (batch, heads, tokens, width); None where the score wants none."""
         spec = self.spec
         if name == "query":
-            heads, width, wanted = spec.num_heads, spec.key_width, spec.score.projects_query
+            width, wanted = spec.key_width, spec.score.projects_query
         elif name == "key":
-            heads, width, wanted = spec.num_key_value_heads, spec.key_width, spec.score.projects_key
+            width, wanted = spec.key_width, spec.score.projects_key
         else:
-            heads, width, wanted = spec.num_key_value_heads, spec.value_width, True
+            width, wanted = spec.value_width, True
         if not wanted:
             return None
         if spec.sharing != "identity":
             server = _SERVED_BY[spec.sharing].get(name, name)
-            tokens = made[server] if server in made else self.projections[server](tokens)
-        batch, length, _ = tokens.shape
-        return tokens.view(batch, length, heads, width).transpose(1, 2)
+            if server in made:
+                return made[server]
+            tokens = self.projections[server](tokens)
+        return in_heads(tokens, width)
 
     def _joined(self, heads: Tensor) -> Tensor:
         """(batch, heads, tokens, value width) → (batch, tokens, model width)."""
@@ -215,8 +221,8 @@ class MultiHeadAttention(nn.Module):
             joined = heads.sum(dim=1)
         else:
             joined = heads.transpose(1, 2).flatten(2)
-        result: Tensor = self.dropout(joined if self.output is None else self.output(joined))
-        return result
+        result: Tensor = joined if self.output is None else self.output(joined)
+        return self.dropout(result) if self.drops else result
 
     def _check(self, x: Tensor, source: Tensor | None, cache: Cache | None) -> None:
         width = self.spec.model_width

@@ -21,7 +21,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+
+from attnlab.attention.once import once
 
 PIECES = 4
 _SMALLEST = 1 << 15  # weights; below, starting the threads costs more than it gains
@@ -52,36 +53,44 @@ def in_pieces(weight: Tensor) -> Tensor:
     return weight.view(PIECES, -1, weight.shape[1]).transpose(1, 2)
 
 
-def together(x: Tensor, maps: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
-    """What each of the maps makes of x (batch, tokens, columns)."""
+def in_heads(x: Tensor, width: int) -> Tensor:
+    """(batch, tokens, heads · width) → (batch, heads, tokens, width)."""
+    batch, tokens, columns = x.shape
+    return x.view(batch, tokens, columns // width, width).transpose(1, 2)
+
+
+def together(x: Tensor, maps: Sequence[nn.Linear], widths: Sequence[int]) -> tuple[Tensor, ...]:
+    """Apply each map to x (batch, tokens, columns) and divide its rows into heads: (batch, heads, tokens, width)."""
     plain = torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
     if len(maps) < 2 or plain or not torch.is_grad_enabled():
-        return tuple(map_(x) for map_ in maps)
+        return tuple(in_heads(map_(x), width) for map_, width in zip(maps, widths, strict=True))
     weights = [map_.weight for map_ in maps]
     biases: list[Tensor | None] = [map_.bias for map_ in maps]
     if biases[0] is None:
         biases = []
-    made: tuple[Tensor, ...] = _Together.apply(x, len(maps), *weights, *biases)  # type: ignore[no-untyped-call]
+    made: tuple[Tensor, ...] = _Together.apply(x, widths, *weights, *biases)  # type: ignore[no-untyped-call]
     return made
 
 
 class _Together(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, count: int, *parameters: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, x: Tensor, widths: Sequence[int], *parameters: Tensor) -> tuple[Tensor, ...]:
+        count = len(widths)
         weights, biases = parameters[:count], parameters[count:]
         ctx.save_for_backward(x, *weights)
         ctx.biased = bool(biases)
         # Not one product here: its parts could only be freed together, and some are not kept for the way back.
-        return tuple(map(F.linear, [x] * count, weights, biases or [None] * count))
+        made = map(F.linear, [x] * count, weights, biases or [None] * count)
+        return tuple(map(in_heads, made, widths))
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, *weights = ctx.saved_tensors
-        widths = [len(weight) for weight in weights]
-        grad = torch.cat(grads, dim=-1).flatten(0, -2)  # (tokens, all rows)
+        rows = [grad.transpose(1, 2).flatten(2) for grad in grads]
+        grad = torch.cat(rows, dim=-1).flatten(0, -2)  # (tokens, all rows)
         weight_grads = weight_gradients(weights, grad, x.flatten(0, -2))
-        bias_grads = torch.split(grad.sum(0), widths) if ctx.biased else ()
+        bias_grads = _parts(grad.sum(0), weights) if ctx.biased else ()
         return (grad @ torch.cat(weights)).view_as(x), None, *weight_grads, *bias_grads
 
 
@@ -101,19 +110,23 @@ def adding_to_gradients() -> Iterator[None]:
 
 def weight_gradients(weights: Sequence[Tensor], grad: Tensor, x: Tensor) -> Sequence[Tensor | None]:
     """gradᵀ x for the weights of several maps of x, whose rows follow each other in grad; None where it was added."""
-    homes = [_home(weight, grad) for weight in weights]
-    widths = [len(weight) for weight in weights]
-    if not all(home is not None for home in homes):
-        return torch.split(grad.t() @ x, widths)
-    whole = _joined([home for home in homes if home is not None])
+    homes = [home for weight in weights if (home := _home(weight, grad)) is not None]
+    if len(homes) < len(weights):
+        return _parts(grad.t() @ x, weights)
+    whole = _joined(homes)
     for home, part in zip(whole, torch.split(grad, [len(home) for home in whole], dim=1), strict=True):
         home.addmm_(part.t(), x)
     return [None] * len(weights)
 
 
+def _parts(rows: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Divide rows that follow each other among the weights that they belong to."""
+    return (rows,) if len(weights) == 1 else rows.split_with_sizes([weight.shape[0] for weight in weights])
+
+
 def _home(weight: Tensor, grad: Tensor) -> Tensor | None:
     """Where the gradient of a weight gathers, if it may be added to there."""
-    if not getattr(_here, "adding", False) or weight.numel() < _WORTH or not weight.is_leaf or weight.grad is None:
+    if weight.numel() < _WORTH or not getattr(_here, "adding", False) or not weight.is_leaf or weight.grad is None:
         return None
     return weight.grad if weight.grad.dtype == grad.dtype else None
 

@@ -18,6 +18,7 @@ OURS = "attnlab"
 NANOGPT, NANOGPT_COMPILED = "nanoGPT", "nanoGPT compiled"
 TRANSFORMERS = "Transformers"
 MATMUL = "matrix products"
+OTHER = "other attnlab"
 
 Kind = Literal["attnlab", "nanogpt", "transformers", "matmul"]
 
@@ -25,7 +26,9 @@ Kind = Literal["attnlab", "nanogpt", "transformers", "matmul"]
 class Entry(BaseModel):
     """One that takes part: what it is, at which shape, and with what of the machine.
 
-    `workers` are attnlab's processes, each with so many `threads`; the others have one process. `folder` is nanoGPT's.
+    `workers` are attnlab's processes that train one model, each with so many `threads`; the others have one process.
+    `copies` are processes that train a model each, at the same time. `folder` is nanoGPT's, or the `src` folder of
+    another attnlab.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,6 +37,7 @@ class Entry(BaseModel):
     shape: Shape
     threads: PositiveInt
     workers: PositiveInt = 1
+    copies: PositiveInt = 1
     compile: bool = False
     folder: str | None = None
 
@@ -41,6 +45,8 @@ class Entry(BaseModel):
     def name(self) -> str:
         if self.kind == "nanogpt":
             return NANOGPT_COMPILED if self.compile else NANOGPT
+        if self.kind == "attnlab" and self.folder is not None:
+            return OTHER
         return {"attnlab": OURS, "transformers": TRANSFORMERS, "matmul": MATMUL}[self.kind]
 
 
@@ -94,6 +100,16 @@ def check_nanogpt(folder: Path, needed: Sequence[str] = ("model.py",)) -> None:
     for name in needed:
         if not (folder / name).is_file():
             raise FileError(f"{folder} holds no {name}", hint=hint)
+
+
+def check_against(folder: Path) -> Path:
+    """Return the absolute path of the `src` folder of another attnlab; refuse any other folder."""
+    if not (folder / "attnlab" / "bench" / "contestant.py").is_file():
+        raise FileError(
+            f"{folder} does not hold attnlab/bench/contestant.py",
+            hint="give the src folder of another attnlab, such as --against ~/before/src; `git worktree add` makes one",
+        )
+    return folder.resolve()
 
 
 def check_threads(threads: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Races between processes: each who takes part has one of its own, and they are asked in turn.
+"""Races between processes: each who takes part has one or several of its own, and they are asked in turn.
 
 So neither the memory, the threads nor the processes of one touch another. A round asks each for a turn of about the
 same length, and every second round goes backwards; who waits sleeps. A ratio is taken within each round, as in
@@ -7,10 +7,12 @@ same length, and every second round goes backwards; who waits sleeps. A ratio is
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from attnlab.bench.entries import Entry
 from attnlab.bench.progress import Listener
@@ -33,9 +35,30 @@ class Race:
 
 @contextmanager
 def contestant(entry: Entry) -> Iterator[Child]:
-    """The process of one who takes part."""
-    with Child(MODULE, [entry.model_dump_json()], name=entry.name) as child:
+    """Start the process of one who takes part. Another attnlab is imported from its own folder."""
+    hidden, environment = {"copies"}, {}
+    if entry.kind == "attnlab" and entry.folder is not None:
+        paths = [entry.folder, *filter(None, [os.environ.get("PYTHONPATH")])]
+        hidden, environment = {"copies", "folder"}, {"PYTHONPATH": os.pathsep.join(paths)}
+    told = entry.model_dump_json(exclude=hidden)  # only what an older attnlab knows, too
+    with Child(MODULE, [told], name=entry.name, environment=environment) as child:
         yield child
+
+
+class Contestant:
+    """All processes of one who takes part, which are asked at the same time."""
+
+    def __init__(self, entry: Entry, stack: ExitStack) -> None:
+        self._children = [stack.enter_context(contestant(entry)) for _ in range(entry.copies)]
+        self._pool = stack.enter_context(ThreadPoolExecutor(entry.copies))
+
+    def ask(self, work: Work, count: int, tokens: int) -> list[dict[str, Any]]:
+        return list(self._pool.map(lambda child: child.ask(do=work, count=count, tokens=tokens), self._children))
+
+    def seconds(self, work: Work, count: int, tokens: int) -> float:
+        """Return the seconds of one unit of work: those of one process, divided by how many work at once."""
+        taken: list[float] = [answer["seconds"] for answer in self.ask(work, count, tokens)]
+        return 1 / sum(count / seconds for seconds in taken)
 
 
 def race(
@@ -51,17 +74,17 @@ def race(
     """Let all do the work in turn: take training steps, or write texts of so many tokens."""
     check_rounds(rounds)
     with ExitStack() as stack:
-        children = {entry.name: stack.enter_context(contestant(entry)) for entry in entries}
+        contestants = {entry.name: Contestant(entry, stack) for entry in entries}
         beginnings, counts = {}, {}
-        for name, child in children.items():
+        for entry in entries:
+            name, one = entry.name, contestants[entry.name]
             listener.step(f"{what}: {name} begins", 0, rounds)
-            beginnings[name] = child.ask(do=work, count=1, tokens=tokens)["with_beginning"]
-            seconds = child.ask(do=work, count=_WARM_UP, tokens=tokens)["seconds"] / _WARM_UP
+            beginnings[name] = max(answer["with_beginning"] for answer in one.ask(work, 1, tokens))
+            seconds = one.seconds(work, _WARM_UP, tokens) * entry.copies
             counts[name] = max(1, round(turn_seconds / max(seconds, 1e-9)))
-        taken: dict[str, list[float]] = {name: [] for name in children}
+        taken: dict[str, list[float]] = {name: [] for name in contestants}
         for number in range(rounds):
             listener.step(f"{what}: round {number + 1}", number, rounds)
-            for name in turn_order(list(children), number):
-                answer = children[name].ask(do=work, count=counts[name], tokens=tokens)
-                taken[name].append(answer["seconds"] / counts[name])
+            for name in turn_order(list(contestants), number):
+                taken[name].append(contestants[name].seconds(work, counts[name], tokens))
     return Race(Durations({name: tuple(seconds) for name, seconds in taken.items()}), beginnings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 from attnlab.attention import Variant
@@ -33,10 +34,18 @@ class TrainPlan:
     grid: GridPlan | None = None
     rounds: int = 9
     turn_seconds: float = 2.0
+    against: Path | None = None  # the `src` folder of another attnlab that is raced, too
 
     @classmethod
     def make(
-        cls, shapes: Sequence[Shape], variants: Sequence[Variant], *, memory: bool, grid: bool, rounds: int
+        cls,
+        shapes: Sequence[Shape],
+        variants: Sequence[Variant],
+        *,
+        memory: bool,
+        grid: bool,
+        rounds: int,
+        against: Path | None = None,
     ) -> TrainPlan:
         return cls(
             tuple(shapes),
@@ -44,6 +53,7 @@ class TrainPlan:
             memory=MEMORY_SHAPE if memory else None,
             grid=GridPlan() if grid else None,
             rounds=rounds,
+            against=against,
         )
 
     def smoke(self) -> TrainPlan:
@@ -88,7 +98,10 @@ def bench_train(plan: TrainPlan, peers: Peers, threads: int, listener: Listener 
     """Measure what the plan says, with so many processes or threads for each who takes part."""
     check_rounds(plan.rounds)
     ears, machine = Noting(listener, peers.missing), replace(describe_machine(), threads=threads)
-    races = tuple(race_training(shape, peers, threads, plan.rounds, ears, plan.turn_seconds) for shape in plan.shapes)
+    races = tuple(
+        race_training(shape, peers, threads, plan.rounds, ears, plan.turn_seconds, plan.against)
+        for shape in plan.shapes
+    )
     variants = race_variants(plan.variants, plan.variants_shape, threads, plan.rounds, ears) if plan.variants else ()
     memory = weigh_steps(plan.memory, peers, threads, ears) if plan.memory is not None else ()
     grid = race_grid(plan.grid, threads, min(plan.rounds, _GRID_ROUNDS), ears) if plan.grid is not None else None

@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from attnlab.attention import variants as all_variants
-from attnlab.bench.entries import check_nanogpt, check_threads, find_peers
-from attnlab.bench.shapes import SHAPES
+from attnlab.bench.entries import check_against, check_nanogpt, check_threads, find_peers
+from attnlab.bench.shapes import RACED
 from attnlab.bench.shapes import shape as shape_called
 from attnlab.bench.time_to_loss import bench_time_to_loss
 from attnlab.bench.training import TrainPlan, bench_train
@@ -27,6 +27,7 @@ def train(
     variants: Flag = False,
     memory: Flag = False,
     grid: Flag = False,
+    against: Path | None = None,
     nanogpt: Path | None = None,
     transformers: bool = True,
     rounds: int | None = None,
@@ -36,18 +37,21 @@ def train(
     """Train beside nanoGPT and Transformers: tokens per second, share of the peak, memory, variants, grids of runs.
 
     Everybody has a process of its own and is asked in turn; all figures are ratios within this run. Without --shape,
-    --variants, --memory or --grid, all shapes are raced, and with --bars everything is measured.
+    --variants, --memory or --grid, the shapes small, mini and gpt2 are raced, and with --bars everything is measured.
 
     Parameters
     ----------
     shape
-        Which shape to train at: small, mini or gpt2. May be given several times.
+        Which shape to train at: small, mini, gpt2 or rung. May be given several times. rung is a small model of which
+        every core trains one.
     variants
         A training step of every variant against softmax's.
     memory
         The peak of memory of GPT-2 small.
     grid
         Eight small runs side by side against one after the other.
+    against
+        The src folder of another attnlab, which is raced at the same shapes.
     nanogpt
         The folder of a clone of nanoGPT. Without it, nothing is measured against nanoGPT.
     transformers
@@ -64,9 +68,16 @@ def train(
     threads = check_threads(threads)
     chosen = [shape_called(name) for name in dict.fromkeys(shape)]
     if not (chosen or variants or memory or grid):
-        chosen = list(SHAPES.values())
+        chosen = [shape_called(name) for name in RACED]
         variants = memory = grid = showing.bars
-    plan = TrainPlan.make(chosen, all_variants() if variants else (), memory=memory, grid=grid, rounds=rounds)
+    plan = TrainPlan.make(
+        chosen,
+        all_variants() if variants else (),
+        memory=memory,
+        grid=grid,
+        rounds=rounds,
+        against=None if against is None else check_against(against),
+    )
     peers = find_peers(nanogpt, transformers=transformers)
     with showing.listening() as listener:
         found = bench_train(plan.smoke() if showing.smoke else plan, peers, threads, listener)

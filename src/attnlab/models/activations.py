@@ -35,9 +35,9 @@ class Activation(ABC):
     def back(self, grad: Tensor, x: Tensor) -> Tensor:
         """The gradient of x from that of φ(x), which may be overwritten."""
 
-    def with_slope(self, x: Tensor, slope: Tensor) -> Tensor | None:
-        """φ(x), and φ'(x) in `slope`, which may be x itself: where both together cost little more than one."""
-        del x, slope
+    def with_slope(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        """φ(x) and φ'(x), where both together cost little more than one; x may be overwritten."""
+        del x
         return None
 
 
@@ -65,15 +65,19 @@ class GeluTanh(Activation):
             its_grad.mul_(gate.addcmul_(gate, bend))
         return grad
 
-    def with_slope(self, x: Tensor, slope: Tensor) -> Tensor | None:
+    def with_slope(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
         if x.is_cuda:
             return None
+        if x.numel() <= _PIECE:  # small enough to reuse the buffers of gate and bend, which are still in the cache
+            gate, bend = _gate_and_bend(x)
+            slope = torch.addcmul(gate, gate, bend, out=bend)
+            return gate.mul_(x), slope
         value = torch.empty_like(x)
-        for part, its_value, its_slope in zip(_pieces(x), _pieces(value), _pieces(slope), strict=True):
+        for part, its_value in zip(_pieces(x), _pieces(value), strict=True):
             gate, bend = _gate_and_bend(part)
             torch.mul(part, gate, out=its_value)
-            torch.addcmul(gate, gate, bend, out=its_slope)
-        return value
+            torch.addcmul(gate, gate, bend, out=part)
+        return value, x
 
 
 def _pieces(x: Tensor) -> tuple[Tensor, ...]:

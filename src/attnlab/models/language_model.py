@@ -82,7 +82,8 @@ class Stack(nn.Module):
         """The learned vectors (tokens, model width) of so many positions, or those of given ones (batch, tokens, …)."""
         assert self.positions is not None
         if positions is None:
-            return self.positions.weight[start : start + count]
+            weight = self.positions.weight
+            return weight if count == weight.shape[0] else weight[start : start + count]
         result: Tensor = self.positions(positions)
         return result
 

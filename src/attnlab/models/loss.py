@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from attnlab.attention.once import once
 from attnlab.corpora import IGNORED
 
 _CHUNK_BYTES = 64 << 20
@@ -99,7 +99,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return loss
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         hidden_grad, weight_grad = ctx.saved_tensors
         return hidden_grad * grad, weight_grad * grad, None, None

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from attnlab.attention.linear import Linear, weight_gradients
+from attnlab.attention.once import once
 from attnlab.models.activations import ACTIVATIONS
 from attnlab.models.spec import ModelSpec
 
@@ -30,6 +30,7 @@ class MLP(nn.Module):
         self.widen = Linear(spec.model_width, spec.mlp_width, spec.bias)
         self.narrow = Linear(spec.mlp_width, spec.model_width, spec.bias)
         self.dropout = nn.Dropout(spec.dropout)
+        self.drops = spec.dropout > 0
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, model width) → the same."""
@@ -37,8 +38,8 @@ class MLP(nn.Module):
             y = self.narrow(ACTIVATIONS[self.activation].apply(self.widen(x)))
         else:
             weights = self.widen.weight, self.widen.bias, self.narrow.weight, self.narrow.bias
-            y = _Perceptron.apply(x.flatten(0, -2), *weights, self.activation).view_as(x)  # type: ignore[no-untyped-call]
-        result: Tensor = self.dropout(y)
+            y = _Perceptron.apply(x, *weights, self.activation)  # type: ignore[no-untyped-call]
+        result: Tensor = self.dropout(y) if self.drops else y
         return result
 
 
@@ -46,22 +47,26 @@ class _Perceptron(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor | None, w2: Tensor, b2: Tensor | None, name: str) -> Tensor:
         activation = ACTIVATIONS[name]
-        bent = F.linear(x, w1, b1)  # (tokens, mlp width)
-        value = activation.with_slope(bent, slope=bent) if bent.nbytes <= _LARGE else None
+        bent = F.linear(x.flatten(0, -2), w1, b1)  # (tokens, mlp width)
+        both = activation.with_slope(bent) if bent.nbytes <= _LARGE else None
+        value, bent = (None, bent) if both is None else both
         ctx.save_for_backward(x, bent, value, w1, w2)
         ctx.activation = activation
         ctx.biased = b1 is not None
-        return F.linear(activation.apply(bent) if value is None else value, w2, b2)
+        return F.linear(activation.apply(bent) if value is None else value, w2, b2).view(x.shape)
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, bent, value, w1, w2 = ctx.saved_tensors
-        x, w1, w2 = (tensor.to(bent.dtype) for tensor in (x, w1, w2))  # autocast cast them on the way forward
+        if w1.dtype != bent.dtype:  # autocast cast them on the way forward
+            x, w1, w2 = (tensor.to(bent.dtype) for tensor in (x, w1, w2))
+        shape = grad.shape
+        x, grad = x.flatten(0, -2), grad.flatten(0, -2)
         (w2_grad,) = weight_gradients([w2], grad, ctx.activation.apply(bent) if value is None else value)
         bent_grad = grad @ w2
         # With the value at hand, the slope took the place of what is bent.
         bent_grad = ctx.activation.back(bent_grad, bent) if value is None else bent_grad.mul_(bent)
         biases = (bent_grad.sum(0), grad.sum(0)) if ctx.biased else (None, None)
         (w1_grad,) = weight_gradients([w1], bent_grad, x)
-        return bent_grad @ w1, w1_grad, biases[0], w2_grad, biases[1], None
+        return (bent_grad @ w1).view(shape), w1_grad, biases[0], w2_grad, biases[1], None

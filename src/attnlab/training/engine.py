@@ -70,13 +70,13 @@ class Engine:
         count = _count(batch)
         loss = 0.0
         for part in _micro_batches(batch, self.team.part, run.execution.micro_batch_size):
-            share = _count(part) / count
+            share = (count if part is batch else _count(part)) / count
             if not share:
                 continue  # the mean of nothing is not a number
             with self._precision():
                 mean = self._mean_loss(part)
             with adding_to_gradients():
-                (mean * share).backward()  # type: ignore[no-untyped-call]
+                (mean if share == 1 else mean * share).backward()  # type: ignore[no-untyped-call]
             loss += mean.item() * share
         loss, stops = self.team.add_up([loss, float(stop)])
         factor = run.schedule.factor(number, run.steps)
@@ -120,9 +120,13 @@ class Engine:
 
 
 def _micro_batches(batch: Batch, part: Part, size: int | None) -> Iterator[Batch]:
-    """This process's rows, so many at a time."""
-    mine = part.of(len(batch.inputs))
+    """This process's rows, so many at a time; the batch itself where it is all of them at once."""
+    count = len(batch.inputs)
+    mine = part.of(count)
     size = size or max(1, mine.stop - mine.start)
+    if mine.stop - mine.start == count <= size:
+        yield batch
+        return
     for start in range(mine.start, mine.stop, size):
         rows = slice(start, min(start + size, mine.stop))
         yield Batch(*(None if tensor is None else tensor[rows] for tensor in batch))  # type: ignore[arg-type]

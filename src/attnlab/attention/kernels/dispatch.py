@@ -31,7 +31,7 @@ def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dro
         and not isinstance(spec.position, Alibi)
         and not dropout
         and spec.key_width == spec.value_width  # else filling up the narrower costs more than it saves
-        and (visibility.hides_nothing or visibility.plainly_causal)
+        and (visibility.plainly_causal or visibility.hides_nothing)
     )
     return "fused" if reducible else "blocked"
 
@@ -48,7 +48,7 @@ def attend(
             return spec.operator.attend(cast(query), cast(key), cast(value), visibility).to(value.dtype)
     logits = spec.score.logits(given)
     if isinstance(logits, InnerProduct) and kernel_for(spec, visibility, dropout=dropout is not None) == "fused":
-        causal = not visibility.hides_nothing
+        causal = visibility.plainly_causal
         if spec.normaliser.fused == "plain":
             return fused_softmax(logits, value, causal=causal)
         if can_add_one(value):

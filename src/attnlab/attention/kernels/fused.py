@@ -16,8 +16,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from attnlab.attention.once import once
 from attnlab.attention.scores import InnerProduct
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -57,7 +57,7 @@ class _PlusOne(torch.autograd.Function):
         return output  # type: ignore[no-any-return]
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, output, logarithm = ctx.saved_tensors
         with torch.autocast("cpu", enabled=False):
