@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from attnlab.errors import InputError, SpecError, UnknownNameError
 from attnlab.experiments.judging import Judgement, Procedure, judge, percent, planned_effect
 from attnlab.statistics import (
+    Noise,
     count_needed,
     detectable_difference,
     equivalence,
@@ -62,6 +63,37 @@ def test_verdicts(shift: float, noise: float, verdict: str) -> None:
     assert found.seeds == tuple(range(6))
     assert found.diverged == ()
     assert found.mean == pytest.approx(shift, abs=1e-9)
+
+
+def test_what_a_pilot_shows_of_an_arm_is_pooled_with_its_seeds() -> None:
+    losses = table(0.0045, 0.0045, noise=1.0)
+    three = {name: {seed: row[seed] for seed in range(3)} for name, row in losses.items()}
+    plan = replace(PLAN, looks=1)
+    noise = {"arm 0": Noise(0.0024, 20)}
+    alone, pooled = judge(three, "softmax", plan), judge(three, "softmax", plan, noise=noise)
+    assert [one.degrees for one in alone] == [2, 2]
+    assert [one.degrees for one in pooled] == [22, 2]
+    assert pooled[0].p == paired_t(pooled[0].differences, noise["arm 0"])
+    assert pooled[0].p_equivalence == equivalence(pooled[0].differences, plan.margin, noise["arm 0"])
+    interval = mean_interval(pooled[0].differences, 1 - plan.level, noise["arm 0"])
+    assert (pooled[0].low, pooled[0].high) == (interval.low, interval.high)
+    assert pooled[1].p == alone[1].p
+    assert (alone[0].verdict, pooled[0].verdict) == ("undecided", "worse")
+
+
+def test_a_pilot_is_not_believed_where_all_arms_are_noisier() -> None:
+    quiet = dict.fromkeys(("arm 0", "arm 1", "arm 2"), Noise(0.0015, 8))
+    found = judge(table(0.0, 0.0, 0.0), "softmax", PLAN, noise=quiet)
+    assert [one.degrees for one in found] == [5, 5, 5]
+    assert judge(table(0.0), "softmax", PLAN, noise=quiet)[0].degrees == 13  # one arm alone might be
+
+
+def test_an_arm_that_diverged_says_nothing_of_the_noise() -> None:
+    losses = table(0.0, 0.0)
+    losses["arm 1"][2] = None
+    noise = dict.fromkeys(("arm 0", "arm 1"), Noise(0.0024, 8))
+    found = judge(losses, "softmax", PLAN, noise=noise)
+    assert [one.degrees for one in found] == [13, None]
 
 
 def test_a_judgement_holds_all_that_it_rests_on() -> None:

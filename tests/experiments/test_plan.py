@@ -12,7 +12,7 @@ import pytest
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError, SpecError, UnknownNameError
 from attnlab.experiments.jobs import LaunchListener
-from attnlab.experiments.plan import Plan
+from attnlab.experiments.plan import Plan, Trial
 from attnlab.experiments.planning import corpus_spec, make_plan
 from attnlab.experiments.request import Request
 from support.requests import InProcess, small
@@ -103,3 +103,57 @@ def test_a_pilot_shows_the_noise(tmp_path: Path) -> None:
     assert "no pilot was run" in foreign.pilot.source
     with pytest.raises(SpecError, match="one seed"):
         planned(tmp_path, small(pilot=1))
+
+
+def test_trials_at_the_rates_that_are_taken_show_the_noise(tmp_path: Path) -> None:
+    launcher = InProcess(tmp_path / "cache")
+    plan = planned(tmp_path, small(tune=3, tune_seeds=3, pilot=None), launcher)
+    assert launcher.trained == sum(len(arm.trials) for arm in plan.arms) * 3  # and no pilot
+    softmax, tied = (
+        next(one.losses for one in arm.trials if one.learning_rate == arm.run.learning_rate) for arm in plan.arms
+    )
+    differences = [ours - theirs for ours, theirs in zip(tied, softmax, strict=True) if ours and theirs]
+    size = plan.request.size
+    assert plan.pilot.differences == {size: {"tied-kv": tuple(differences)}}
+    assert plan.pilot.source == f"the search for rates at {size}"
+    assert plan.pilot.noise(size)["tied-kv"].degrees == plan.pilot.degrees == 2
+    assert plan.pilot.noise("another") == {}
+
+
+def test_trials_that_were_made_before_belong_to_the_arms_of_their_size(tmp_path: Path) -> None:
+    trials = {
+        "6k": {
+            name: (
+                Trial(learning_rate=0.001, loss=3.0, losses=(3.0, 3.0)),
+                Trial(learning_rate=0.002, loss=2.0, losses=(2.0, end)),
+            )
+            for name, end in (("softmax", 2.0), ("tied-kv", 2.1))
+        }
+    }
+    rates = {"6k": {"softmax": 0.002, "tied-kv": 0.002}}
+    request = Request(
+        variants=("tied-kv",),
+        size="14k",
+        rungs=("6k",),
+        tokens_per_parameter=0.3,
+        half_tokens=True,
+        corpus="kinship",
+        rates=rates,
+        changes=("context_length=8", "validation_rows=8"),
+    )
+    corpus = open_corpus(corpus_spec(request), tmp_path / "cache")
+    launcher = InProcess(tmp_path / "cache")
+    plan = make_plan(request, corpus, tmp_path, launcher, LaunchListener(), trials=trials)
+    assert launcher.trained == 0
+    half, whole = plan.lower
+    assert [len(arm.trials) for rung in (half, whole) for arm in rung.arms] == [0, 0, 2, 2]
+    assert [arm.trials for arm in plan.arms] == [(), ()]
+    assert plan.pilot.differences == {"6k": {"tied-kv": (0.0, pytest.approx(0.1))}}
+
+
+def test_a_variant_that_would_be_trained_nowhere_is_refused(tmp_path: Path) -> None:
+    request = Request(
+        variants=("tied-kv", "cosine"), size="25k", rungs=("14k",), tokens_per_parameter=1, up_to={"cosine": "6k"}
+    )
+    with pytest.raises(SpecError, match="cosine is trained up to 6k, and the smallest rung is 14k"):
+        planned(tmp_path, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -45,7 +46,8 @@ def withheld(
 
 
 def _judged(plan: Plan, results: tuple[ArmResult, ...]) -> Judgement:
-    (found,) = withhold(judge(losses_of(results), "softmax", plan.procedure, witnesses=False), plan, results)
+    judgements = judge(losses_of(results), "softmax", plan.procedure, witnesses=False)
+    (found,) = withhold(judgements, results, plan.bigram_loss)
     return found
 
 
@@ -87,6 +89,24 @@ def test_a_difference_that_still_grows_withholds_the_verdict(difference: float, 
     sign = "+" if difference > 0 else "−"
     assert f"to softmax still grows: {sign}0.03" in found.reason
     assert "at 75 % of the run" in found.reason
+
+
+def test_growth_is_told_from_where_it_was_evaluated() -> None:
+    made = make_comparison(("tied-kv",), seeds=5)
+    results = tuple(
+        ArmResult(
+            arm,
+            tuple(
+                replace(
+                    make_cell(arm, seed, end + NOISE[seed] * place, 1.8),
+                    curve=((50, 1.8), (100, end + NOISE[seed] * place)),
+                )
+                for seed in range(5)
+            ),
+        )
+        for place, (arm, end) in enumerate(zip(made.plan.arms, (1.7, 1.75), strict=True))
+    )
+    assert "±0.0000 nats at 50 % of the run, +0.0500 at the end" in _judged(made.plan, results).reason
 
 
 @pytest.mark.parametrize(
@@ -136,5 +156,5 @@ def test_names_keep_their_hyphens_in_the_reason() -> None:
         for place, (arm, end) in enumerate(zip(arms, (0.0, 0.05), strict=True))
     )
     judgements = judge(losses_of(results), "a-b", plan.procedure, witnesses=False)
-    (found,) = withhold(judgements, plan, results)
+    (found,) = withhold(judgements, results, plan.bigram_loss)
     assert "Its difference to a-b still grows" in found.reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -92,7 +93,32 @@ def test_a_diverged_seed_leaves_an_arm_without_a_trend_and_the_others_alone() ->
 
 def test_a_diverged_arm_is_not_said_to_have_too_few_rungs() -> None:
     comparison = make_ladder({"cosine": RISING}, diverged={("cosine", "14k"): (3,)})
+    assert arm_trends(comparison)[0].word == "a seed diverged"
     assert "rungs are needed" not in trend_words(comparison)
+
+
+def test_the_slopes_of_a_pilot_sharpen_a_trend() -> None:
+    comparison = make_ladder({"tied-kv": (0.030, 0.031, 0.034)}, noise=0.004)
+    (own,) = arm_trends(comparison)
+    sizes = ("6k", "14k", "25k")
+    quiet = {
+        size: {"tied-kv": tuple(0.01 * rung + 0.0005 * (seed % 3) for seed in range(10))}
+        for rung, size in enumerate(sizes)
+    }
+    pilot = comparison.plan.pilot.model_copy(update={"differences": quiet})
+    known = replace(comparison, plan=comparison.plan.model_copy(update={"pilot": pilot}))
+    (same,) = arm_trends(known)
+    assert same.trend == own.trend  # these seeds are much noisier than the pilot's, which is not believed
+    loud = {
+        size: {"tied-kv": tuple(0.003 * (rung - 1) * (-1) ** seed for seed in range(10))}
+        for rung, size in enumerate(sizes)
+    }
+    pilot = comparison.plan.pilot.model_copy(update={"differences": loud})
+    (pooled,) = arm_trends(replace(comparison, plan=comparison.plan.model_copy(update={"pilot": pilot})))
+    differences = [rung.judgement.differences for rung in own.rungs]
+    rows = [loud[size]["tied-kv"] for size in sizes]
+    assert pooled.trend == trend(differences, [6144, 13824, 24576], level=0.95, pilot=rows)
+    assert pooled.trend != own.trend
 
 
 def test_the_losses_of_a_forecast_are_paired_by_seed_and_hold_halved_rungs() -> None:

@@ -12,7 +12,18 @@ from hypothesis import assume, given
 from scipy import stats
 
 from attnlab.errors import InputError, SpecError
-from attnlab.statistics import Interval, bca_interval, equivalence, holm, mean_interval, paired_t, sign_flip
+from attnlab.statistics import (
+    Interval,
+    Noise,
+    bca_interval,
+    degrees_of_freedom,
+    equivalence,
+    holm,
+    is_noisier,
+    mean_interval,
+    paired_t,
+    sign_flip,
+)
 
 TESTS: list[Callable[[list[float]], object]] = [
     mean_interval,
@@ -50,6 +61,46 @@ def test_equivalence_by_hand() -> None:
     t = 2 * math.sqrt(3)
     assert equivalence(BY_HAND, 3.0) == pytest.approx(0.5 - t / (2 * math.sqrt(2 + t * t)))
     assert equivalence(BY_HAND, 1.0) == pytest.approx(0.5)
+
+
+def test_known_noise_is_pooled_by_hand() -> None:
+    # Two degrees of variance 1 here and three of variance 2 before: (2 · 1 + 3 · 2) / 5 = 1.6, with five degrees.
+    noise = Noise(math.sqrt(2), 3)
+    error = math.sqrt(1.6 / 3)
+    assert degrees_of_freedom(BY_HAND, noise) == 5
+    assert paired_t(BY_HAND, noise) == pytest.approx(2 * stats.t.sf(1 / error, 5))
+    assert equivalence(BY_HAND, 3.0, noise) == pytest.approx(stats.t.sf(2 / error, 5))
+    half = stats.t.isf(0.025, 5) * error
+    assert mean_interval(BY_HAND, noise=noise) == Interval(1.0, pytest.approx(1 - half), pytest.approx(1 + half))
+
+
+def test_the_noise_of_other_seeds_is_their_own_spread() -> None:
+    values = drawn(9)
+    assert Noise.of(values) == Noise(pytest.approx(np.std(values, ddof=1)), 8)
+
+
+def test_known_noise_is_left_out_where_the_seeds_are_noisier() -> None:
+    # With 2 and 20 degrees, F is significant at 5 % from 3.4928 on.
+    for ratio, noisier in ((3.49, False), (3.50, True)):
+        noise = Noise(1 / math.sqrt(ratio), 20)
+        assert is_noisier([BY_HAND], [noise]) is noisier
+        assert degrees_of_freedom(BY_HAND, noise) == (2 if noisier else 22)
+    assert paired_t(BY_HAND, noise) == paired_t(BY_HAND)
+    assert not is_noisier([BY_HAND], [Noise(100.0, 20)])  # less noise is believed
+
+
+def test_groups_are_noisier_together_than_each() -> None:
+    noise = Noise(1 / math.sqrt(3), 20)
+    assert not is_noisier([BY_HAND], [noise])
+    assert is_noisier([BY_HAND] * 4, [noise] * 4)
+
+
+def test_noise_without_spread() -> None:
+    none = Noise(0.0, 5)
+    assert is_noisier([BY_HAND], [none])
+    assert paired_t(BY_HAND, none) == paired_t(BY_HAND)
+    assert paired_t([1.0, 1.0], none) == 0.0
+    assert paired_t([1.0, 1.0], Noise(1.0, 5)) == pytest.approx(2 * stats.t.sf(math.sqrt(2) / math.sqrt(5 / 6), 6))
 
 
 @pytest.mark.parametrize("count", [2, 3, 9, 18, 200])

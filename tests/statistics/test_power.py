@@ -34,6 +34,29 @@ def test_what_is_detectable_is_detected_with_that_power(count: int, alpha: float
         assert power_of(difference, 0.02, count, alpha) == pytest.approx(power, abs=1e-4)
 
 
+@pytest.mark.parametrize("known", [1, 9, 40])
+def test_degrees_that_are_known_from_other_seeds_add_to_the_power(known: int) -> None:
+    difference = detectable_difference(0.02, 4, 0.01, 0.9, known)
+    critical = stats.t.isf(0.005, 3 + known)
+    assert stats.nct.sf(critical, 3 + known, difference * 2 / 0.02) == pytest.approx(0.9, abs=1e-4)
+    assert difference < detectable_difference(0.02, 4, 0.01, 0.9)
+    assert count_needed(0.02, difference, 0.01, 0.9, known) == 4
+    assert equivalence_power(0.02, 4, 0.05, 0.01, known=known) > equivalence_power(0.02, 4, 0.05, 0.01)
+    needed = equivalence_count_needed(0.02, 0.05, 0.01, known=known)
+    assert needed <= equivalence_count_needed(0.02, 0.05, 0.01)
+    assert equivalence_power(0.02, needed, 0.05, 0.01, known=known) >= 0.9
+
+
+def test_the_power_of_equivalence_with_known_noise_is_that_of_simulated_tests() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(0.0, 0.012, (20_000, 4))
+    known = 0.012**2 * rng.chisquare(9, 20_000)
+    variance = (values.var(axis=1, ddof=1) * 3 + known) / 12
+    bound = stats.t.isf(0.00625, 12) * np.sqrt(variance / 4)
+    share = np.mean(np.abs(values.mean(axis=1)) < 0.03 - bound)
+    assert equivalence_power(0.012, 4, 0.03, 0.00625, known=9) == pytest.approx(share, abs=0.01)
+
+
 def test_detectable_differences_grow_with_the_noise_in_proportion() -> None:
     one = detectable_difference(1.0, 9, 0.05)
     assert detectable_difference(0.01, 9, 0.05) == pytest.approx(0.01 * one)

@@ -10,6 +10,9 @@ again, until the planned looks are used up.
     false on a ladder   no arm differs at any of three sizes, and one comes out better or worse at one of them
     false trend         no arm's difference changes over three sizes, and one is said to rise or to fall
 
+Each is asked of the design that is given. The first two and the last are asked once more of few seeds whose noise is
+pooled with that of a pilot, as in the default comparison; the first also where the pilot was half as noisy.
+
 All but the third count once for a family of arms, however many of them go wrong.
 """
 
@@ -26,6 +29,7 @@ from numpy.typing import NDArray
 from attnlab.errors import SpecError
 from attnlab.experiments.judging import Judgement, Procedure, judge, planned_effect
 from attnlab.experiments.procedure import rung_shares
+from attnlab.statistics import Noise as KnownNoise
 from attnlab.statistics import holm, pooled_sd, trend
 
 Noise = Literal["normal", "heavy tails", "unequal"]
@@ -34,6 +38,8 @@ Losses = NDArray[np.float64]  # (1 + arms, seeds), the baseline first
 
 ODD: tuple[Noise, ...] = ("heavy tails", "unequal")  # break what the tests assume
 PILOT_SEEDS = 3
+_FEW, _POOLED = 4, 10  # seeds of the default comparison, and of its pilot
+_QUIETER = 0.5  # the noise of a pilot that does not tell what to expect
 
 _BASELINE = "baseline"
 _RUNGS = 3
@@ -54,6 +60,8 @@ class Design:
     seeds: int = 9
     extension: int = 9  # seeds that are added for each further look
     procedure: Procedure = field(default_factory=Procedure)
+    pooled: int = 0  # seeds of a pilot whose noise is pooled with that of the others
+    pilot_noise: float = 1.0  # of that pilot, as a multiple of the others'
 
     def __post_init__(self) -> None:
         for name, least in (("arms", 1), ("seeds", 2), ("extension", 1)):
@@ -64,6 +72,17 @@ class Design:
     def looks(self) -> tuple[int, ...]:
         """How many seeds there are at each look."""
         return tuple(self.seeds + number * self.extension for number in range(self.procedure.looks))
+
+    def draw(self, rng: np.random.Generator, noise: Noise, sd: float) -> tuple[Losses, Losses]:
+        """Draw the losses of arms that do not differ, at the seeds of all looks, and those of the pilot."""
+        losses = draw_losses(rng, noise, self.arms, self.looks[-1], sd)
+        return losses, draw_losses(rng, noise, self.arms, self.pooled, self.pilot_noise * sd)
+
+    def named(self, setting: str) -> str:
+        if not self.pooled:
+            return setting
+        quieter = "" if self.pilot_noise == 1 else f" with {self.pilot_noise:g} × the noise"
+        return f"{setting}, {self.seeds} seeds and a pilot of {self.pooled}{quieter}"
 
 
 @dataclass(frozen=True)
@@ -91,21 +110,27 @@ def draw_losses(rng: np.random.Generator, noise: Noise, arms: int, seeds: int, s
     return np.asarray((own + _SEED_EFFECT * rng.standard_normal(seeds)) * (sd / math.sqrt(2)))
 
 
-def take_looks(losses: Losses, looks: tuple[int, ...], procedure: Procedure) -> Iterator[tuple[Judgement, ...]]:
+def take_looks(
+    losses: Losses, looks: tuple[int, ...], procedure: Procedure, pilot: Losses | None = None
+) -> Iterator[tuple[Judgement, ...]]:
     """The judgements at the first look, and at each further one as long as an arm is undecided."""
     names = [_BASELINE, *(f"arm {number}" for number in range(1, len(losses)))]
+    known = {}
+    if pilot is not None and pilot.shape[1]:
+        known = {name: KnownNoise.of((pilot[row] - pilot[0]).tolist()) for row, name in enumerate(names) if row}
     for seeds in looks:
         rows = losses[:, :seeds].tolist()
         table = {name: dict(enumerate(row)) for name, row in zip(names, rows, strict=True)}
-        judgements = judge(table, _BASELINE, procedure, witnesses=False)
+        judgements = judge(table, _BASELINE, procedure, noise=known, witnesses=False)
         yield judgements
         if all(one.verdict != "undecided" for one in judgements):
             return
 
 
-def finds_difference(losses: Losses, looks: tuple[int, ...], procedure: Procedure) -> bool:
+def finds_difference(losses: Losses, looks: tuple[int, ...], procedure: Procedure, pilot: Losses | None = None) -> bool:
     """Whether any arm comes out better or worse at any look."""
-    return any(one.verdict in ("better", "worse") for look in take_looks(losses, looks, procedure) for one in look)
+    taken = take_looks(losses, looks, procedure, pilot)
+    return any(one.verdict in ("better", "worse") for look in taken for one in look)
 
 
 def all_trials(design: Design) -> list[Trial]:
@@ -113,6 +138,8 @@ def all_trials(design: Design) -> list[Trial]:
     margins: list[tuple[Noise, float]] = [("normal", sd) for sd in _AT_MARGIN]
     margins += [(noise, _AT_MARGIN[1]) for noise in ODD]
     pilots = list(dict.fromkeys((min(2, design.arms), design.arms)))
+    few = replace(design, seeds=_FEW, procedure=replace(design.procedure, looks=1), pooled=_POOLED)
+    quieter = replace(few, pilot_noise=_QUIETER)
     return [
         *(_no_difference(design, noise) for noise in ("normal", *ODD)),
         *(_at_margin(design, noise, sd) for noise, sd in margins),
@@ -120,16 +147,20 @@ def all_trials(design: Design) -> list[Trial]:
         *(_planted(design, noise, pilots[-1]) for noise in ODD),
         *(_null_ladder(design, noise) for noise in ("normal", *ODD)),
         *(_null_trend(design, noise) for noise in ("normal", *ODD)),
+        *(_no_difference(few, noise) for noise in ("normal", *ODD)),
+        _no_difference(quieter, "normal"),
+        *(_at_margin(few, noise, sd) for noise, sd in margins),
+        *(_null_trend(few, noise) for noise in ("normal", *ODD)),
     ]
 
 
 def _no_difference(design: Design, noise: Noise) -> Trial:
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
-        sd = _MUCH_NOISE * design.procedure.margin
-        losses = draw_losses(rng, noise, design.arms, design.looks[-1], sd)
-        return finds_difference(losses, design.looks, design.procedure)
+        losses, pilot = design.draw(rng, noise, _MUCH_NOISE * design.procedure.margin)
+        return finds_difference(losses, design.looks, design.procedure, pilot)
 
-    return Trial("false difference", noise, noise == "normal", goes_wrong)
+    bounded = noise == "normal" and design.pilot_noise == 1
+    return Trial("false difference", design.named(noise), bounded, goes_wrong)
 
 
 def _null_ladder(design: Design, noise: Noise) -> Trial:
@@ -150,23 +181,28 @@ def _null_trend(design: Design, noise: Noise) -> Trial:
     sizes = [10.0**rung for rung in range(_RUNGS)]
 
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
-        rungs = [draw_losses(rng, noise, design.arms, design.seeds, design.procedure.margin) for _ in sizes]
-        ps = [trend([(rung[arm] - rung[0]).tolist() for rung in rungs], sizes).p for arm in range(1, design.arms + 1)]
+        drawn = [design.draw(rng, noise, design.procedure.margin) for _ in sizes]
+        ps = []
+        for arm in range(1, design.arms + 1):
+            seen = [(losses[arm] - losses[0])[: design.seeds].tolist() for losses, _ in drawn]
+            pilot = [(losses[arm] - losses[0]).tolist() for _, losses in drawn] if design.pooled else None
+            ps.append(trend(seen, sizes, pilot=pilot).p)
         return min(holm(ps)) <= design.procedure.alpha
 
-    return Trial("false trend", noise, noise == "normal", goes_wrong)
+    return Trial("false trend", design.named(noise), noise == "normal", goes_wrong)
 
 
 def _at_margin(design: Design, noise: Noise, sd: float) -> Trial:
     margin = design.procedure.margin
 
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
-        losses = draw_losses(rng, noise, design.arms, design.looks[-1], sd * margin)
+        losses, pilot = design.draw(rng, noise, sd * margin)
         losses[1:] += margin * rng.choice((-1.0, 1.0), (design.arms, 1))
-        looks = take_looks(losses, design.looks, design.procedure)
+        looks = take_looks(losses, design.looks, design.procedure, pilot)
         return any(one.verdict == "equivalent" for look in looks for one in look)
 
-    return Trial("false equivalence", f"{noise}, {sd:g} × margin", noise == "normal", goes_wrong)
+    setting = design.named(f"{noise}, {sd:g} × margin")
+    return Trial("false equivalence", setting, noise == "normal", goes_wrong)
 
 
 def _planted(design: Design, noise: Noise, pilot_arms: int) -> Trial:

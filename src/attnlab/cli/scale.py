@@ -223,10 +223,6 @@ def _show_rates(
     return 0
 
 
-def _loss(loss: float | None) -> str:
-    return "diverged" if loss is None else f"{loss:.3f}"
-
-
 def _carry_out(
     request: ScaleRequest,
     on: str,

@@ -9,10 +9,11 @@ from typing import Any
 
 from attnlab.corpora import Corpus
 from attnlab.errors import AttnlabError, FileError
-from attnlab.experiments.judging import judge
+from attnlab.experiments.judging import Judgement, Procedure, judge
 from attnlab.experiments.launching import Job
 from attnlab.experiments.plan import Arm, Plan, Rung
 from attnlab.experiments.results import ArmResult, Cell, RungResult
+from attnlab.experiments.settling import withhold
 from attnlab.experiments.usage import read_peak
 from attnlab.lens import measures_of_run
 from attnlab.lens.run_heads import heads_of_run
@@ -56,7 +57,21 @@ def collect_rung(plan: Plan, rung: Rung, folder: Path, seeds: tuple[int, ...], c
         )
         for arm in rung.arms
     )
-    return RungResult(rung, arms, judge(losses_of(arms), rung.baseline.name, rung.procedure, witnesses=False))
+    return RungResult(
+        rung, arms, judge_rung(plan, None if rung.halved else rung.size, rung.procedure, arms, witnesses=False)
+    )
+
+
+def judge_rung(
+    plan: Plan, size: str | None, procedure: Procedure, arms: Sequence[ArmResult], *, witnesses: bool = True
+) -> tuple[Judgement, ...]:
+    """Return the judgements of one size, the baseline being the first arm; `unsettled` where the runs are too short.
+
+    Without a size, as with half the tokens, nothing is known of the noise from a pilot.
+    """
+    noise = {} if size is None else plan.pilot.noise(size)
+    judgements = judge(losses_of(arms), arms[0].name, procedure, noise=noise, witnesses=witnesses)
+    return withhold(judgements, arms, plan.bigram_loss)
 
 
 def losses_of(arms: Sequence[ArmResult]) -> dict[str, dict[int, float | None]]:

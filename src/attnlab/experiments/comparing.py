@@ -19,14 +19,13 @@ from typing import Any
 from attnlab.attention import load_variants
 from attnlab.corpora import Corpus, open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError
-from attnlab.experiments.collecting import check_runs, collect, collect_rung, jobs_of, losses_of
-from attnlab.experiments.judging import Judgement, judge
+from attnlab.experiments.collecting import check_runs, collect, collect_rung, jobs_of, judge_rung
+from attnlab.experiments.judging import Judgement
 from attnlab.experiments.launching import JobEnd, Launcher, LaunchListener, launcher
 from attnlab.experiments.plan import Plan
-from attnlab.experiments.planning import corpus_spec, make_plan
+from attnlab.experiments.planning import Trials, corpus_spec, make_plan
 from attnlab.experiments.request import PLAN, Request
 from attnlab.experiments.results import Comparison, Look
-from attnlab.experiments.settling import withhold
 from attnlab.training.disk import make_folders, refusal
 from attnlab.training.durable import read_json, write_json
 from attnlab.training.holding import holding
@@ -116,6 +115,7 @@ def compare(
     planned: Callable[[Plan], None] | None = None,
     out: Path = Path(DEFAULT_ROOT),
     runs_folder: str = "runs",
+    trials: Trials | None = None,
     on: str | Launcher = "local",
     where: Mapping[str, Any] | None = None,
     cache: Path | None = None,
@@ -126,12 +126,13 @@ def compare(
 
     `fields` are those of a `Request`, `where` those of the launcher `on`. `planned` is told the plan before the first
     run. Runs lie in `runs_folder`, relative to the comparison's own folder; comparisons of one study share theirs.
+    `trials` are those by which the request's learning rates were found.
     """
     if request is not None and fields:
         raise SpecError("a request was given, and fields of one too", hint="give one or the other")
     if add_seeds < 0:
         raise SpecError(f"{add_seeds} seeds cannot be added", hint="give a number above 0")
-    with _made_ready(request or Request(**fields), out, on, where, cache, listener, runs_folder) as ready:
+    with _made_ready(request or Request(**fields), out, on, where, cache, listener, runs_folder, trials) as ready:
         progress = _Progress.load(ready.folder, ready.plan)
         if add_seeds:
             progress.extend(add_seeds, ready.plan)
@@ -164,6 +165,7 @@ def _made_ready(
     cache: Path | None,
     listener: LaunchListener | None,
     runs_folder: str = "runs",
+    trials: Trials | None = None,
 ) -> Iterator[_Ready]:
     """The plan in its folder, which is held meanwhile."""
     listener = listener or LaunchListener()
@@ -180,15 +182,21 @@ def _made_ready(
     except OSError as error:
         raise refusal(f"{folder} cannot be made", error) from error
     with holding(folder):
-        plan = _plan(request, corpus, folder, works, listener, runs_folder)
+        plan = _plan(request, corpus, folder, works, listener, runs_folder, trials)
         yield _Ready(plan, corpus, folder, works, listener, cache)
 
 
 def _plan(
-    request: Request, corpus: Corpus, folder: Path, works: Launcher, listener: LaunchListener, runs_folder: str
+    request: Request,
+    corpus: Corpus,
+    folder: Path,
+    works: Launcher,
+    listener: LaunchListener,
+    runs_folder: str,
+    trials: Trials | None,
 ) -> Plan:
     if not (folder / PLAN).exists():
-        plan = make_plan(request, corpus, folder, works, listener, runs_folder)
+        plan = make_plan(request, corpus, folder, works, listener, runs_folder, trials)
         plan.save(folder)
     else:
         plan = Plan.load(folder)
@@ -210,7 +218,7 @@ def _carry_out(ready: _Ready, progress: _Progress) -> Comparison:
     _check_ends(ends)
     arms = collect(plan, folder, seeds, ready.corpus, ready.cache)
     lower = tuple(collect_rung(plan, rung, folder, seeds, ready.corpus) for rung in plan.lower)
-    judgements = withhold(judge(losses_of(arms), plan.baseline.name, plan.procedure), plan, arms)
+    judgements = judge_rung(plan, plan.request.size, plan.procedure, arms)
     progress.take(judgements)
     progress.save(folder)
     return Comparison(plan, folder, arms, judgements, progress.taken, progress.seconds, lower)

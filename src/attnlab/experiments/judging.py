@@ -9,19 +9,31 @@ At each of K planned looks, with the final validation losses of every arm paired
     unsettled       the runs are too short to judge by, whatever the tests say (`settling.py`)
 
 So a family of arms that do not differ gets a false `better` or `worse` with a chance of at most α, and so does a family
-of arms at the margin a false `equivalent`. Sign flips and the bootstrap are witnesses: shown, never asked.
+of arms at the margin a false `equivalent`. What a pilot shows of an arm's noise is pooled with what its seeds show.
+Sign flips and the bootstrap are witnesses: shown, never asked.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeGuard
 
 from attnlab.errors import InputError, SpecError, UnknownNameError
 from attnlab.experiments.procedure import Procedure, Sensitivity, as_share, percent, planned_effect
-from attnlab.statistics import Interval, bca_interval, equivalence, holm, mean_interval, paired_t, sign_flip
+from attnlab.statistics import (
+    Interval,
+    Noise,
+    bca_interval,
+    degrees_of_freedom,
+    equivalence,
+    holm,
+    is_noisier,
+    mean_interval,
+    paired_t,
+    sign_flip,
+)
 
 __all__ = ["Judgement", "Losses", "Procedure", "Sensitivity", "Verdict", "judge", "percent", "planned_effect"]
 
@@ -52,6 +64,7 @@ class Judgement:
     p_sign_flip: float | None = None
     bca: tuple[float, float] | None = None
     within_margin: bool = False  # better or worse, yet the interval lies inside the margin
+    degrees: int | None = None  # of freedom, of the tests and the interval
 
     @property
     def percent(self) -> Interval | None:
@@ -70,21 +83,29 @@ class _Pairs:
     differences: tuple[float, ...]
     diverged: tuple[int, ...]
     testable: bool  # nobody diverged
+    noise: Noise | None = None  # that a pilot showed
 
     def p_difference(self) -> float:
-        return paired_t(self.differences) if self.testable else 1.0
+        return paired_t(self.differences, self.noise) if self.testable else 1.0
 
     def p_equivalence(self, margin: float) -> float:
-        return equivalence(self.differences, margin) if self.testable else 1.0
+        return equivalence(self.differences, margin, self.noise) if self.testable else 1.0
 
 
 def judge(
-    losses: Losses, baseline: str, procedure: Procedure, arms: int | None = None, *, witnesses: bool = True
+    losses: Losses,
+    baseline: str,
+    procedure: Procedure,
+    arms: int | None = None,
+    *,
+    noise: Mapping[str, Noise] | None = None,
+    witnesses: bool = True,
 ) -> tuple[Judgement, ...]:
     """The verdicts of one look on all arms but the baseline, in their order.
 
     `losses` holds final validation losses by arm and seed. None, or whatever is no finite number, means diverged.
-    `arms` is the number of planned arms, where more were planned than are given. Without `witnesses`, sign flips and
+    `arms` is the number of planned arms, where more were planned than are given. `noise` is what is known of the
+    differences of an arm from seeds that are not judged. Without `witnesses`, sign flips and
     the bootstrap are left out.
     """
     seeds = _check_losses(losses, baseline)
@@ -96,7 +117,7 @@ def judge(
             hint="judge the arms of the plan, and no more",
         )
     lost = tuple(seed for seed in seeds if not _finished(losses[baseline][seed]))
-    pairs = [_pair(name, losses[name], losses[baseline], seeds) for name in names]
+    pairs = _with_noise([_pair(name, losses[name], losses[baseline], seeds) for name in names], noise or {})
     absent = [1.0] * (planned - len(names))
     ps = [pair.p_difference() for pair in pairs]
     qs = [pair.p_equivalence(procedure.margin) for pair in pairs]
@@ -129,7 +150,10 @@ def _check_losses(losses: Losses, baseline: str) -> tuple[int, ...]:
 
 
 def _pair(
-    name: str, arm: Mapping[int, float | None], base: Mapping[int, float | None], seeds: tuple[int, ...]
+    name: str,
+    arm: Mapping[int, float | None],
+    base: Mapping[int, float | None],
+    seeds: tuple[int, ...],
 ) -> _Pairs:
     kept: list[int] = []
     differences: list[float] = []
@@ -142,11 +166,19 @@ def _pair(
     return _Pairs(name, tuple(kept), tuple(differences), diverged, len(kept) == len(seeds))
 
 
+def _with_noise(pairs: list[_Pairs], noise: Mapping[str, Noise]) -> list[_Pairs]:
+    """Give every arm what is known of its noise, unless the arms together are noisier than that."""
+    known = [(pair, noise[pair.arm]) for pair in pairs if pair.testable and pair.arm in noise]
+    if not known or is_noisier([pair.differences for pair, _ in known], [one for _, one in known]):
+        return pairs
+    return [replace(pair, noise=noise.get(pair.arm)) for pair in pairs]
+
+
 def _decide(
     pair: _Pairs, p: float, p_holm: float, q: float, q_holm: float, procedure: Procedure, witnesses: bool
 ) -> Judgement:
     level, margin = procedure.level, procedure.margin
-    interval = mean_interval(pair.differences, 1 - level)
+    interval = mean_interval(pair.differences, 1 - level, pair.noise)
     verdict: Verdict = "undecided"
     if p_holm <= level:
         verdict = "better" if interval.mean < 0 else "worse"
@@ -170,6 +202,7 @@ def _decide(
         sign_flip(pair.differences) if witnesses else None,
         bca_interval(pair.differences, 1 - level) if witnesses else None,
         within_margin=differs and -margin < interval.low and interval.high < margin,
+        degrees=degrees_of_freedom(pair.differences, pair.noise),
     )
 
 

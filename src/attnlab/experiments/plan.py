@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from attnlab.errors import FileError
 from attnlab.experiments.procedure import Procedure
 from attnlab.experiments.request import PLAN, Request
+from attnlab.statistics import Noise
 from attnlab.training import RunSpec
 from attnlab.training.durable import read_json, write_json
 
@@ -74,11 +75,19 @@ class Arm(_Record):
 
 
 class Pilot(_Record):
-    """What is known beforehand about the noise of a paired difference."""
+    """What is known beforehand about the noise of a paired difference.
+
+    `differences` are those of a pilot, by size and arm, at seeds that no comparison uses; the same seeds at every size.
+    """
 
     sd: float  # nats
     degrees: int
     source: str
+    differences: dict[str, dict[str, tuple[float, ...]]] = {}
+
+    def noise(self, size: str) -> dict[str, Noise]:
+        """Return the noise of every arm that the pilot has at this size."""
+        return {arm: Noise.of(values) for arm, values in self.differences.get(size, {}).items() if len(values) > 1}
 
 
 class Rung(_Record):

@@ -30,7 +30,7 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
         (
             "noise",
             f"a paired difference is expected to have a standard deviation of {plan.pilot.sd:.4f} nats: "
-            f"{plan.pilot.source} ({plan.pilot.degrees} degrees of freedom)",
+            f"{plan.pilot.source} ({plan.pilot.degrees} degrees of freedom){_pooled(plan)}",
         ),
         (
             "power",
@@ -55,6 +55,12 @@ def _rung_rows(plan: Plan) -> list[tuple[str, str]]:
         )
         for name, baseline, bare, tokens in sizes
     ]
+
+
+def _pooled(plan: Plan) -> str:
+    if not plan.pilot.differences:
+        return ""
+    return "; the tests pool what it shows of each arm with these seeds, unless these are significantly noisier"
 
 
 def _for_margin(plan: Plan) -> str:

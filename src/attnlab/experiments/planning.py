@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,6 +36,7 @@ EVALUATION = 1 / 3  # of the time that training on the same tokens takes
 _START_SECONDS = 5.0  # of the processes
 CROWDED = 1.15  # how much longer a step takes when all cores are busy
 _times: dict[tuple[str, str, int, int], float] = {}  # of a step, in this process
+Trials = Mapping[str, Mapping[str, tuple[Trial, ...]]]  # of learning rates, by size and arm
 
 
 @dataclass(frozen=True)
@@ -57,21 +58,29 @@ def make_plan(
     launcher: Launcher,
     listener: LaunchListener,
     runs_folder: str = "runs",
+    trials: Trials | None = None,
 ) -> Plan:
-    """Return the plan of a request; trials and pilot runs go below `folder`, the plan's runs into `runs_folder`."""
+    """Return the plan of a request; trials and pilot runs go below `folder`, the plan's runs into `runs_folder`.
+
+    `trials` are those of the request's learning rates, where they were searched before.
+    """
     check_rungs(request.rungs, request.size)
-    drafts = drafts_at(request, request.size, 1.0, corpus)
+    _check_limits(request)
+    known = trials or {}
+    drafts = _with_trials(drafts_at(request, request.size, 1.0, corpus), known.get(request.size, {}))
     if request.tune:
         drafts = _tuned(drafts, request, corpus, folder, launcher, listener)
     drafts += _matched(drafts, request, corpus)
     listener.note("timing a few steps of each arm")
     arms = tuple(_arm(draft, corpus, launcher.threads) for draft in drafts)
-    lower = _lower_rungs(request, corpus, launcher.threads)
+    lower = _lower_rungs(request, corpus, launcher.threads, known)
     seeds = tuple(range(request.first_seed, request.first_seed + request.seeds))
     procedure = _procedure(request, rung_shares(len(request.rungs))[-1])
-    pilot = find_noise(arms, request, folder / "pilot", launcher, listener)
+    pilot = find_noise(arms, lower, request, folder / "pilot", launcher, listener)
     likely = upper_sd(pilot.sd, pilot.degrees)
-    expected = planned_effect(likely, len(seeds), len(arms) - 1, procedure)
+    noise = pilot.noise(request.size)
+    pooled = min(noise[arm.name].degrees if arm.name in noise else 0 for arm in arms[1:])
+    expected = planned_effect(likely, len(seeds), len(arms) - 1, procedure, known=pooled)
     run = arms[0].run.resolve(corpus, Execution())
     return Plan(
         request=request,
@@ -108,13 +117,13 @@ def _procedure(request: Request, share: float) -> Procedure:
     return Procedure(alpha=request.alpha * share, looks=request.looks, margin=request.margin_nats)
 
 
-def _lower_rungs(request: Request, corpus: Corpus, threads: int) -> tuple[Rung, ...]:
+def _lower_rungs(request: Request, corpus: Corpus, threads: int, trials: Trials) -> tuple[Rung, ...]:
     """Return the rungs below the largest, ascending; with half the tokens first where that is asked for."""
     wanted = [(size, share) for size in request.rungs for share in ((0.5, 1.0) if request.half_tokens else (1.0,))]
     alpha = rung_shares(len(request.rungs))[0]  # halved rungs are shown and their verdicts are not counted
     rungs = []
     for size, share in wanted:
-        drafts = drafts_at(request, size, share, corpus)
+        drafts = _with_trials(drafts_at(request, size, share, corpus), trials.get(size, {}) if share == 1 else {})
         arms = tuple(_arm(draft, corpus, threads) for draft in drafts)
         run = arms[0].run.resolve(corpus, Execution())
         rungs.append(
@@ -174,6 +183,21 @@ def drafts_at(request: Request, size: str, share: float, corpus: Corpus, *, reco
         drafts.append(Draft(change.name, change.meaning, run, rate_from))
     _check_alike(drafts, corpus)
     return drafts
+
+
+def _with_trials(drafts: Sequence[Draft], trials: Mapping[str, tuple[Trial, ...]]) -> list[Draft]:
+    return [replace(draft, trials=trials.get(draft.name, ())) for draft in drafts]
+
+
+def _check_limits(request: Request) -> None:
+    """Refuse a variant that would be trained nowhere."""
+    smallest = request.rungs[0] if request.rungs else request.size
+    for name, limit in request.up_to.items():
+        if name not in _trained_at(request, smallest):
+            raise SpecError(
+                f"{name} is trained up to {limit}, and the smallest rung is {smallest}",
+                hint="raise its limit, or leave the variant out",
+            )
 
 
 def _trained_at(request: Request, size: str) -> list[str]:

@@ -85,19 +85,20 @@ class Sensitivity:
 
 
 def planned_effect(
-    sd: float, seeds: int, arms: int, procedure: Procedure, *, degrees: float | None = None
+    sd: float, seeds: int, arms: int, procedure: Procedure, *, degrees: float | None = None, known: int = 0
 ) -> Sensitivity:
     """What can be expected at the first look, if a paired difference has the standard deviation `sd`.
 
     If `sd` comes from a pilot, `degrees` are its degrees of freedom, and what it may well be instead is reckoned with:
-    an sd that happened to come out small would promise too much. Everything holds at Holm's first step, that is for the
+    an sd that happened to come out small would promise too much. `known` are the degrees of freedom that the tests of
+    an arm have from the pilot, besides those of the seeds. Everything holds at Holm's first step, that is for the
     one arm that differs while all others do not.
     """
     if arms < 1:
         raise SpecError(f"{arms} arms are nothing to compare with the baseline", hint="name at least one arm")
     sd = sd if degrees is None else upper_sd(sd, degrees)
     level, power, margin = procedure.level / arms, procedure.power, procedure.margin
-    detectable = detectable_difference(sd, seeds, level, power)
+    detectable = detectable_difference(sd, seeds, level, power, known)
     smallest = smallest_sign_flip_p(seeds)
     warnings = []
     if smallest > level:
@@ -106,8 +107,8 @@ def planned_effect(
             "a verdict would rest on the noise being normal, with no second witness. "
             f"{math.ceil(1 - math.log2(level))} seeds would do."
         )
-    needed = _needed(sd, level, procedure)
-    chance = equivalence_power(sd, seeds, margin, level)
+    needed = _needed(sd, level, procedure, known)
+    chance = equivalence_power(sd, seeds, margin, level, known=known)
     if detectable > margin or chance < power:
         warnings.append(
             f"{seeds} seeds can detect a difference of {percent(detectable):.2g} % of perplexity (at "
@@ -126,12 +127,12 @@ def as_share(value: float) -> str:
     return f"{100 * value:.4g} %"
 
 
-def _needed(sd: float, level: float, procedure: Procedure) -> int | None:
+def _needed(sd: float, level: float, procedure: Procedure, known: int) -> int | None:
     """Return the seeds that detect a difference of the margin and also show that there is none, if any number does."""
     try:
         return max(
-            count_needed(sd, procedure.margin, level, procedure.power),
-            equivalence_count_needed(sd, procedure.margin, level, procedure.power),
+            count_needed(sd, procedure.margin, level, procedure.power, known),
+            equivalence_count_needed(sd, procedure.margin, level, procedure.power, known=known),
         )
     except SpecError:
         return None

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from attnlab.experiments.formats import signed
 from attnlab.experiments.judging import Judgement
-from attnlab.experiments.plan import Arm, Plan
+from attnlab.experiments.plan import Arm
 from attnlab.experiments.results import ArmResult, Cell
 from attnlab.statistics import paired_t
 
@@ -26,23 +26,28 @@ _GROWTH_LEVEL = 0.01  # of the test for growth
 _LEAST_GROWTH = 0.25  # of the final difference; less growth does not matter
 
 
-def withhold(judgements: Sequence[Judgement], plan: Plan, arms: Sequence[ArmResult]) -> tuple[Judgement, ...]:
-    """Return the judgements, with `unsettled` in place of every verdict that the runs are too short for."""
-    by_name = {arm.name: arm for arm in arms}
-    return tuple(_withheld(one, plan, by_name[one.arm], by_name[plan.baseline.name]) for one in judgements)
+def withhold(
+    judgements: Sequence[Judgement], arms: Sequence[ArmResult], bigram_loss: float | None
+) -> tuple[Judgement, ...]:
+    """Return the judgements at one size, with `unsettled` in place of every verdict that the runs are too short for.
+
+    `arms` has the baseline first. Without `bigram_loss`, that of the best bigram table, no plateau is known.
+    """
+    baseline, *others = arms
+    by_name = {arm.name: arm for arm in others}
+    return tuple(_withheld(one, by_name[one.arm], baseline, bigram_loss) for one in judgements)
 
 
-def _withheld(judgement: Judgement, plan: Plan, arm: ArmResult, baseline: ArmResult) -> Judgement:
+def _withheld(judgement: Judgement, arm: ArmResult, baseline: ArmResult, bigram_loss: float | None) -> Judgement:
     if judgement.verdict == "unstable" or judgement.mean is None:
         return judgement
-    for reason in (_plateau(plan, arm, baseline), _growing(arm, baseline), _edge(arm.arm, baseline.arm)):
+    for reason in (_plateau(bigram_loss, arm, baseline), _growing(arm, baseline), _edge(arm.arm, baseline.arm)):
         if reason is not None:
             return replace(judgement, verdict="unsettled", reason=f"{reason} {judgement.reason}")
     return judgement
 
 
-def _plateau(plan: Plan, arm: ArmResult, baseline: ArmResult) -> str | None:
-    bigram = plan.bigram_loss
+def _plateau(bigram: float | None, arm: ArmResult, baseline: ArmResult) -> str | None:
     if bigram is None or baseline.loss is None or arm.loss is None:
         return None
     for one, least in ((baseline, NEEDS_ATTENTION), (arm, _LEFT_PLATEAU)):
@@ -57,14 +62,15 @@ def _plateau(plan: Plan, arm: ArmResult, baseline: ArmResult) -> str | None:
 
 def _growing(arm: ArmResult, baseline: ArmResult) -> str | None:
     """Test by seed whether the difference grew over the last part of the run."""
-    late, end = [], []
+    late, end, share = [], [], _LATE
     theirs = {cell.seed: cell for cell in baseline.cells}
     for cell in arm.cells:
         ours, other = _late_and_end(cell), _late_and_end(theirs[cell.seed])
         if ours is None or other is None:
             return None
-        late.append(ours[0] - other[0])
-        end.append(ours[1] - other[1])
+        share, *losses = ours
+        late.append(losses[0] - other[1])
+        end.append(losses[1] - other[2])
     final = fmean(end)
     growth = [after - before for before, after in zip(late, end, strict=True)]
     mean = fmean(growth)
@@ -73,18 +79,18 @@ def _growing(arm: ArmResult, baseline: ArmResult) -> str | None:
     if paired_t(growth) > _GROWTH_LEVEL:
         return None
     return (
-        f"Its difference to {baseline.name} still grows: {signed(fmean(late), 4)} nats at {100 * _LATE:.0f} % of the "
+        f"Its difference to {baseline.name} still grows: {signed(fmean(late), 4)} nats at {100 * share:.0f} % of the "
         f"run, {signed(final, 4)} at the end."
     )
 
 
-def _late_and_end(cell: Cell) -> tuple[float, float] | None:
-    """Return the validation loss at the last evaluation before the late part, and at the end."""
+def _late_and_end(cell: Cell) -> tuple[float, float, float] | None:
+    """Return at which share of the run the last evaluation before its late part was, the loss there, and the last."""
     if cell.outcome != "finished" or len(cell.curve) < 2:
         return None
     steps, loss = cell.curve[-1]
-    before = [value for step, value in cell.curve[:-1] if step <= _LATE * steps]
-    return (before[-1], loss) if before else None
+    before = [(step / steps, value) for step, value in cell.curve[:-1] if step <= _LATE * steps]
+    return (*before[-1], loss) if before else None
 
 
 def _edge(arm: Arm, baseline: Arm) -> str | None:

@@ -16,7 +16,7 @@ from attnlab.experiments.results import ArmResult, Comparison
 from attnlab.statistics import Interval, Ladder, LadderPoint, Trend, holm, mean_interval, trend
 
 FEWEST_RUNGS = 2  # two show a change between sizes, and nothing about its shape
-TrendWord = Literal["rises", "falls", "no trend shown", "too few rungs"]
+TrendWord = Literal["rises", "falls", "no trend shown", "too few rungs", "a seed diverged"]
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,13 @@ def arm_trends(comparison: Comparison) -> tuple[ArmTrend, ...]:
     """Return the trends of all variants, in the plan's order."""
     level = 1 - comparison.plan.request.alpha
     found = [(name, _rungs(comparison, name)) for name in comparison.plan.variants]
-    trends = [_trend(rungs, level) for _, rungs in found]
+    pilot = comparison.plan.pilot.differences
+    trends = [_trend(rungs, level, [pilot.get(rung.size, {}).get(name, ()) for rung in rungs]) for name, rungs in found]
     corrected = iter(holm([one.p for one in trends if one is not None]) if any(trends) else [])
     results = []
     for (name, rungs), one in zip(found, trends, strict=True):
         p = next(corrected) if one is not None else None
-        results.append(ArmTrend(name, rungs, one, p, _word(one, p, 1 - level), _settling(rungs, level)))
+        results.append(ArmTrend(name, rungs, one, p, _word(one, p, 1 - level, rungs), _settling(rungs, level)))
     return tuple(results)
 
 
@@ -127,17 +128,26 @@ def _difference(
     )
 
 
-def _trend(rungs: Sequence[RungDifference], level: float) -> Trend | None:
+def _trend(rungs: Sequence[RungDifference], level: float, pilot: Sequence[Sequence[float]]) -> Trend | None:
+    """Return the trend over the rungs with all their tokens; `pilot` has the pilot's differences on every rung."""
     whole = [rung for rung in rungs if not rung.halved]
     if len(whole) < FEWEST_RUNGS or any(rung.judgement.mean is None for rung in whole):
         return None
     differences = [rung.judgement.differences for rung in whole]
-    return trend(differences, [float(rung.non_embedding) for rung in whole], level=level, fewest=FEWEST_RUNGS)
+    other = [values for rung, values in zip(rungs, pilot, strict=True) if not rung.halved]
+    known = len({len(values) for values in other}) == 1 and len(other[0]) > 1
+    return trend(
+        differences,
+        [float(rung.non_embedding) for rung in whole],
+        level=level,
+        fewest=FEWEST_RUNGS,
+        pilot=other if known else None,
+    )
 
 
-def _word(found: Trend | None, p: float | None, alpha: float) -> TrendWord:
+def _word(found: Trend | None, p: float | None, alpha: float, rungs: Sequence[RungDifference]) -> TrendWord:
     if found is None or p is None:
-        return "too few rungs"
+        return "a seed diverged" if any(rung.judgement.mean is None for rung in rungs) else "too few rungs"
     if p > alpha:
         return "no trend shown"
     return "rises" if found.per_decade.mean > 0 else "falls"

@@ -8,6 +8,10 @@ With n differences of mean d, standard deviation s and standard error e = s / �
     BCa           the bootstrap, corrected for bias and for skew                         Efron 1987
     Holm          the i-th smallest of k p-values times k − i + 1, never falling         Holm 1979
 
+What is known of the spread from other seeds, a `Noise` of standard deviation σ with k degrees of freedom, is pooled
+with s: the variance is (k σ² + (n − 1) s²) / (k + n − 1), with k + n − 1 degrees of freedom. It is left out where s is
+significantly larger than σ, because then the noise is not what it was.
+
 Where all differences are the same, there is no spread to judge by, and they are taken at their word: p is 0 for what
 they show and 1 for what they do not.
 """
@@ -32,6 +36,7 @@ _EXACT = 20  # so many signs are tried in all ways
 _FLIPS = 100_000  # drawn where there are more
 _RESAMPLES = 9_999
 _ROUNDING = 1e-12  # sums that are equal but for rounding count as equal
+_NOISIER = 0.05  # level of the F test that leaves out what is known of the noise
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,20 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """The standard deviation of a difference, known from other seeds, and the degrees of freedom it was found with."""
+
+    sd: float
+    degrees: int
+
+    @classmethod
+    def of(cls, differences: Sequence[float]) -> Noise:
+        """Return the noise of differences at seeds that are not tested themselves."""
+        found = _own_estimate(differences)
+        return cls(found.error * math.sqrt(found.degrees + 1), found.degrees)
+
+
+@dataclass(frozen=True)
 class _Estimate:
     """A mean, its standard error, and the degrees of freedom that it was found with."""
 
@@ -52,26 +71,26 @@ class _Estimate:
     degrees: int
 
 
-def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+def mean_interval(values: Sequence[float], level: float = 0.95, noise: Noise | None = None) -> Interval:
     """The mean with its interval by Student's t."""
     check_share("level", level)
-    found = _estimate(values)
+    found = _estimate(values, noise)
     half = _quantile(found.degrees, level) * found.error
     return Interval(found.mean, found.mean - half, found.mean + half)
 
 
-def paired_t(differences: Sequence[float]) -> float:
+def paired_t(differences: Sequence[float], noise: Noise | None = None) -> float:
     """The two-sided p of a mean of 0."""
-    found = _estimate(differences)
+    found = _estimate(differences, noise)
     if found.error == 0:
         return 1.0 if found.mean == 0 else 0.0
     return 2 * float(special.stdtr(found.degrees, -abs(found.mean) / found.error))
 
 
-def equivalence(differences: Sequence[float], margin: float) -> float:
+def equivalence(differences: Sequence[float], margin: float, noise: Noise | None = None) -> float:
     """The p of a mean that is at least the margin away from 0: the larger one of two one-sided tests."""
     check_positive("margin", margin)
-    found = _estimate(differences)
+    found = _estimate(differences, noise)
     beyond = abs(found.mean) - margin
     if found.error == 0:
         return 0.0 if beyond < 0 else 1.0
@@ -130,7 +149,37 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _estimate(values: Sequence[float]) -> _Estimate:
+def is_noisier(groups: Sequence[Sequence[float]], known: Sequence[Noise]) -> bool:
+    """Return whether differences are noisier than what is known of each group says, by an F test of all together."""
+    here = [Noise.of(group) for group in groups]
+    (variance, degrees), (expected, others) = (_pooled(noises) for noises in (here, known))
+    if variance <= expected:
+        return False
+    return expected == 0 or bool(special.fdtrc(degrees, others, variance / expected) < _NOISIER)
+
+
+def degrees_of_freedom(differences: Sequence[float], noise: Noise | None = None) -> int:
+    """Return those that the tests of these differences have."""
+    return _estimate(differences, noise).degrees
+
+
+def _estimate(values: Sequence[float], noise: Noise | None = None) -> _Estimate:
+    own = _own_estimate(values)
+    if noise is None or is_noisier([values], [noise]):
+        return own
+    here = Noise.of(values)
+    degrees = here.degrees + noise.degrees
+    variance = (here.degrees * here.sd**2 + noise.degrees * noise.sd**2) / degrees
+    return _Estimate(own.mean, math.sqrt(variance / len(values)), degrees)
+
+
+def _pooled(noises: Sequence[Noise]) -> tuple[float, int]:
+    """Return the mean variance, and all degrees of freedom."""
+    degrees = sum(noise.degrees for noise in noises)
+    return math.fsum(noise.degrees * noise.sd**2 for noise in noises) / degrees, degrees
+
+
+def _own_estimate(values: Sequence[float]) -> _Estimate:
     numbers: list[float] = check_values(values).tolist()  # for so few of them, faster than an array
     count, low, high = len(numbers), min(numbers), max(numbers)
     if low == high:  # exactly, where a mean would be rounded

@@ -1,8 +1,9 @@
 """How much a number of paired differences can show, and how many a question needs.
 
-With n differences of standard deviation σ and a true mean δ, the paired t has n − 1 degrees of freedom and the
-noncentrality δ √n / σ. Two one-sided tests at a margin m both reject if |d| < m − t s / √n, where t is the quantile of
-Student's t; given s, the chance of that is a difference of two normal probabilities, and it is averaged over s.
+With n differences of standard deviation σ and a true mean δ, the paired t has the noncentrality δ √n / σ and n − 1
+degrees of freedom, and so many more as are `known` from other seeds. Two one-sided tests at a margin m both reject if
+|d| < m − t s / √n, where t is the quantile of Student's t; given s, the chance of that is a difference of two normal
+probabilities, and it is averaged over s.
 
 A pilot's standard deviation is uncertain; `upper_sd` is what the true one lies below with a given confidence.
 """
@@ -23,25 +24,25 @@ _REACH = 10  # standard deviations of s that the average goes to either side
 _MOST = 1 << 40  # seeds beyond which it makes no sense to go on
 
 
-def detectable_difference(sd: float, count: int, alpha: float, power: float = 0.9) -> float:
+def detectable_difference(sd: float, count: int, alpha: float, power: float = 0.9, known: int = 0) -> float:
     """The true mean that a two-sided paired t finds with the given power. Its wrong side is not counted as found."""
     check_sd(sd)
     check_count(count)
     _check_test(alpha, power)
     if sd == 0:
         return 0.0
-    degrees = count - 1
+    degrees = count - 1 + known
     noncentrality = float(special.nctdtrinc(degrees, 1 - power, -special.stdtrit(degrees, alpha / 2)))
     return noncentrality * sd / math.sqrt(count)
 
 
-def count_needed(sd: float, difference: float, alpha: float, power: float = 0.9) -> int:
+def count_needed(sd: float, difference: float, alpha: float, power: float = 0.9, known: int = 0) -> int:
     """The fewest differences, and at least 2, with which a paired t finds a true mean with the given power."""
     check_positive("difference", difference)
-    return _fewest(lambda count: detectable_difference(sd, count, alpha, power) <= difference)
+    return _fewest(lambda count: detectable_difference(sd, count, alpha, power, known) <= difference)
 
 
-def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: float = 0.0) -> float:
+def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: float = 0.0, known: int = 0) -> float:
     """The chance that two one-sided tests show a mean to lie within the margin, where it is `true`."""
     check_sd(sd)
     check_count(count)
@@ -49,7 +50,7 @@ def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: 
     check_share("alpha", alpha)
     if sd == 0:
         return float(abs(true) < margin)
-    degrees, root = count - 1, math.sqrt(count) / sd
+    degrees, root = count - 1 + known, math.sqrt(count) / sd
     quantile = -float(special.stdtrit(degrees, alpha))
     width = _REACH / math.sqrt(2 * degrees)
     # The largest s / σ with which the tests can both reject.
@@ -62,7 +63,9 @@ def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: 
     return float(min(1.0, np.trapezoid(chances * _density(s, degrees), s)))
 
 
-def equivalence_count_needed(sd: float, margin: float, alpha: float, power: float = 0.9, true: float = 0.0) -> int:
+def equivalence_count_needed(
+    sd: float, margin: float, alpha: float, power: float = 0.9, true: float = 0.0, known: int = 0
+) -> int:
     """The fewest differences, and at least 2, with which a mean is shown to lie within the margin with that power."""
     _check_test(alpha, power)
     check_positive("margin", margin)
@@ -71,7 +74,7 @@ def equivalence_count_needed(sd: float, margin: float, alpha: float, power: floa
             f"a true difference of {true:g} does not lie within a margin of {margin:g}, so no number of seeds shows it",
             hint="use a wider margin",
         )
-    return _fewest(lambda count: equivalence_power(sd, count, margin, alpha, true) >= power)
+    return _fewest(lambda count: equivalence_power(sd, count, margin, alpha, true, known) >= power)
 
 
 def pooled_sd(groups: Iterable[Sequence[float]]) -> tuple[float, int]:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnlab.errors import InputError, SpecError
 from attnlab.statistics.checking import check_values
 from attnlab.statistics.loss_law import check_logarithms
-from attnlab.statistics.paired import Interval, mean_interval, paired_t
+from attnlab.statistics.paired import Interval, Noise, mean_interval, paired_t
 
 _FEWEST_RUNGS = 3
 
@@ -29,11 +30,17 @@ class Trend:
 
 
 def trend(
-    differences: Sequence[Sequence[float]], sizes: Sequence[float], *, level: float = 0.95, fewest: int = _FEWEST_RUNGS
+    differences: Sequence[Sequence[float]],
+    sizes: Sequence[float],
+    *,
+    level: float = 0.95,
+    fewest: int = _FEWEST_RUNGS,
+    pilot: Sequence[Sequence[float]] | None = None,
 ) -> Trend:
     """Return the trend of differences, one row per size and one column per seed, the same seeds in every row.
 
     With `fewest=2`, two sizes are enough: the trend is then the change between them and says nothing about its shape.
+    `pilot` are differences at other seeds in the same form, whose slopes say how noisy a slope is.
     """
     decades = np.log10(check_logarithms("sizes", sizes))
     rungs = len(set(decades.tolist()))
@@ -42,6 +49,13 @@ def trend(
             f"a trend needs at least {fewest} model sizes, got {rungs}",
             hint="add a rung to the ladder; two sizes cannot show a trend apart from an outlier",
         )
+    slopes = _slopes(differences, decades)
+    noise = None if pilot is None else Noise.of(_slopes(pilot, decades))
+    return Trend(mean_interval(slopes, level, noise), paired_t(slopes, noise), tuple(slopes))
+
+
+def _slopes(differences: Sequence[Sequence[float]], decades: NDArray[np.float64]) -> list[float]:
+    """Return the slope of every seed."""
     if len(differences) != decades.size:
         raise InputError(
             f"differences must have one row per size, got {len(differences)} rows for {decades.size} sizes",
@@ -56,4 +70,4 @@ def trend(
     table = np.stack([check_values(row) for row in differences])  # (sizes, seeds)
     centered = decades - decades.mean()
     slopes: list[float] = (centered @ table / (centered @ centered)).tolist()
-    return Trend(mean_interval(slopes, level), paired_t(slopes), tuple(slopes))
+    return slopes

@@ -22,13 +22,14 @@ from support.studies import small_study
 
 FOUR: dict[str, Any] = {"variants": ("tied-kv", "cosine", "relu"), "rungs": ("6k", "14k", "25k", "55k"), "seeds": 6}
 IN_ORDER = (
-    "5 seeds",
-    "4 seeds",
-    "relu up to 25k only",
-    "cosine up to 25k only",
-    "no rung at 55k",
-    "relu up to 14k only",
-    "cosine up to 14k only",
+    (),
+    ("5 seeds",),
+    ("4 seeds",),
+    ("4 seeds", "relu up to 25k only"),
+    ("4 seeds", "relu up to 25k only", "cosine up to 25k only"),
+    ("4 seeds", "no rung at 55k"),
+    ("4 seeds", "no rung at 55k", "relu up to 14k only"),
+    ("4 seeds", "no rung at 55k", "relu up to 14k only", "cosine up to 14k only"),
 )
 
 
@@ -57,14 +58,13 @@ def planned(corpus: Corpus, launcher: KnownLosses | None = None, **changes: Any)
 def reduced(corpus: Corpus) -> list[StudyPlan]:
     """Return the plans for fewer and fewer hours, each a little less than the plan before takes."""
     plans = [planned(corpus)]
-    for _ in IN_ORDER:
+    for _ in IN_ORDER[1:]:
         plans.append(planned(corpus, hours=plans[-1].hours * 0.9999))
     return plans
 
 
 def test_a_study_is_reduced_in_a_fixed_order(reduced: list[StudyPlan]) -> None:
-    for number, plan in enumerate(reduced):
-        assert plan.reductions == IN_ORDER[:number]
+    assert tuple(plan.reductions for plan in reduced) == IN_ORDER
     assert all(after.hours < before.hours for before, after in pairwise(reduced))
     last = reduced[-1].request
     assert (last.seeds, last.rungs) == (4, ("6k", "14k", "25k"))

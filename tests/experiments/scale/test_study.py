@@ -99,6 +99,28 @@ def test_every_run_is_where_it_belongs_and_seeds_of_the_search_are_used_nowhere_
         assert spec["learning_rate"] == done.study.corpora[0].rates.rates()[spec["size"]][spec["variant"]]
 
 
+def test_the_trials_of_a_rate_stay_with_its_arm(done: Done) -> None:
+    plan, points = done.study.corpora[0].comparison.plan, done.study.corpora[0].rates.points
+    tried = {(point.size, point.arm): point.trials for point in points}
+    for rung in plan.lower:
+        assert [arm.trials for arm in rung.arms] == [
+            () if rung.halved else tried[rung.size, arm.name] for arm in rung.arms
+        ]
+    assert [arm.trials for arm in plan.arms] == [tried["25k", arm.name] for arm in plan.arms]
+
+
+def test_a_rung_is_judged_only_where_its_runs_are_long_enough(done: Done) -> None:
+    for rung in done.study.corpora[0].comparison.lower:
+        (found,) = rung.judgements
+        edges = [rung.arms[0].arm, rung.arms[1].arm]
+        at_an_edge = any(
+            arm.trials and arm.run.learning_rate in (arm.trials[0].learning_rate, arm.trials[-1].learning_rate)
+            for arm in edges
+        )
+        assert not at_an_edge or found.verdict == "unsettled"
+    assert any(rung.judgements[0].verdict == "unsettled" for rung in done.study.corpora[0].comparison.lower)
+
+
 def test_every_rung_has_the_tokens_that_its_size_asks_for(done: Done) -> None:
     comparison = done.study.corpora[0].comparison
     assert [result.rung.name for result in comparison.lower] == [

@@ -81,7 +81,7 @@ def _arm(trend: ArmTrend, study: CorpusStudy, target: int, widening: float) -> A
         return ArmFinding(trend, None, None, None, dependence)
     fit = fit_ladder(ladder)
     sizes = sorted(set(ladder.sizes.tolist()))
-    ahead = sizes[-1] * math.exp(math.log(sizes[-1] / sizes[0]) / (len(sizes) - 1))
+    ahead = sizes[-1] ** 2 / sizes[-2]  # as far above the largest rung as the back-test predicts above the one below
     return ArmFinding(
         trend,
         fit.forecast(float(target), widening=widening),

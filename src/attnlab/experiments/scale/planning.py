@@ -58,11 +58,9 @@ def plan_study(request: ScaleRequest, corpora: list[Corpus], launcher: Launcher)
     first = corpora[0]
     for corpus in corpora[1:]:  # refuses a text that is too short before anything is trained
         drafts_at(request.comparison(corpus.spec.name, {}), request.rungs[-1], 1.0, corpus)
-    reductions: list[str] = []
     plan = None
-    for candidate, why in _candidates(request):
-        reductions += [why] if why else []
-        plan = _planned(request, candidate, first, launcher, tuple(reductions))
+    for candidate in _candidates(request):
+        plan = _planned(request, candidate, first, launcher, tuple(_reductions(request, candidate)))
         if request.hours is None or plan.hours <= request.hours:
             return plan
     assert plan is not None
@@ -119,22 +117,30 @@ def _rungs(request: ScaleRequest, corpus: Corpus, threads: int) -> Iterator[Rung
             )
 
 
-def _candidates(request: ScaleRequest) -> Iterator[tuple[ScaleRequest, str]]:
-    """Yield smaller and smaller studies, each with what was reduced last."""
-    yield request, ""
+def _candidates(request: ScaleRequest) -> Iterator[ScaleRequest]:
+    """Yield smaller and smaller studies."""
+    yield request
     for seeds in range(request.seeds - 1, FEWEST_SEEDS - 1, -1):
         request = request.replace(seeds=seeds)
-        yield request, f"{seeds} seeds"
+        yield request
     while True:
-        top, below = request.rungs[-1], request.rungs[-2]
+        below = request.rungs[-2]
         for name in reversed(request.variants[1:]):
             if name not in request.up_to:
                 request = request.replace(up_to={**request.up_to, name: below})
-                yield request, f"{name} up to {below} only"
+                yield request
         if len(request.rungs) == FEWEST_RUNGS:
             return
         kept = {name: size for name, size in request.up_to.items() if size != below}
         request = request.replace(
             rungs=request.rungs[:-1], up_to=kept, rate_rungs=min(request.rate_rungs, len(request.rungs) - 2)
         )
-        yield request, f"no rung at {top}"
+        yield request
+
+
+def _reductions(asked: ScaleRequest, request: ScaleRequest) -> Iterator[str]:
+    """Yield what a study has less than the one that was asked for."""
+    if request.seeds < asked.seeds:
+        yield f"{request.seeds} seeds"
+    yield from (f"no rung at {size}" for size in reversed(asked.rungs[len(request.rungs) :]))
+    yield from (f"{name} up to {size} only" for name, size in request.up_to.items() if name not in asked.up_to)

@@ -61,6 +61,13 @@ class RateTable:
             found.setdefault(point.size, {})[point.arm] = point.rate
         return found
 
+    def trials(self) -> dict[str, dict[str, tuple[Trial, ...]]]:
+        """Return what was tried, by size and arm."""
+        found: dict[str, dict[str, tuple[Trial, ...]]] = {}
+        for point in self.points:
+            found.setdefault(point.size, {})[point.arm] = point.trials
+        return found
+
     def predicted(self, arm: str, parameters: float) -> float:
         """Return the rate that the law of an arm gives."""
         a, b = self.laws[arm]
@@ -104,7 +111,7 @@ def _point(size: str, count: int, draft: Draft, found: Tuned, source: Source) ->
 
 
 def _guess(points: Sequence[RatePoint], asked: Request, draft: Draft, count: int, corpus: Corpus) -> float:
-    """Return the first rate to try: by the arm's law, by the baseline's rate here, or by experience."""
+    """Return the first rate to try: by the arm's law, or by experience with the recipe."""
     own = [one for one in points if one.arm == draft.name and one.source != "law"]
     if own:
         a, b = _law(own)

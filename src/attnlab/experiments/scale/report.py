@@ -36,15 +36,20 @@ REPORT, TABLE, DATA = "report.html", "runs.csv", "scale.json"
 _LIMITS = (
     "The verdict holds at the size, tokens and context that stand beside it, for this recipe and text.",
     "A trend is one straight line through a few small sizes; it does not say that the line goes on.",
-    "A forecast one rung ahead was tested on the study's own rungs; its coverage stands beside it.",
-    "Beyond the tested distance nothing was tested. GPT-2 was trained with another context and tokenizer.",
+    "GPT-2 itself was trained with another context and tokenizer.",
 )
+_TESTED = (
+    "A forecast one rung ahead was tested on the study's own rungs; its coverage stands beside it. "
+    "Beyond that distance nothing was tested."
+)
+_UNTESTED = "With fewer than four rungs no forecast could be tested, not even one rung ahead: all are extrapolations."
 
 
 def study_page(study: Study, found: Sequence[CorpusFindings]) -> Page:
     """Return the whole report."""
     sections = [section for one in found for section in _corpus_sections(study, one)]
-    sections.append(Section("What may be concluded", [Points(_LIMITS)]))
+    forecasts = _TESTED if all(one.backtest is not None for one in found) else _UNTESTED
+    sections.append(Section("What may be concluded", [Points([*_LIMITS, forecasts])]))
     rows = plan_rows(study.plan)
     sections.append(Section("The plan", [Table(("", ""), rows, text_columns=(0, 1), wrap_columns=(1,))]))
     variants = study.request.variants

@@ -63,7 +63,7 @@ class ScaleRequest(BaseModel):
     vocabulary_size: PositiveInt | None = None
     changes: tuple[str, ...] = ()
     seeds: PositiveInt = 5
-    first_seed: int = 0
+    first_seed: NonNegativeInt = 0
     margin: PositiveFloat = 0.03
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     rate_rungs: PositiveInt = 2

@@ -84,6 +84,7 @@ def scale(
             request.comparison(name, table.rates()),
             out=folder,
             runs_folder=f"../{RUNS}",
+            trials=None if held_out else table.trials(),
             on=works,
             cache=cache,
             listener=listener,
