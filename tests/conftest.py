@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+
 import hypothesis
 import pytest
 import torch
 
 torch.set_num_threads(1)
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as under `nohup make test &`; child processes would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("attnlab", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("attnlab")

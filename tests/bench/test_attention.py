@@ -13,7 +13,7 @@ from attnlab.bench import Listener, Size, bench_attention, describe_machine, usi
 from attnlab.bench import attention as attention_module
 from attnlab.bench.attention import usable
 from attnlab.errors import SpecError
-from attnlab.training.machine import Machine, available_cores
+from attnlab.processes.machine import Machine, available_cores
 
 SMOKE = Size.smoke()
 

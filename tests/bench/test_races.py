@@ -24,10 +24,10 @@ from attnlab.bench.shapes import SHAPES, shape, tiny
 from attnlab.bench.training import TrainPlan, bench_train
 from attnlab.bench.writing import WritePlan, bench_generate
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
+from attnlab.processes.child import ChildError
+from attnlab.processes.machine import available_cores
 from attnlab.training import RunResult, RunSpec
-from attnlab.training.children import ChildError
 from attnlab.training.grid import GridResult
-from attnlab.training.machine import available_cores
 from support.nanogpt import MODEL, write_nanogpt
 
 SMALL = tiny(SHAPES["small"])

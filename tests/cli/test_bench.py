@@ -17,7 +17,7 @@ from attnlab.bench import bars as bars_module
 from attnlab.bench.judging import Bar
 from attnlab.bench.timing import Ratio
 from attnlab.cli import main
-from attnlab.training.machine import available_cores
+from attnlab.processes.machine import available_cores
 
 Run = Callable[..., tuple[int, str, str]]
 

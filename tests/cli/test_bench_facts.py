@@ -12,7 +12,7 @@ from attnlab.cli import main
 from attnlab.cli.bench_facts import FactsBench
 from attnlab.knowledge import measuring
 from attnlab.knowledge.measuring import StoreFigures, measure_store
-from attnlab.training.machine import describe_machine
+from attnlab.processes.machine import describe_machine
 
 
 @pytest.fixture(autouse=True)

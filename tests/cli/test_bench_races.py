@@ -14,7 +14,7 @@ from attnlab.bench.entries import Entry
 from attnlab.bench.progress import Listener
 from attnlab.bench.race import Race
 from attnlab.cli import main
-from attnlab.training.machine import available_cores
+from attnlab.processes.machine import available_cores
 from support.nanogpt import write_nanogpt
 
 Run = Callable[..., tuple[int, str, str]]

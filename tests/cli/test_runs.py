@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from attnlab.cli import main
-from attnlab.training.directory import RunDirectory
+from attnlab.runs.directory import RunDirectory
 from support.processes import held_elsewhere
 from support.runs import leave_behind, make_run
 

@@ -17,6 +17,8 @@ import pytest
 from attnlab.corpora import CacheWarning, Corpus, CorpusSpec, TextCorpus, cache, open_corpus, text, tokens
 from attnlab.corpora.cache import Cache
 from attnlab.errors import FileError
+from attnlab.storage import disk
+from attnlab.storage.disk import name_temporary
 
 WORDS = "to be, or not to be: that is the question\n" * 50
 
@@ -133,16 +135,14 @@ def test_a_read_only_cache_can_be_read(file: Path, tmp_path: Path, monkeypatch: 
     assert opened(file, tmp_path / "cache").hash == before.hash
 
 
-@pytest.mark.parametrize("moment", ["mkdir", "lock", "mkdtemp", "write", "fsync", "rename"])
+@pytest.mark.parametrize("moment", ["mkdir", "lock", "make_folder", "write", "fsync", "rename"])
 def test_a_cache_that_cannot_be_written(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     folder = tmp_path / "cache"
-    owner: Any = {"mkdir": Path, "lock": cache, "mkdtemp": cache.tempfile, "write": text, "fsync": os, "rename": Path}[
-        moment
-    ]
+    owners: dict[str, Any] = {"lock": cache, "make_folder": disk.disk, "write": text, "fsync": os}
     with monkeypatch.context() as patch:
-        patch.setattr(owner, {"lock": "FileLock", "write": "write_shards"}.get(moment, moment), full)
+        patch.setattr(owners.get(moment, Path), {"lock": "FileLock", "write": "write_shards"}.get(moment, moment), full)
         with pytest.raises(FileError, match="cannot be written: no space left on device") as caught:
             opened(file, folder)
     assert "ATTNLAB_CACHE" in (caught.value.hint or "")
@@ -167,8 +167,9 @@ def test_an_interruption_leaves_nothing(file: Path, tmp_path: Path, monkeypatch:
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    (tmp_path / ".key-left").mkdir()
-    (tmp_path / ".key-left" / "half").write_text("half")
+    left = name_temporary(tmp_path, "key")
+    left.mkdir()
+    (left / "half").write_text("half")
 
     def build(folder: Path) -> dict[str, Any]:
         (folder / "file").write_text("whole")

@@ -12,8 +12,8 @@ import pytest
 from attnlab.cli import main
 from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.experiments import Comparison, Request, compare
-from attnlab.training import RunDirectory, RunHeldError
-from attnlab.training.holding import holding
+from attnlab.runs import RunDirectory, RunHeldError
+from attnlab.storage.locks import holding
 from support.requests import InProcess, small
 
 

@@ -15,7 +15,7 @@ from attnlab.errors import AttnlabError
 from attnlab.experiments import compare
 from attnlab.experiments.answering import conclude
 from attnlab.experiments.following import Following, looks_taken, status_of, stop
-from attnlab.training.holding import holding
+from attnlab.storage.locks import holding
 from support.requests import InProcess, small
 
 REQUEST = small(seeds=2, looks=2)
@@ -99,7 +99,7 @@ def test_stopping_asks_the_process_to_end(tmp_path: Path) -> None:
     with pytest.raises(AttnlabError, match="nobody carries"):
         stop(tmp_path)
     program = (
-        "import sys, signal; from pathlib import Path; from attnlab.training.holding import holding\n"
+        "import sys, signal; from pathlib import Path; from attnlab.storage.locks import holding\n"
         "with holding(Path(sys.argv[1])):\n    print('held', flush=True); signal.pause()"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)

@@ -16,8 +16,8 @@ from attnlab.experiments.board import RETAKES, Board
 from attnlab.experiments.jobs import Job, Work
 from attnlab.experiments.launching import launcher
 from attnlab.experiments.worker import attempt, perform
-from attnlab.training import RunHeldError
-from attnlab.training.children import Child
+from attnlab.processes.child import Child
+from attnlab.runs import RunHeldError
 from attnlab.training.execution import fast_precision
 from support.launching import Hearing, grid
 from support.processes import held_elsewhere

@@ -12,8 +12,8 @@ from attnlab.experiments import board, local
 from attnlab.experiments.jobs import Job
 from attnlab.experiments.launching import launcher
 from attnlab.experiments.usage import read_peak
+from attnlab.storage.disk import is_alive
 from attnlab.training import crew
-from attnlab.training.disk import is_alive
 from support.launching import SAVING, Hearing, Meanwhile, assert_undisturbed, grid, holder_of, runs_under_way
 from support.training import KINSHIP, fork, smoke, wait, wait_until
 

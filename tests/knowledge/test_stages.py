@@ -32,7 +32,7 @@ from attnlab.knowledge.pretraining import make_codec, pretraining_corpus
 from attnlab.knowledge.reading import Reading, answered_documents
 from attnlab.knowledge.strangers import Strangers
 from attnlab.models import build_model
-from attnlab.training import RunDirectory
+from attnlab.runs import RunDirectory
 from attnlab.training.progress import Silent
 
 

@@ -21,8 +21,8 @@ from attnlab.lens.sides import sides_of
 from attnlab.lens.studying import study_heads
 from attnlab.pages import render
 from attnlab.statistics import Interval
+from attnlab.storage.records import read_json, write_json
 from attnlab.training import load_run
-from attnlab.training.durable import read_json, write_json
 from support import planted
 from support.training import KINSHIP, smoke, train_in
 

@@ -18,8 +18,9 @@ from attnlab.errors import FileError
 from attnlab.lens import MEASURES, RUN_MEASURES, measure, measures_of_run, run_measures
 from attnlab.lens.run_measures import mean_loss, training_rows
 from attnlab.models import build_model
-from attnlab.training import RunDirectory, Saving, load_run
-from attnlab.training import disk as disk_module
+from attnlab.runs import RunDirectory
+from attnlab.storage import disk as disk_module
+from attnlab.training import Saving, load_run
 from support.disk import FailingDisk, raising
 from support.training import KINSHIP, MQAR, TRANSLATION, At, make_engine, resolve, smoke, train_in
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from attnlab.attention import AttentionSpec, Mask, variants
 from attnlab.errors import FileError, UnsupportedError
 from attnlab.models import LanguageModel, ModelSpec, build_model, load_gpt2, model_folder, save_gpt2
+from attnlab.storage import disk
 
 SHAPES: dict[str, dict[str, Any]] = {
     "one layer, one head": {"n_layer": 1, "n_head": 1, "n_embd": 8, "n_positions": 5, "vocab_size": 11},
@@ -453,7 +454,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "hint"), [(errno.ENOSPC, "free some space"), (errno.EROFS, "a new folder"), (errno.EIO, "a new folder")]
 )
-@pytest.mark.parametrize("step", ["write_text", "save_file", "_flush", "rename"])
+@pytest.mark.parametrize("step", ["write_text", "save_file", "flush", "rename"])
 def test_a_failing_disk_leaves_what_was_there(
     step: str, number: int, hint: str, existing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,7 +466,7 @@ def test_a_failing_disk_leaves_what_was_there(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(number, os.strerror(number))
 
-    holder = {"save_file": safetensors.torch, "_flush": model_folder}.get(step, Path)
+    holder = {"save_file": safetensors.torch, "flush": disk.disk}.get(step, Path)
     with monkeypatch.context() as patch:
         patch.setattr(holder, step, fail)
         with pytest.raises(FileError, match="cannot be written") as caught:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from attnlab.cli import main
+from attnlab.cli.compare import corpus_options
 from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request
 from attnlab.studio import workers
@@ -53,7 +54,8 @@ def test_what_takes_too_long_is_ended_and_the_next_is_answered() -> None:
             await worker.ask("presets", seconds=1e-6)
         assert worker.pid is None
         waiting = asyncio.ensure_future(worker.ask("presets"))  # which has to start anew, and so takes a while
-        await asyncio.sleep(0.1)
+        while worker.pid is None:
+            await asyncio.sleep(0)
         await worker.stop()
         with pytest.raises(AttnlabError, match="it was stopped"):
             await waiting
@@ -163,6 +165,26 @@ def test_a_request_becomes_the_command_that_asks_the_same(tmp_path: Path) -> Non
     assert options["--pilot"] == "0"
     assert words.count("--change") == 2
     assert "--recipe" not in options, "what is usual is not said"
+
+
+def test_options_of_a_corpus_are_part_of_the_command(tmp_path: Path) -> None:
+    request = Request(variants=("tied-kv",), corpus="mqar", corpus_options={"pairs": 8, "gap": 0.5}, steps=4)
+    words = command_of(request, tmp_path)
+    made = [words[place + 1] for place, word in enumerate(words) if word == "--corpus-option"]
+    assert corpus_options(made) == request.corpus_options
+
+
+def test_a_comparison_that_has_a_plan_goes_on_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request(variants=("tied-kv",), rates={"14k": {"softmax": 0.01}}, steps=4, size="nano")
+    launched: list[list[str]] = []
+    monkeypatch.setattr("attnlab.studio.studio.subprocess.Popen", lambda words, **_: launched.append(words[3:]))
+    studio = Studio(Settings(runs=tmp_path))
+    folder = tmp_path / request.folder
+    studio._launch(request, folder, 0)
+    (folder / "plan.json").write_text("{}")
+    studio._launch(request, folder, 2)
+    assert launched[0][:2] == ["compare", "tied-kv"]
+    assert launched[1] == ["compare", str(folder), "--add-seeds", "2"]
 
 
 def test_kept_pages_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

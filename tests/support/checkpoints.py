@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.training.checkpoints import Checkpoint, Checkpoints, digest
+from attnlab.runs.checkpoints import Checkpoint, Checkpoints, digest
 
 SHARD = 64  # bytes, so that the model takes two files
 

@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.training import disk
-from attnlab.training.disk import Disk
+from attnlab.storage import disk
+from attnlab.storage.disk import Disk
 
 EFFECTS = ("create", "append", "write", "flush", "make_folder", "rename", "remove_file", "remove_folder")
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
+from attnlab.processes.machine import describe_machine
 from attnlab.training import RECIPES, RunSpec
 from attnlab.training.engine import Engine
-from attnlab.training.machine import describe_machine
 from support.training import make_engine, rounding, take_steps
 
 FOLDER = Path(__file__).parents[1] / "training" / "golden"

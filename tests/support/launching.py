@@ -11,8 +11,9 @@ from pathlib import Path
 
 from attnlab.experiments.jobs import Job, JobEnd, LaunchListener
 from attnlab.experiments.watching import GridState
-from attnlab.training import RunDirectory, Saving
-from attnlab.training.directory import METRICS
+from attnlab.runs import RunDirectory
+from attnlab.runs.directory import METRICS
+from attnlab.training import Saving
 from support.training import ending, smoke, train_in, wait_until
 
 SAVING = Saving(steps=20)

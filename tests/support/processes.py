@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attnlab.training.directory import RunDirectory
+from attnlab.runs.directory import RunDirectory
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from attnlab.experiments.launching import launcher
-from attnlab.training.durable import to_plain
+from attnlab.storage.records import to_plain
 from support.launching import SAVING, Hearing, Meanwhile, grid, runs_under_way
 from support.training import children_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from attnlab.training.directory import RunDirectory
-from attnlab.training.durable import write_tensors
+from attnlab.runs.directory import RunDirectory
+from attnlab.storage.tensors import write_tensors
 
 RECORD = {
     "spec": {"steps": 10, "seed": 3, "recipe": "gpt2", "size": "tiny", "variant": "cosine"},

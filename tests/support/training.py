@@ -17,9 +17,10 @@ import torch
 
 from attnlab.corpora import Corpus, open_corpus
 from attnlab.models import build_model
-from attnlab.training import RunDirectory, RunResult, RunSpec, Saving, train
-from attnlab.training.checkpoints import digest
-from attnlab.training.durable import read_tensors
+from attnlab.runs import RunDirectory
+from attnlab.runs.checkpoints import digest
+from attnlab.storage.tensors import read_tensors
+from attnlab.training import RunResult, RunSpec, Saving, train
 from attnlab.training.engine import Engine, Step
 from attnlab.training.execution import Execution
 from attnlab.training.optimizers import Optimizer

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError, UnsupportedError
-from attnlab.training import RunResult, disk, resume
+from attnlab.storage import disk
+from attnlab.training import RunResult, resume
 from support.disk import FailingDisk, raising
 from support.training import At, ending, smoke, train_in
 

@@ -23,8 +23,9 @@ from pathlib import Path
 import pytest
 
 from attnlab.attention import variants
-from attnlab.training import RunDirectory, RunSpec, Saving
-from attnlab.training.disk import find_temporaries
+from attnlab.runs import RunDirectory
+from attnlab.storage.disk import find_temporaries
+from attnlab.training import RunSpec, Saving
 from support.training import ending, fork, smoke, train_in, wait, wait_until
 
 KILLS = int(os.environ.get("ATTNLAB_KILLS", "200"))

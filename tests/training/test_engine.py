@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from attnlab.corpora import IGNORED, Batch
-from attnlab.training import RunDirectory, RunSpec, Saving
+from attnlab.runs import RunDirectory
+from attnlab.training import RunSpec, Saving
 from attnlab.training.engine import Engine, _micro_batches
 from attnlab.training.flat import Part
 from support.training import (

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import SpecError
+from attnlab.processes.child import Child, ChildError
 from attnlab.training import grid as grid_module
-from attnlab.training.children import Child, ChildError
 from attnlab.training.grid import GridResult, run_side_by_side
 from support.training import smoke
 
 ECHO = """
 from attnlab.errors import SpecError
-from attnlab.training.children import serve
+from attnlab.processes.child import serve
 
 def answer(question):
     print("talk")  # must not get between the answers
@@ -45,7 +45,7 @@ sys.stdin = lines(sys.stdin)
 first = next(sys.stdin)  # before PyTorch is imported, which takes its time
 sys.stdin = itertools.chain([first], sys.stdin)
 
-from attnlab.training.children import serve
+from attnlab.processes.child import serve
 from attnlab.training.grid_process import answer
 
 serve(answer)

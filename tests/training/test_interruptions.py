@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import FileError
-from attnlab.training import disk
-from attnlab.training.checkpoints import Checkpoints, DamagedCheckpointWarning, LeftoverWarning
+from attnlab.runs.checkpoints import Checkpoints, DamagedCheckpointWarning, LeftoverWarning
+from attnlab.storage import disk
 from support.checkpoints import assert_is, cut, make, save
 from support.disk import FailingDisk, kill_at, raising, record_effects
 

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from attnlab.errors import FileError
-from attnlab.training import LostWorkerError, RunDirectory, RunResult, RunSpec, Saving, disk
-from attnlab.training.checkpoints import Checkpoints, DamagedCheckpointWarning
+from attnlab.runs import RunDirectory
+from attnlab.runs.checkpoints import Checkpoints, DamagedCheckpointWarning
+from attnlab.storage import disk
+from attnlab.training import LostWorkerError, RunResult, RunSpec, Saving
 from attnlab.training.engine import Engine
 from support.checkpoints import cut, flip
 from support.disk import FailingDisk, kill_at, killing, raising, record_effects

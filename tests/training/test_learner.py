@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from attnlab.corpora import open_corpus
-from attnlab.training import Learner, RunDirectory
-from attnlab.training.checkpoints import digest
+from attnlab.runs import RunDirectory
+from attnlab.runs.checkpoints import digest
+from attnlab.training import Learner
 from attnlab.training.learner import DivergedError
 from support.training import KINSHIP, smoke, train_in
 

@@ -13,8 +13,9 @@ import torch
 import attnlab.training
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError
-from attnlab.training import RunDirectory, Saving, load_run
-from attnlab.training.checkpoints import DamagedCheckpointWarning, digest
+from attnlab.runs import RunDirectory
+from attnlab.runs.checkpoints import DamagedCheckpointWarning, digest
+from attnlab.training import Saving, load_run
 from support.checkpoints import flip
 from support.training import KINSHIP, TRANSLATION, At, smoke, train_in
 

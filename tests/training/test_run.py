@@ -14,7 +14,8 @@ import torch
 
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError
-from attnlab.training import RunDirectory, RunHeldError, RunResult, Saving, resume, run, train
+from attnlab.runs import RunDirectory, RunHeldError
+from attnlab.training import RunResult, Saving, resume, run, train
 from attnlab.training.engine import Engine
 from attnlab.training.execution import Execution
 from attnlab.training.timing import steps_in

@@ -15,7 +15,8 @@ import torch
 
 from attnlab.corpora import MqarCorpus
 from attnlab.errors import SpecError
-from attnlab.training import LostWorkerError, RunDirectory, RunSpec, execution
+from attnlab.runs import RunDirectory
+from attnlab.training import LostWorkerError, RunSpec, execution
 from attnlab.training.engine import Engine
 from support.training import At, ending, fork, kill_self, losses, make_engine, rounding, smoke, train_in, wait
 

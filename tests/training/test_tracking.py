@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from attnlab.errors import UnsupportedError
-from attnlab.training import RunDirectory, TensorBoard
+from attnlab.runs import RunDirectory
+from attnlab.training import TensorBoard
 from support.training import At, smoke, train_in
 
 

@@ -14,7 +14,7 @@ from attnlab.bench.time_to_loss import TimeToLossBench, bench_time_to_loss
 from attnlab.bench.timing import Durations, Ratio, take_turns
 from attnlab.bench.training import TrainBench, TrainPlan, bench_train
 from attnlab.bench.writing import GenerateBench, WritePlan, bench_generate
-from attnlab.training.machine import Machine, describe_machine, using_threads
+from attnlab.processes.machine import Machine, describe_machine, using_threads
 
 __all__ = [
     "BARS",

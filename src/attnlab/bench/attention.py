@@ -14,7 +14,7 @@ from attnlab.bench.peers import PEER, has_peer, peer_is_installed
 from attnlab.bench.progress import Listener
 from attnlab.bench.timing import Ratio, check_rounds, take_turns
 from attnlab.errors import SpecError
-from attnlab.training.machine import Machine, describe_machine
+from attnlab.processes.machine import Machine, describe_machine
 
 BASELINE = "scaled_dot_product_attention, causal"
 

@@ -29,7 +29,7 @@ from attnlab.bench.progress import Listener
 from attnlab.bench.timing import check_rounds
 from attnlab.bench.yardsticks import DROPOUT, Setting
 from attnlab.errors import SpecError
-from attnlab.training.machine import describe_machine
+from attnlab.processes.machine import describe_machine
 
 
 def bench_bars(

@@ -20,8 +20,8 @@ from attnlab.bench.simulated import PILOT_SEEDS, Design, all_trials, finds_diffe
 from attnlab.bench.timing import Ratio
 from attnlab.errors import InputError, SpecError
 from attnlab.experiments.judging import Procedure
+from attnlab.processes.machine import describe_machine
 from attnlab.statistics import exceeds
-from attnlab.training.machine import describe_machine
 
 OVERLOOKED = 0.2  # at most; the plan's effect is sized for half of that
 SIGNIFICANT = 0.05

@@ -22,7 +22,7 @@ from attnlab.bench.report import (
 )
 from attnlab.bench.timing import Ratio
 from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, Page, Section, Table, new_figure
-from attnlab.training.machine import Machine
+from attnlab.processes.machine import Machine
 
 
 def attention_page(bench: AttentionBench) -> Page:

@@ -14,7 +14,7 @@ from attnlab.bench.contenders import Contender, Matmul, Ours
 from attnlab.bench.entries import Entry
 from attnlab.bench.peer_models import NanoGpt, Transformers
 from attnlab.bench.resident import own_peak_bytes
-from attnlab.training.children import serve
+from attnlab.processes.child import serve
 
 KINDS: dict[str, type[Contender]] = {
     "attnlab": Ours,

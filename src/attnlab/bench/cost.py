@@ -19,8 +19,8 @@ from attnlab.bench.progress import Listener, Noting
 from attnlab.bench.timing import Ratio
 from attnlab.cost import Estimate, MachineRates, MeasuredCost, Question
 from attnlab.cost.grids import bytes_text
-from attnlab.training.children import Child, ChildError
-from attnlab.training.machine import describe_machine, matmul_peak, using_threads
+from attnlab.processes.child import Child, ChildError
+from attnlab.processes.machine import describe_machine, matmul_peak, using_threads
 
 MODULE = "attnlab.bench.cost_process"
 _ROOM = 0.85  # of the memory that is free now

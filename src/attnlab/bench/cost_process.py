@@ -24,8 +24,8 @@ from attnlab.bench.resident import own_bytes, own_peak_bytes
 from attnlab.bench.shapes import Shape
 from attnlab.cost import Question
 from attnlab.models import LanguageModel, build_model
+from attnlab.processes.child import serve
 from attnlab.training import Execution
-from attnlab.training.children import serve
 from attnlab.training.engine import Engine
 from attnlab.training.execution import keep_memory
 from attnlab.training.optimizers import Optimizer

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from attnlab.bench.shapes import Shape
 from attnlab.errors import FileError, SpecError
+from attnlab.processes.machine import available_cores
 from attnlab.training.execution import can_compile
-from attnlab.training.machine import available_cores
 
 OURS = "attnlab"
 NANOGPT, NANOGPT_COMPILED = "nanoGPT", "nanoGPT compiled"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from attnlab.bench.judging import Outcome, all_met
-from attnlab.training.machine import Machine
+from attnlab.processes.machine import Machine
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from attnlab.bench.findings import Findings, FoundTable
 from attnlab.bench.judging import Claim, Outcome, judge_claim
 from attnlab.bench.timing import Ratio
 from attnlab.errors import AttnlabError, FileError
+from attnlab.processes.machine import describe_machine
 from attnlab.statistics import (
     Backtest,
     Interval,
@@ -25,7 +26,6 @@ from attnlab.statistics import (
     backtest,
     simulate_forecasts,
 )
-from attnlab.training.machine import describe_machine
 
 COVERAGE = Claim(
     "forecast-coverage",

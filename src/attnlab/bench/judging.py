@@ -13,7 +13,7 @@ from attnlab.attention import AttentionSpec, Variant
 from attnlab.bench.cases import Size
 from attnlab.bench.timing import Ratio
 from attnlab.bench.yardsticks import Setting
-from attnlab.training.machine import Machine
+from attnlab.processes.machine import Machine
 
 Verdict = Literal["met", "missed", "reported", "not measured"]
 

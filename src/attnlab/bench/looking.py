@@ -27,7 +27,7 @@ from attnlab.lens.ablation import ablate
 from attnlab.lens.looking import look_at
 from attnlab.lens.studying import study_heads
 from attnlab.models import LanguageModel, ModelSpec, build_model
-from attnlab.training.machine import describe_machine, using_threads
+from attnlab.processes.machine import describe_machine, using_threads
 
 MEASURES = Claim("look-measures", "everything about 12 × 12 heads on 512 tokens", "seconds", 60.0)
 WORTH = Claim("look-worth", "what each head is worth, 6 layers of width 384, 8 × 128 tokens", "seconds", 60.0)

@@ -27,7 +27,7 @@ from attnlab.bench.timing import Ratio
 from attnlab.errors import AttnlabError
 from attnlab.experiments.answer import find_answer
 from attnlab.experiments.request import Request
-from attnlab.training.machine import describe_machine
+from attnlab.processes.machine import describe_machine
 
 MINUTES = Claim("compare-minutes", "the default comparison", "minutes from its start to the report", 10.0)
 MEMORY = Claim("compare-memory", "the default comparison", "GiB that all its processes hold at most", 2.0)

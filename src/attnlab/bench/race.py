@@ -17,7 +17,7 @@ from typing import Any, Literal
 from attnlab.bench.entries import Entry
 from attnlab.bench.progress import Listener
 from attnlab.bench.timing import Durations, check_rounds, turn_order
-from attnlab.training.children import Child
+from attnlab.processes.child import Child
 
 Work = Literal["train", "write"]
 

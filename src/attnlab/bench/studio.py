@@ -31,7 +31,7 @@ from attnlab.bench.studio_clients import Door, edit_at_once
 from attnlab.bench.timing import Ratio
 from attnlab.errors import AttnlabError
 from attnlab.experiments.extras import import_extra
-from attnlab.training.machine import describe_machine
+from attnlab.processes.machine import describe_machine
 
 START = Claim("studio-start", "the studio", "seconds from its start to the first page", 5.0)
 EDIT = Claim("studio-edit", "the playground", "ms from a changed cell to new numbers, median", 150.0)

@@ -30,7 +30,7 @@ from attnlab.bench.progress import Listener
 from attnlab.bench.report import NOTHING, number
 from attnlab.bench.timing import Ratio
 from attnlab.errors import AttnlabError, FileError, SpecError
-from attnlab.training.machine import Machine, describe_machine
+from attnlab.processes.machine import Machine, describe_machine
 
 TARGET = 1.88
 TIME = Claim(

@@ -18,7 +18,7 @@ from attnlab.bench.speed import SpeedRace, race_training
 from attnlab.bench.step_memory import StepPeak, judge_memory, memory_table, weigh_steps
 from attnlab.bench.timing import check_rounds
 from attnlab.bench.variant_steps import VariantStep, judge_variants, race_variants, variants_table
-from attnlab.training.machine import describe_machine
+from attnlab.processes.machine import describe_machine
 
 _GRID_ROUNDS = 3  # at most: a round takes minutes
 

@@ -14,8 +14,8 @@ from attnlab.bench.report import with_spread
 from attnlab.bench.shapes import Shape
 from attnlab.bench.timing import Call, Ratio, take_turns
 from attnlab.errors import SpecError
+from attnlab.processes.machine import using_threads
 from attnlab.training.execution import Execution, keep_memory
-from attnlab.training.machine import using_threads
 from attnlab.training.team import Alone
 
 _HOW = "time of a training step ÷ softmax's"

@@ -13,7 +13,7 @@ from attnlab.bench.race import Race, race
 from attnlab.bench.report import NOTHING, number, with_spread
 from attnlab.bench.shapes import WRITING_SHAPE, Shape, tiny
 from attnlab.bench.timing import Ratio, check_rounds
-from attnlab.training.machine import describe_machine
+from attnlab.processes.machine import describe_machine
 
 CLAIM = Claim(
     "generate",

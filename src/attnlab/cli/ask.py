@@ -17,8 +17,8 @@ from attnlab.errors import AttnlabError, InputError
 from attnlab.knowledge.asking import DEFAULT_STORE, Asker, Origin, Reply
 from attnlab.knowledge.guarantee import ScoreName
 from attnlab.knowledge.pairs import Pair, read_pairs
+from attnlab.runs.ledger import DEFAULT_ROOT, find_run
 from attnlab.statistics import clopper_pearson
-from attnlab.training.ledger import DEFAULT_ROOT, find_run
 
 _STYLES: dict[Origin, str] = {"recalled": "bold green", "looked up": "bold cyan", "unknown": "bold yellow"}
 _SHOWN = 3  # pieces of evidence

@@ -41,8 +41,9 @@ from attnlab.cli.bench_trust import compare, forecasts, verdicts
 from attnlab.cli.listening import listening
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError
-from attnlab.pages import check_writable, write_page
-from attnlab.training.machine import available_cores
+from attnlab.pages import write_page
+from attnlab.processes.machine import available_cores
+from attnlab.storage.files import check_writable
 
 _ROUNDS, _SMOKE_ROUNDS = 15, 2
 _THREADS = 2  # what the bars are meant for

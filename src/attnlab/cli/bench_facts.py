@@ -12,7 +12,7 @@ from attnlab.bench.judging import Claim, judge_claim
 from attnlab.bench.timing import Ratio
 from attnlab.cli.bench_options import AS_USUAL, Showing
 from attnlab.knowledge.measuring import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
-from attnlab.training.machine import describe_machine
+from attnlab.processes.machine import describe_machine
 
 LOOK_UP = Claim("facts-look-up", "a look-up in the fact store", "milliseconds", 10.0)
 SOUND = Claim(

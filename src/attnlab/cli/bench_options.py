@@ -18,7 +18,8 @@ from attnlab.bench.timing import check_rounds
 from attnlab.cli.listening import listening
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError
-from attnlab.pages import check_writable, write_page
+from attnlab.pages import write_page
+from attnlab.storage.files import check_writable
 
 _SMOKE_ROUNDS = 2
 _FIGURE_HEADINGS = ("bar", "of", "figure", "limit", "verdict")

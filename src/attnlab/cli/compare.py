@@ -47,6 +47,7 @@ def compare(
     tokens_per_parameter: float | None = None,
     recipe: str = "gpt2",
     corpus: str = "pydoc",
+    corpus_option: Annotated[Sequence[str], Parameter(name="--corpus-option", negative="")] = (),
     tokenizer: str = "char",
     vocabulary_size: int | None = None,
     change: Annotated[Sequence[str], Parameter(name="--change", negative="")] = (),
@@ -102,6 +103,8 @@ def compare(
         gpt2 (faithful) or fast (soonest to a loss).
     corpus
         pydoc, world, kinship, mqar, or the path of a text file or a folder.
+    corpus_option
+        An option of a generated corpus, such as pairs=8 of mqar; may be repeated.
     tokenizer
         char, byte, word, bpe, or gpt2:FOLDER.
     vocabulary_size
@@ -167,6 +170,7 @@ def compare(
             recipe=recipe,
             **_ladder_fields(size, rungs, tokens_per_parameter),
             corpus=corpus,
+            corpus_options=corpus_options(corpus_option),
             tokenizer=tokenizer,
             vocabulary_size=vocabulary_size,
             steps=steps,
@@ -227,6 +231,24 @@ def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:
     return None
 
 
+def corpus_options(pairs: Sequence[str]) -> dict[str, int | float | str | bool]:
+    """Return options of a corpus that were written as name=value."""
+    return dict(map(_option, pairs))
+
+
+def _option(pair: str) -> tuple[str, int | float | str | bool]:
+    """name=value, the value as the number or the truth that it looks like."""
+    name, equals, value = pair.partition("=")
+    if not equals or not name:
+        raise AttnlabError(f"--corpus-option {pair!r} is no option", hint="write name=value, such as pairs=8")
+    if value in {"True", "False"}:
+        return name, value == "True"
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return name, kind(value)
+    return name, value
+
+
 def launcher_options(on: str, pairs: Sequence[str]) -> dict[str, Any]:
     """What a launcher is told besides how many processes and threads; Slurm's own options are handed on to it."""
     options: dict[str, Any] = {}
@@ -256,7 +278,7 @@ def _make(
     from attnlab.experiments.comparing import compare as carry_out
     from attnlab.experiments.comparing import plan_comparison
     from attnlab.experiments.progress import LaunchConsole
-    from attnlab.pages import check_writable
+    from attnlab.storage.files import check_writable
 
     for path in (report, csv):
         if path is not None:

@@ -18,7 +18,7 @@ from attnlab.cli.printing import fits, make_table, say, show, show_json
 from attnlab.cost import CostTable, tabulate
 from attnlab.cost.grids import Grid
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.pages import check_writable
+from attnlab.storage.files import check_writable
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 

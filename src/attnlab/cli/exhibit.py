@@ -15,7 +15,8 @@ from attnlab.errors import AttnlabError, SpecError
 from attnlab.exhibits import Exhibit, Outcome, exhibit_named, exhibits
 from attnlab.exhibits.frame.pages import outcome_page
 from attnlab.exhibits.frame.terminal import Printer, Watcher
-from attnlab.pages import check_writable, write_page
+from attnlab.pages import write_page
+from attnlab.storage.files import check_writable
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 

@@ -13,9 +13,9 @@ from attnlab.cli.printing import show_json
 from attnlab.corpora import Gpt2Tokenizer, Tokenizer
 from attnlab.errors import FileError, InputError
 from attnlab.models import LanguageModel, Sampling, load_gpt2, stream
+from attnlab.runs.directory import RunDirectory
+from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training import load_run
-from attnlab.training.directory import RunDirectory
-from attnlab.training.ledger import DEFAULT_ROOT
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 

@@ -25,8 +25,9 @@ from attnlab.knowledge.predictions import write_predictions
 from attnlab.knowledge.pretraining import pretrain as pretrain_run
 from attnlab.knowledge.staging import Options
 from attnlab.knowledge.story import tell
-from attnlab.training import RunDirectory, RunResult
-from attnlab.training.ledger import DEFAULT_ROOT
+from attnlab.runs import RunDirectory
+from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.training import RunResult
 from attnlab.training.progress import ConsoleReporter, Silent
 
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]

@@ -13,8 +13,9 @@ from attnlab.knowledge.guarantee import DELTA, RISK, ScoreName
 from attnlab.knowledge.learning import BeforeAfter, Learned, learn_kept
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store import FactStore
-from attnlab.pages import check_writable, write_page
-from attnlab.training.ledger import DEFAULT_ROOT, find_run
+from attnlab.pages import write_page
+from attnlab.runs.ledger import DEFAULT_ROOT, find_run
+from attnlab.storage.files import check_writable
 from attnlab.training.progress import ConsoleReporter, Silent
 
 DEFAULT_PAGE = Path("knowledge.html")

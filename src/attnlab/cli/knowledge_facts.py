@@ -19,7 +19,7 @@ from attnlab.knowledge.asking import DEFAULT_STORE
 from attnlab.knowledge.facts import Added, Imported
 from attnlab.knowledge.importing import FileKind, export_lines, export_pairs, import_file
 from attnlab.knowledge.store import FactStore, Progress
-from attnlab.pages import check_writable, write_whole
+from attnlab.storage.files import check_writable, write_whole
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]

@@ -13,8 +13,8 @@ from attnlab.knowledge.material import CALIBRATION, HELDOUT, read_record
 from attnlab.knowledge.recipes import KnowledgeRecipe
 from attnlab.knowledge.recipes import recipe as recipe_by_name
 from attnlab.knowledge.staging import Length, Options
+from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training import Saving
-from attnlab.training.ledger import DEFAULT_ROOT
 from attnlab.training.progress import ConsoleReporter, Reporter, Silent
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]

@@ -22,9 +22,10 @@ from attnlab.lens.study_views import study_rows
 from attnlab.lens.subjects import open_subject
 from attnlab.lens.views import View
 from attnlab.models import tap_names
-from attnlab.pages import Points, Table, check_writable
-from attnlab.training.directory import RunDirectory
-from attnlab.training.ledger import DEFAULT_ROOT
+from attnlab.pages import Points, Table
+from attnlab.runs.directory import RunDirectory
+from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.storage.files import check_writable
 
 DEFAULT_PAGE = Path("look.html")
 _SHOWN_BY_ROWS = ("heads", "worth", "drawn_by")  # views that the table of all heads sums up

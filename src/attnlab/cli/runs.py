@@ -12,11 +12,11 @@ from cyclopts import App, Parameter
 
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError, FileError
-from attnlab.training.cleaning import check_removable, collect_garbage, remove_run
-from attnlab.training.directory import RunDirectory
-from attnlab.training.disk import size_of
-from attnlab.training.durable import to_plain
-from attnlab.training.ledger import DEFAULT_ROOT, RunSummary, find_run, find_runs, run_id, summarise
+from attnlab.runs.cleaning import check_removable, collect_garbage, remove_run
+from attnlab.runs.directory import RunDirectory
+from attnlab.runs.ledger import DEFAULT_ROOT, RunSummary, find_run, find_runs, run_id, summarise
+from attnlab.storage.disk import size_of
+from attnlab.storage.records import to_plain
 
 _UNKNOWN = "–"
 _TAIL = 5  # lines of the metrics that `show` prints

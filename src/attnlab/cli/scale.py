@@ -240,7 +240,7 @@ def _carry_out(
     from attnlab.experiments.scale.report import write_study
     from attnlab.experiments.scale.study import scale as carry_out
     from attnlab.experiments.scale.wording import EFFECT_HEADINGS, effect_rows, forecast_words, headline
-    from attnlab.pages import check_writable
+    from attnlab.storage.files import check_writable
 
     for path in (report, csv):
         if path is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,13 +9,14 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from attnlab.attention import load_variants
+from attnlab.cli.compare import corpus_options
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.corpora import CorpusSpec
 from attnlab.errors import AttnlabError, FileError
+from attnlab.runs.directory import RunDirectory
+from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.storage.records import to_plain
 from attnlab.training import RunResult, RunSpec, Saving, treatment
-from attnlab.training.directory import RunDirectory
-from attnlab.training.durable import to_plain
-from attnlab.training.ledger import DEFAULT_ROOT
 from attnlab.training.progress import ConsoleReporter, Reporter, Silent
 from attnlab.training.run import resume
 from attnlab.training.run import train as train_run
@@ -118,7 +118,7 @@ def train(
     if run is not None:
         result = resume(_directory(run, out), **options)
     else:
-        made = dict(map(_option, corpus_option or []))
+        made = corpus_options(corpus_option or ())
         text = CorpusSpec(name=corpus, tokenizer=tokenizer, vocabulary_size=vocabulary_size, options=made)
         spec = RunSpec(variant=variant, recipe=recipe, size=size, corpus=text, steps=steps, minutes=minutes, seed=seed)
         for name in change or []:
@@ -126,19 +126,6 @@ def train(
         options |= {"threads": threads, "workers": workers, "precision": precision, "compile": compile}
         result = train_run(spec, out, **options, micro_batch_size=micro_batch_size)
     return _tell(result, as_json)
-
-
-def _option(pair: str) -> tuple[str, int | float | str | bool]:
-    """name=value, the value as the number or the truth that it looks like."""
-    name, equals, value = pair.partition("=")
-    if not equals or not name:
-        raise AttnlabError(f"--corpus-option {pair!r} is no option", hint="write name=value, such as pairs=8")
-    if value in {"True", "False"}:
-        return name, value == "True"
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return name, kind(value)
-    return name, value
 
 
 def _directory(run: Path, out: Path) -> Path:

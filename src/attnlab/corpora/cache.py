@@ -8,11 +8,9 @@ needs no permission to write.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +22,8 @@ from platformdirs import user_cache_path
 
 from attnlab.corpora.randomness import digest
 from attnlab.errors import FileError
+from attnlab.storage.disk import find_temporaries, flush_file, flush_folder, make_folders, name_temporary
+from attnlab.storage.files import hash_file
 
 VARIABLE = "ATTNLAB_CACHE"
 MANIFEST = "manifest.json"
@@ -93,17 +93,17 @@ class Cache:
             return None
 
     def _make(self, key: str, build: Builder) -> Entry:
-        for left_over in self.folder.glob(f".{key}-*"):  # by a process that was killed; we hold the lock
+        for left_over in find_temporaries(self.folder, key):  # by processes that were killed; we hold the lock
             shutil.rmtree(left_over, ignore_errors=True)
-        temporary = Path(tempfile.mkdtemp(dir=self.folder, prefix=f".{key}-"))
+        temporary = name_temporary(self.folder, key)
         try:
+            make_folders(temporary)
             _finish(temporary, build(temporary))
-            temporary.chmod(0o755)
             final = self.folder / key
             if final.exists():
                 shutil.rmtree(final)
             temporary.rename(final)
-            _flush(self.folder)
+            flush_folder(self.folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         return _open(final)
@@ -113,13 +113,13 @@ def _finish(folder: Path, about: dict[str, Any]) -> None:
     """Flush the files, and write the manifest that lists them."""
     files = {}
     for path in sorted(folder.iterdir()):
-        _flush(path)
+        flush_file(path)
         files[path.name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
     manifest = folder / MANIFEST
     content = {"format": FORMAT, "files": files, "about": about, "sha256": digest(files, about)}
     manifest.write_text(json.dumps(content), encoding="utf-8")
-    _flush(manifest)
-    _flush(folder)
+    flush_file(manifest)
+    flush_folder(folder)
 
 
 def _open(folder: Path) -> Entry:
@@ -148,19 +148,3 @@ def _check(path: Path, size: int, sha256: str) -> None:
     if hash_file(path) != sha256:
         raise _DamagedError(f"{path.name} does not have the hash that it had")
     _checked.add(seen)
-
-
-def hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _flush(path: Path) -> None:
-    """Have the system write a file or folder to the disk."""
-    if path.is_dir() and os.name == "nt":
-        return  # folders cannot be opened there
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() or os.name != "nt" else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

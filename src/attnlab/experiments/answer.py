@@ -43,7 +43,9 @@ class Answer:
 
 def save(answer: Answer, folder: Path) -> None:
     """Keep an answer in the comparison's folder. A report in that folder is found again wherever the folder goes."""
-    from attnlab.pages import write_whole  # here, because it brings plotly along, which finding an answer does not need
+    from attnlab.storage.files import (
+        write_whole,  # here, because it brings plotly along, which finding an answer does not need
+    )
 
     fields = dataclasses.asdict(answer)
     report = Path(answer.report)

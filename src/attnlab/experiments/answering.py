@@ -13,8 +13,9 @@ from attnlab.experiments.exports import to_csv, to_dict, to_markdown
 from attnlab.experiments.report import comparison_page
 from attnlab.experiments.results import Comparison
 from attnlab.experiments.wording import HEADINGS, first_lines, notes, row_words, rows
-from attnlab.pages import write_page, write_whole
-from attnlab.training.durable import to_plain
+from attnlab.pages import write_page
+from attnlab.storage.files import write_whole
+from attnlab.storage.records import to_plain
 
 REPORT = "report.html"
 

@@ -16,8 +16,9 @@ from attnlab.errors import AttnlabError, FileError
 from attnlab.experiments.jobs import Job, JobEnd, LaunchListener, Work
 from attnlab.experiments.usage import read_peak
 from attnlab.experiments.watching import Place, Watch
-from attnlab.training import Execution, RunDirectory, RunResult
-from attnlab.training.directory import RESULT
+from attnlab.runs import RunDirectory
+from attnlab.runs.directory import RESULT
+from attnlab.training import Execution, RunResult
 from attnlab.training.grid import result_of, why_unfinished
 
 RETAKES = 3  # times that a job is taken up again after whatever did it was lost

@@ -17,7 +17,8 @@ from attnlab.experiments.settling import withhold
 from attnlab.experiments.usage import read_peak
 from attnlab.lens import measures_of_run
 from attnlab.lens.run_heads import heads_of_run
-from attnlab.training import RunDirectory, RunSpec
+from attnlab.runs import RunDirectory
+from attnlab.training import RunSpec
 
 _POINTS = 100  # of a training curve in a report
 

@@ -26,10 +26,10 @@ from attnlab.experiments.plan import Plan
 from attnlab.experiments.planning import Trials, corpus_spec, make_plan
 from attnlab.experiments.request import PLAN, Request
 from attnlab.experiments.results import Comparison, Look
-from attnlab.training.disk import make_folders, refusal
-from attnlab.training.durable import read_json, write_json
-from attnlab.training.holding import holding
-from attnlab.training.ledger import DEFAULT_ROOT
+from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.storage.disk import make_folders, refusal
+from attnlab.storage.locks import holding
+from attnlab.storage.records import read_json, write_json
 
 LOOKS = "looks.json"
 _AFTER = "attnlab.lens.run_heads:measure_run"

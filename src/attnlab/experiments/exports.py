@@ -13,7 +13,7 @@ from attnlab.experiments.results import ArmResult, Cell, Comparison, RungResult
 from attnlab.experiments.trends import ArmTrend, arm_trends
 from attnlab.experiments.wording import HEADINGS, TEXT_COLUMNS, first_lines, notes, rows, verdict_sentences
 from attnlab.pages import prose
-from attnlab.training.durable import to_plain
+from attnlab.storage.records import to_plain
 
 _STYLE = {"better": "#2a9d76", "worse": "#d9730d", "unstable": "#d9730d", "equivalent": "#3d85c6"}
 

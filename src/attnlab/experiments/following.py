@@ -24,9 +24,9 @@ from attnlab.experiments.jobs import Job
 from attnlab.experiments.plan import Plan
 from attnlab.experiments.request import PLAN, Request
 from attnlab.experiments.watching import GridState, Place, Watch
-from attnlab.training.directory import METRICS, RESULT, RUN
-from attnlab.training.durable import read_json
-from attnlab.training.holding import Holder, find_holder
+from attnlab.runs.directory import METRICS, RESULT, RUN
+from attnlab.storage.locks import Holder, find_holder
+from attnlab.storage.records import read_json
 
 Status = Literal["planning", "running", "stopped", "finished", "failed"]
 Curve = tuple[tuple[int, float], ...]

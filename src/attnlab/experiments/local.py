@@ -7,7 +7,7 @@ from typing import Any
 
 from attnlab.experiments.board import RETAKES, Board, interruptible
 from attnlab.experiments.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.training.crew import Answered, Crew, CrewListener
+from attnlab.processes.crew import Answered, Crew, CrewListener
 from attnlab.training.grid import why_unfinished
 
 _MODULE = "attnlab.experiments.worker"

@@ -17,8 +17,8 @@ from attnlab.errors import FileError
 from attnlab.experiments.procedure import Procedure
 from attnlab.experiments.request import PLAN, Request
 from attnlab.statistics import Noise
+from attnlab.storage.records import read_json, write_json
 from attnlab.training import RunSpec
-from attnlab.training.durable import read_json, write_json
 
 METRIC = "validation loss in nats after the last step"
 _FORMAT = 1

@@ -26,9 +26,9 @@ from attnlab.experiments.rate_search import search_rates
 from attnlab.experiments.request import Request, sha256_of
 from attnlab.models.sizes import Size, non_embedding
 from attnlab.models.sizes import size as size_by_name
+from attnlab.processes.machine import using_threads
 from attnlab.statistics import upper_sd
 from attnlab.training import Execution, ResolvedRun, RunSpec, treatment
-from attnlab.training.machine import using_threads
 from attnlab.training.timing import step_seconds
 
 _TIMING_SECONDS = 0.4  # for each arm

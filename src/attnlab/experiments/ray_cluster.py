@@ -20,7 +20,7 @@ from attnlab.experiments.board import POLL, Board, interruptible
 from attnlab.experiments.extras import check_extra, import_extra
 from attnlab.experiments.jobs import Job, JobEnd, LaunchListener, Work
 from attnlab.experiments.worker import attempt
-from attnlab.training.machine import available_cores
+from attnlab.processes.machine import available_cores
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",

@@ -30,6 +30,7 @@ from pydantic import (
 
 import attnlab
 from attnlab.errors import FileError, SpecError, as_spec_error
+from attnlab.storage.files import hash_file
 
 # One projection for keys and values; normalised dot products, literal and with a learned temperature; no softmax.
 QUESTIONS = ("tied-kv", "cosine", "cosine-learned", "sigmoid")
@@ -195,7 +196,6 @@ def ladder(request: Request) -> list[Request]:
 def sha256_of(path: Path) -> str:
     """Of a file, however large."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return hash_file(path)
     except OSError as error:
         raise FileError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None

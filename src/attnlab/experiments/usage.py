@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import FileError
-from attnlab.training.durable import read_json, write_json
+from attnlab.storage.records import read_json, write_json
 
 USAGE = "usage.json"
 _FORGET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")

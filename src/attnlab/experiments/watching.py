@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from attnlab.training.directory import METRICS, RUN
+from attnlab.runs.directory import METRICS, RUN
 
 _TAIL = 2048  # bytes, more than a line has
 _WINDOW = 60.0  # seconds that the speed is measured over

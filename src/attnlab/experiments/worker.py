@@ -21,8 +21,9 @@ from attnlab.attention import load_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError
 from attnlab.experiments.usage import forget_peak, keep_peak, peak_bytes
-from attnlab.training import RunHeldError, RunResult, RunSpec, Saving, train
-from attnlab.training.directory import METRICS
+from attnlab.runs import RunHeldError
+from attnlab.runs.directory import METRICS
+from attnlab.training import RunResult, RunSpec, Saving, train
 from attnlab.training.grid_process import serve_until_alone
 
 _PATIENCE = 60.0  # seconds without a step after which somebody else's run is not waited for any more

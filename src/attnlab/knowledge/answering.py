@@ -19,8 +19,9 @@ from attnlab.knowledge.completing import complete
 from attnlab.knowledge.material import Material, PracticePair, read_record
 from attnlab.knowledge.pairs import Pair, QuestionTemplate, clean, shorten
 from attnlab.models import LanguageModel
-from attnlab.training import RunDirectory, load_run
-from attnlab.training.checkpoints import digest
+from attnlab.runs import RunDirectory
+from attnlab.runs.checkpoints import digest
+from attnlab.training import load_run
 
 
 @dataclass(frozen=True)

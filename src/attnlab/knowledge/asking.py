@@ -31,7 +31,7 @@ from attnlab.knowledge.guarantee import (
 from attnlab.knowledge.looking_up import Evidence, LookUp
 from attnlab.knowledge.spelling import key, tidy
 from attnlab.knowledge.store import FactStore
-from attnlab.training.ledger import DEFAULT_ROOT
+from attnlab.runs.ledger import DEFAULT_ROOT
 
 DEFAULT_STORE = DEFAULT_ROOT / "facts.sqlite"
 

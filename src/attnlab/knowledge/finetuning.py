@@ -22,8 +22,9 @@ from attnlab.knowledge.recipes import KnowledgeRecipe, Stage
 from attnlab.knowledge.rows import Fixed, RowCorpus, Source
 from attnlab.knowledge.staging import Length, Options, run_path, train_stage
 from attnlab.knowledge.strangers import Strangers
-from attnlab.training import LoadedRun, Reporter, RunDirectory, RunResult, Schedule, load_run
-from attnlab.training.durable import read_json, write_json
+from attnlab.runs import RunDirectory
+from attnlab.storage.records import read_json, write_json
+from attnlab.training import LoadedRun, Reporter, RunResult, Schedule, load_run
 
 _WRITTEN = "practice.json"  # in the folder of the pretrained run: what it wrote for which material
 _VERSION = 2  # of how they are written

@@ -19,7 +19,7 @@ from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.knowledge.answering import Answer, KnowledgeModel
 from attnlab.knowledge.pairs import Pair
 from attnlab.statistics import control_risk, fewest_needed, spread_thresholds
-from attnlab.training.durable import read_json, write_json
+from attnlab.storage.records import read_json, write_json
 
 FILE = "threshold.json"
 RISK, DELTA = 0.05, 0.1

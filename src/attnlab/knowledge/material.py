@@ -22,8 +22,8 @@ from attnlab.corpora import World
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.knowledge.documents import Index, read_documents
 from attnlab.knowledge.pairs import Pair, PairList, QuestionTemplate, read_lines, read_pairs, split_pairs, write_pairs
-from attnlab.training.disk import refusal, replace_file
-from attnlab.training.durable import read_json, write_json
+from attnlab.storage.disk import refusal, replace_file
+from attnlab.storage.records import read_json, write_json
 
 FORMAT = 1
 RECORD, TEXT, PAIRS, PRACTICE = "knowledge.json", "text.txt", "pairs", "practice.tsv"

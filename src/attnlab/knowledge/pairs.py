@@ -18,7 +18,7 @@ from pathlib import Path
 from attnlab.corpora.randomness import Stream
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge.marks import without_marks
-from attnlab.training.disk import refusal, replace_file
+from attnlab.storage.disk import refusal, replace_file
 
 _SHOWN = 60  # characters of a bad line that an error shows
 

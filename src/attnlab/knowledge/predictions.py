@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnlab.knowledge.evaluating import Evaluation
-from attnlab.training.disk import refusal, replace_file
+from attnlab.storage.disk import refusal, replace_file
 
 HEADINGS = ("question", "expected", "answer", "right", "probability", "length_normalised", "agreement", "documents")
 

@@ -31,8 +31,8 @@ from attnlab.knowledge.report_charts import (
     threshold_line,
 )
 from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table
+from attnlab.runs.ledger import find_paths
 from attnlab.statistics import Interval
-from attnlab.training.ledger import find_paths
 
 
 @dataclass(frozen=True)

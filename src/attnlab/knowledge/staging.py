@@ -18,10 +18,11 @@ from attnlab.knowledge.material import Material, read_record, write_record
 from attnlab.knowledge.recipes import KnowledgeRecipe, Stage
 from attnlab.knowledge.rows import RowCorpus
 from attnlab.models import ModelSpec, build_model
-from attnlab.training import Execution, Reporter, ResolvedRun, RunDirectory, RunResult, Saving, choose_execution
+from attnlab.runs import RunDirectory
+from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.training import Execution, Reporter, ResolvedRun, RunResult, Saving, choose_execution
 from attnlab.training.engine import Engine
 from attnlab.training.execution import keep_memory
-from attnlab.training.ledger import DEFAULT_ROOT
 from attnlab.training.optimizers import Optimizer
 from attnlab.training.run import train_on
 from attnlab.training.team import Alone

@@ -32,7 +32,8 @@ from attnlab.lens.maps import Place
 from attnlab.lens.patterns import Head, batches, cosines, every_head, patterns_of, products_of, written_by
 from attnlab.lens.shuffled import shuffled_models
 from attnlab.models import LanguageModel
-from attnlab.training import RunDirectory, load_run
+from attnlab.runs import RunDirectory
+from attnlab.training import load_run
 
 COPIES = 0.9
 CONTROLS = 5

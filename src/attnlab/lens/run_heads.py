@@ -25,8 +25,9 @@ from attnlab.lens.role_reading import Reading, delimiter_tokens, marked, repeate
 from attnlab.lens.role_scores import ROLES
 from attnlab.lens.run_measures import corpus_of_run, measures_of_run
 from attnlab.models import LanguageModel
-from attnlab.training import RunDirectory, load_run
-from attnlab.training.durable import read_json, write_json
+from attnlab.runs import RunDirectory
+from attnlab.storage.records import read_json, write_json
+from attnlab.training import load_run
 
 FORMAT = 1  # to be raised when an instrument changes, so that what the old one measured is measured again
 KEPT = "heads.json"

@@ -29,8 +29,9 @@ from attnlab.errors import FileError
 from attnlab.lens.maps import evaluating
 from attnlab.lens.measures import MEASURES, Described, measure
 from attnlab.models import LanguageModel
-from attnlab.training import LoadedRun, ResolvedRun, RunDirectory, load_run
-from attnlab.training.durable import read_json, write_json
+from attnlab.runs import RunDirectory
+from attnlab.storage.records import read_json, write_json
+from attnlab.training import LoadedRun, ResolvedRun, load_run
 
 FORMAT = 1  # to be raised when an instrument changes, so that what the old one measured is measured again
 KEPT = "measures.json"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import FileError, InputError
-from attnlab.training import RunDirectory
+from attnlab.runs import RunDirectory
 
 _RUNS, _PLAN = "runs", "plan.json"
 

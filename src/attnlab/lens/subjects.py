@@ -8,7 +8,8 @@ from pathlib import Path
 from attnlab.corpora import Gpt2Tokenizer, Tokenizer
 from attnlab.errors import FileError, InputError
 from attnlab.models import LanguageModel, load_gpt2
-from attnlab.training import LoadedRun, RunDirectory, load_run
+from attnlab.runs import RunDirectory
+from attnlab.training import LoadedRun, load_run
 
 
 @dataclass

@@ -12,10 +12,9 @@ import errno
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from attnlab.errors import FileError
+from attnlab.storage.disk import flush_file, flush_folder, name_temporary
 
 CONFIG, TENSORS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
@@ -130,7 +130,7 @@ def _write_folder(
     if occupied and not is_ours(target):
         raise FileError(f"{folder} holds other things already", hint="name a new folder, or one of a GPT-2 model")
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _beside(target)
+    temporary = name_temporary(target.parent, target.name)
     try:
         if occupied:
             shutil.copytree(target, temporary, True, _weights_of(target), copy_function=_link)
@@ -138,8 +138,9 @@ def _write_folder(
             temporary.mkdir()
         (temporary / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         safetensors.torch.save_file(dict(tensors), temporary / TENSORS, metadata={"format": "pt"})
-        for path in (temporary / CONFIG, temporary / TENSORS, temporary):
-            _flush(path)
+        for path in (temporary / CONFIG, temporary / TENSORS):
+            flush_file(path)
+        flush_folder(temporary)
         _put_in_place(temporary, target, occupied)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -149,7 +150,7 @@ def _put_in_place(temporary: Path, target: Path, occupied: bool) -> None:
     if not occupied:
         temporary.rename(target)
     else:
-        old = _beside(target)
+        old = name_temporary(target.parent, target.name)
         target.rename(old)
         try:
             temporary.rename(target)
@@ -157,7 +158,7 @@ def _put_in_place(temporary: Path, target: Path, occupied: bool) -> None:
             old.rename(target)
             raise
         shutil.rmtree(old, ignore_errors=True)
-    _flush(target.parent)
+    flush_folder(target.parent)
 
 
 def _weights_of(target: Path) -> Callable[[str, list[str]], set[str]]:
@@ -172,19 +173,6 @@ def _link(source: str, copy: str) -> None:
         os.link(source, copy, follow_symlinks=False)
     except OSError:
         shutil.copy2(source, copy, follow_symlinks=False)
-
-
-def _beside(target: Path) -> Path:
-    return target.parent / f".attnlab-{target.name[:80]}-{secrets.token_hex(4)}"
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with suppress(OSError) if path.is_dir() else ExitStack():  # some file systems cannot flush a folder
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The one writer of offline HTML pages and figures."""
 
 from attnlab.pages.figures import BLUE, GREEN, GREY, ORANGE, PALETTE, THEME, new_figure
-from attnlab.pages.files import check_writable, write_whole
 from attnlab.pages.maps import HeadMap, MapGrid, MapRow
 from attnlab.pages.page import (
     Details,
@@ -39,10 +38,8 @@ __all__ = [
     "Section",
     "Table",
     "Tone",
-    "check_writable",
     "new_figure",
     "prose",
     "render",
     "write_page",
-    "write_whole",
 ]

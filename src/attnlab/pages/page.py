@@ -18,8 +18,8 @@ import plotly.offline
 from markupsafe import Markup, escape
 
 from attnlab.pages.figures import figure_html
-from attnlab.pages.files import write_whole
 from attnlab.pages.maps import MapGrid, grid_data, levels_for, precision_words
+from attnlab.storage.files import write_whole
 
 _UNIT = re.compile(r"(?<=\d) (?=[%×])")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import AttnlabError
-from attnlab.experiments.request import Request
+from attnlab.experiments.request import PLAN, Request
 from attnlab.studio.settings import LOG, Settings
 from attnlab.studio.workers import Worker
 
@@ -19,6 +19,8 @@ RUNNING = frozenset({"starting", "planning", "running"})
 MOST_RUNNING = 2  # comparisons at a time
 _KEPT_LETTERS = 40_000_000  # of pages that were made
 _REPORT = "report-"
+# Fields of a request that are said otherwise on the command line, or by studies only.
+_OTHERWISE = frozenset({"variants", "changes", "corpus_options", "variants_sha256", "rates", "up_to"})
 
 
 class Studio:
@@ -98,7 +100,9 @@ class Studio:
         return next(str(one["name"]) for one in await self.comparisons() if one["folder"] == request.folder)
 
     def _launch(self, request: Request, folder: Path, add_seeds: int) -> None:
-        words = [*command_of(request, self.runs), *(["--add-seeds", str(add_seeds)] if add_seeds else [])]
+        known = (folder / PLAN).is_file()
+        command = ["compare", str(folder)] if known else command_of(request, self.runs)
+        words = [*command, *(["--add-seeds", str(add_seeds)] if add_seeds else [])]
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / LOG).open("wb") as log:
@@ -117,15 +121,17 @@ class Studio:
 
 
 def command_of(request: Request, runs: Path) -> list[str]:
-    """The words after `attnlab` that ask for the same on the command line."""
+    """The words after `attnlab` that ask for the same on the command line. It has no options for what studies set."""
     usual, words = Request(), ["compare", *request.variants]
     for name in type(request).model_fields:
         value = getattr(request, name)
-        if name in {"variants", "changes", "corpus_options", "variants_sha256"} or value == getattr(usual, name):
+        if name in _OTHERWISE or value == getattr(usual, name):
             continue
         option = "--" + name.replace("_", "-")
         text = ",".join(value) if isinstance(value, tuple) else str(value)
         words += [option] if value is True else [option, text]
     for change in request.changes:
         words += ["--change", change]
+    for name, chosen in request.corpus_options.items():
+        words += ["--corpus-option", f"{name}={chosen}"]
     return [*words, "--out", str(runs)]

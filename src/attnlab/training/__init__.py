@@ -1,7 +1,5 @@
 """Training: a run from its spec to its result, on disk so that nothing that happens on the way loses it."""
 
-from attnlab.training.checkpoints import Checkpoints
-from attnlab.training.directory import RunDirectory, RunHeldError
 from attnlab.training.execution import Execution, choose_execution
 from attnlab.training.learner import DivergedError, Learner
 from attnlab.training.loading import LoadedRun, load_run
@@ -18,7 +16,6 @@ from attnlab.training.treatments import Treatment, treatment
 __all__ = [
     "OPTIMIZERS",
     "RECIPES",
-    "Checkpoints",
     "ConsoleReporter",
     "DivergedError",
     "Execution",
@@ -29,8 +26,6 @@ __all__ = [
     "Recipe",
     "Reporter",
     "ResolvedRun",
-    "RunDirectory",
-    "RunHeldError",
     "RunResult",
     "RunSpec",
     "Saving",

@@ -18,7 +18,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from attnlab.errors import SpecError, as_spec_error
-from attnlab.training.machine import available_cores, using_threads
+from attnlab.processes.machine import available_cores, using_threads
 
 _LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD = -4, -1, -2
 _ROUNDS = 7  # of a measurement, of which the fastest counts

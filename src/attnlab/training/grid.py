@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import SpecError
-from attnlab.training.crew import Answered, Crew, CrewListener
-from attnlab.training.ledger import DEFAULT_ROOT
-from attnlab.training.machine import available_cores
+from attnlab.processes.crew import Answered, Crew, CrewListener
+from attnlab.processes.machine import available_cores
+from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training.run import RunResult
 from attnlab.training.spec import RunSpec
 

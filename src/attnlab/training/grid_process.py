@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attnlab.training.children import Answer, serve
+from attnlab.processes.child import Answer, serve
 from attnlab.training.run import train
 from attnlab.training.spec import RunSpec
 

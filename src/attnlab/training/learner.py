@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from attnlab.corpora import Corpus
 from attnlab.errors import AttnlabError
 from attnlab.models import LanguageModel, build_model
+from attnlab.processes.machine import using_threads
 from attnlab.training.engine import Engine
 from attnlab.training.execution import Execution
 from attnlab.training.fitting import fitted
-from attnlab.training.machine import using_threads
 from attnlab.training.optimizers import Optimizer
 from attnlab.training.spec import ResolvedRun, RunSpec
 from attnlab.training.team import Alone

@@ -17,9 +17,10 @@ from attnlab.corpora import Tokenizer
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.models import LanguageModel
 from attnlab.models.language_model import empty_model
-from attnlab.training.directory import MODEL, RunDirectory
-from attnlab.training.durable import read_json, read_tensors
-from attnlab.training.manifest import DamagedCheckpointError
+from attnlab.runs.directory import MODEL, RunDirectory
+from attnlab.runs.manifest import DamagedCheckpointError
+from attnlab.storage.records import read_json
+from attnlab.storage.tensors import read_tensors
 from attnlab.training.spec import ResolvedRun
 
 TOKENIZER = "tokenizer.json"

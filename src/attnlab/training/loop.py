@@ -14,11 +14,11 @@ import torch
 from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
 from attnlab.models import build_model
-from attnlab.training.checkpoints import Checkpoint, digest
-from attnlab.training.directory import MODEL, RunDirectory
-from attnlab.training.durable import write_tensors
+from attnlab.processes.machine import available_cores, matmul_peak
+from attnlab.runs.checkpoints import Checkpoint, digest
+from attnlab.runs.directory import MODEL, RunDirectory
+from attnlab.storage.tensors import write_tensors
 from attnlab.training.engine import Engine, Step
-from attnlab.training.machine import available_cores, matmul_peak
 from attnlab.training.optimizers import Optimizer
 from attnlab.training.progress import Reporter, Silent
 from attnlab.training.spec import ResolvedRun

@@ -19,14 +19,14 @@ import torch
 
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import FileError, SpecError, UnsupportedError
-from attnlab.training.directory import RunDirectory
-from attnlab.training.durable import write_json
+from attnlab.processes.machine import describe_machine
+from attnlab.runs.directory import RunDirectory
+from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.storage.records import write_json
 from attnlab.training.execution import Execution, choose_execution, keep_memory
 from attnlab.training.fitting import fitted
-from attnlab.training.ledger import DEFAULT_ROOT
 from attnlab.training.loading import TOKENIZER, resolved_of
 from attnlab.training.loop import Loop, RunResult, Saving
-from attnlab.training.machine import describe_machine
 from attnlab.training.progress import Reporter, Silent
 from attnlab.training.spec import ResolvedRun, RunSpec
 from attnlab.training.team import LocalTeam, Team, make_team

@@ -18,7 +18,7 @@ from attnlab.experiments.scale.findings import findings
 from attnlab.experiments.scale.report import write_study
 from attnlab.experiments.scale.request import ScaleRequest
 from attnlab.experiments.scale.study import Study, scale, search_only
-from attnlab.training import RunDirectory
+from attnlab.runs import RunDirectory
 from support.requests import InProcess
 from support.studies import small_study
 

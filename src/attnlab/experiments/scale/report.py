@@ -28,8 +28,9 @@ from attnlab.experiments.scale.wording import (
     plan_rows,
 )
 from attnlab.experiments.trends import RungDifference
-from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, write_page, write_whole
-from attnlab.training.durable import to_plain
+from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, write_page
+from attnlab.storage.files import write_whole
+from attnlab.storage.records import to_plain
 
 REPORT, TABLE, DATA = "report.html", "runs.csv", "scale.json"
 

@@ -24,9 +24,9 @@ from attnlab.experiments.scale.planning import StudyPlan, plan_study
 from attnlab.experiments.scale.rates import RateTable, find_rates
 from attnlab.experiments.scale.request import ScaleRequest
 from attnlab.models.sizes import SIZES, non_embedding, parameter_count, size
-from attnlab.training.disk import make_folders, refusal
-from attnlab.training.holding import holding
-from attnlab.training.ledger import DEFAULT_ROOT
+from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.storage.disk import make_folders, refusal
+from attnlab.storage.locks import holding
 
 RATES, RUNS = "rates", "runs"
 

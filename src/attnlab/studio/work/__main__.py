@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from attnlab.errors import UnknownNameError
-from attnlab.training.children import serve
+from attnlab.processes.child import serve
 
 # What can be asked, and who knows it. A module is imported when it is first asked.
 TASKS = {

@@ -13,8 +13,8 @@ from attnlab.knowledge.asking import Asker, agree
 from attnlab.knowledge.material import RECORD
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store import FactStore
+from attnlab.runs.ledger import find_paths, run_id
 from attnlab.studio.work.parts import page_data
-from attnlab.training.ledger import find_paths, run_id
 
 STORE = "facts.sqlite"  # in the folder of the runs, as for `attnlab ask`
 _EXAMPLES = 5

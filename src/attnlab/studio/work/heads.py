@@ -19,8 +19,8 @@ from attnlab.lens.looks import printable
 from attnlab.lens.next_tokens import next_tokens
 from attnlab.lens.run_measures import corpus_of_run
 from attnlab.pages import MapGrid, render
-from attnlab.training.directory import MODEL, RunDirectory
-from attnlab.training.ledger import find_paths, run_id
+from attnlab.runs.directory import MODEL, RunDirectory
+from attnlab.runs.ledger import find_paths, run_id
 
 MOST_TOKENS = 128
 _MOST_RUNS = 400

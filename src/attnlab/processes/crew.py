@@ -19,7 +19,7 @@ from functools import partial
 from operator import methodcaller
 from typing import Any
 
-from attnlab.training.children import Child, ChildError
+from attnlab.processes.child import Child, ChildError
 
 RETAKES = 3  # times that a question is asked again because a process was lost
 TICK = 1.0  # seconds

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from attnlab.errors import FileError
-from attnlab.pages import check_writable, files, write_whole
+from attnlab.storage import disk, files
+from attnlab.storage.files import check_writable, write_whole
 
 
 def test_writes_new_and_replaces_old(tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ def test_refuses_links_that_go_in_circles(tmp_path: Path) -> None:
 
 def test_refuses_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Simulated, because nothing is forbidden to root, as whom tests may run.
-    def forbid(**_: object) -> NoReturn:
+    def forbid(*_: object) -> NoReturn:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(tempfile, "mkstemp", forbid)
+    monkeypatch.setattr(disk.disk, "create", forbid)
     path = tmp_path / "page.html"
     assert refused(path) == f"{path} cannot be written: permission denied"
 

@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file
 
 from attnlab.errors import FileError, InputError
-from attnlab.training import disk
-from attnlab.training.checkpoints import Checkpoints, DamagedCheckpointWarning, digest
-from attnlab.training.durable import read_tensors, write_tensors
+from attnlab.runs.checkpoints import Checkpoints, DamagedCheckpointWarning, digest
+from attnlab.storage import disk
+from attnlab.storage.tensors import read_tensors, write_tensors
 from support.checkpoints import assert_is, cut, flip, make, save
 from support.disk import FailingDisk, raising, record_effects
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from attnlab.errors import FileError, UnknownNameError
-from attnlab.training import disk
-from attnlab.training.cleaning import collect_garbage, remove_run
-from attnlab.training.directory import RunDirectory, RunHeldError
-from attnlab.training.ledger import find_run, find_runs
+from attnlab.runs.cleaning import collect_garbage, remove_run
+from attnlab.runs.directory import RunDirectory, RunHeldError
+from attnlab.runs.ledger import find_run, find_runs
+from attnlab.storage import disk
 from support.disk import FailingDisk, kill_at, raising, record_effects
 from support.processes import held_elsewhere
 from support.runs import RECORD, leave_behind, make_run

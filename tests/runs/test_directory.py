@@ -18,8 +18,8 @@ import torch
 
 import attnlab
 from attnlab.errors import AttnlabError, FileError, InputError
-from attnlab.training import disk
-from attnlab.training.directory import FORMAT, RunDirectory, RunHeldError
+from attnlab.runs.directory import FORMAT, RunDirectory, RunHeldError
+from attnlab.storage import disk
 from support.disk import FailingDisk, kill_at, raising, record_effects
 from support.processes import held_elsewhere
 

@@ -24,9 +24,10 @@ from typing import Any
 from torch import Tensor
 
 from attnlab.errors import FileError, InputError
-from attnlab.training import disk
-from attnlab.training.durable import encode_tensors, read_json, read_tensors, tensor_bytes
-from attnlab.training.manifest import MANIFEST, STATE, DamagedCheckpointError, Manifest, check_files
+from attnlab.runs.manifest import MANIFEST, STATE, DamagedCheckpointError, Manifest, check_files
+from attnlab.storage import disk
+from attnlab.storage.records import read_json
+from attnlab.storage.tensors import encode_tensors, read_tensors, tensor_bytes
 
 _STEP = re.compile(r"step-(\d+)")
 _GROUP = re.compile(r"[a-z][a-z0-9_]*")

@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 import attnlab
 from attnlab.errors import FileError, InputError
-from attnlab.training import disk
-from attnlab.training.checkpoints import Checkpoints
-from attnlab.training.durable import read_json, to_plain, write_json
-from attnlab.training.holding import Holder, RunHeldError, find_holder, holding
+from attnlab.runs.checkpoints import Checkpoints
+from attnlab.storage import disk
+from attnlab.storage.locks import Holder, RunHeldError, find_holder, holding
+from attnlab.storage.records import read_json, to_plain, write_json
 
 __all__ = ["FORMAT", "Holder", "RunDirectory", "RunHeldError", "Status"]
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import FileError
-from attnlab.training.durable import encode_json, read_json
+from attnlab.storage.files import hash_file
+from attnlab.storage.records import encode_json, read_json
 
 FORMAT = 1
 MANIFEST, STATE = "manifest.json", "state.json"
@@ -85,11 +86,8 @@ def _check_file(path: Path, written: dict[str, Any], *, hashes: bool) -> None:
     size = path.stat().st_size
     if size != written.get("bytes"):
         raise DamagedCheckpointError(f"{path.name} has {size} bytes instead of {written.get('bytes')}")
-    if hashes:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != written.get("sha256"):
-            raise DamagedCheckpointError(f"{path.name} has changed since it was written")
+    if hashes and hash_file(path) != written.get("sha256"):
+        raise DamagedCheckpointError(f"{path.name} has changed since it was written")
 
 
 def _hash(content: object) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from attnlab.errors import AttnlabError, FileError
-from attnlab.training import disk
-from attnlab.training.directory import CHECKPOINTS, MODEL, RUN, RunDirectory, RunHeldError
-from attnlab.training.durable import read_json
-from attnlab.training.holding import find_holder, holding
-from attnlab.training.ledger import find_paths, run_id
+from attnlab.runs.directory import CHECKPOINTS, MODEL, RUN, RunDirectory, RunHeldError
+from attnlab.runs.ledger import find_paths, run_id
+from attnlab.storage import disk
+from attnlab.storage.locks import find_holder, holding
+from attnlab.storage.records import read_json
 
 
 def check_removable(path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attnlab.errors import FileError, UnknownNameError
-from attnlab.training.directory import RUN, RunDirectory, Status
-from attnlab.training.disk import refusal, size_of
+from attnlab.runs.directory import RUN, RunDirectory, Status
+from attnlab.storage.disk import refusal, size_of
 
 DEFAULT_ROOT = Path("runs")
 _VALIDATION = ("validation_loss", "val_loss")

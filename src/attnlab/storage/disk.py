@@ -10,13 +10,15 @@ import errno
 import os
 import re
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 from attnlab.errors import FileError
 
 _PIECE = 1 << 24  # bytes given to the system at once, which takes 2 GiB at most
-_TEMPORARY = re.compile(r"\.tmp-.+-(?P<process>\d+)-[0-9a-f]{8}")
+_LABEL = 50  # letters of a name in that of its temporary
+_TEMPORARY = re.compile(r"\.tmp-(?P<label>.+)-(?P<process>\d+)-[0-9a-f]{8}")
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -75,16 +77,30 @@ def _write(descriptor: int, data: bytes, *, lasting: bool) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put `data` into a file, new or not, that at every moment holds all of the old or all of the new."""
+    """Put `data` into a file, new or not, that at every moment holds all of the old or all of the new.
+
+    A file that was there keeps its permissions.
+    """
     temporary = name_temporary(path.parent, path.name)
     try:
         write_new(temporary, data)
+        if path.exists():
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         disk.rename(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
+
+
+def try_folder(path: Path) -> None:
+    """Find out whether a folder takes a new file, and leave nothing in it."""
+    temporary = name_temporary(path, "try")
+    try:
+        write_new(temporary, b"")
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def flush_file(path: Path) -> None:
@@ -151,15 +167,23 @@ def size_of(path: Path) -> int:
 
 
 def name_temporary(folder: Path, label: str) -> Path:
-    return folder / f".tmp-{label}-{os.getpid()}-{secrets.token_hex(4)}"
+    """Return a new name that `find_temporaries` finds; a long label is cut, because names have a longest length."""
+    return folder / f".tmp-{label[:_LABEL]}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def find_temporaries(folder: Path, *, of_living: bool = False) -> list[Path]:
-    """The temporaries in a folder that processes left behind, or also those of other processes that still live."""
+def find_temporaries(folder: Path, label: str | None = None, *, of_living: bool = False) -> list[Path]:
+    """The temporaries in a folder that processes left behind, or also those of other processes that still live.
+
+    With a label, only those of what it names.
+    """
     if not folder.is_dir():
         return []
-    found = [(path, _TEMPORARY.fullmatch(path.name)) for path in sorted(folder.iterdir())]
-    return [path for path, match in found if match and (of_living or not _lives_elsewhere(match["process"]))]
+    found = [(path, match) for path in sorted(folder.iterdir()) if (match := _TEMPORARY.fullmatch(path.name))]
+    return [
+        path
+        for path, match in found
+        if (label is None or match["label"] == label[:_LABEL]) and (of_living or not _lives_elsewhere(match["process"]))
+    ]
 
 
 def _lives_elsewhere(process: str) -> bool:

@@ -19,8 +19,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from attnlab.errors import AttnlabError, FileError
-from attnlab.training.disk import is_alive, refusal
-from attnlab.training.durable import read_json, write_json
+from attnlab.storage.disk import is_alive, refusal
+from attnlab.storage.records import read_json, write_json
 
 LOCK, HOLDER = ".lock", ".holder.json"
 _PATIENCE = 0.5  # seconds, because somebody who only looks has the lock for a moment

@@ -1,17 +1,14 @@
-"""Writing a file as a whole or not at all, and finding out beforehand whether it can be written."""
+"""A file at a path that a user named: checked before the work begins, and written as a whole or not at all."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
-import stat
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from attnlab.errors import FileError
+from attnlab.storage import disk
 
 
 def check_writable(path: Path) -> None:
@@ -33,43 +30,24 @@ def _check(path: Path, target: Path) -> None:
         raise FileError(f"there is no folder {path.parent} to write {path.name} into", hint="make it, or name another")
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    with _beside(target):
-        pass  # the folder takes a new file
+    disk.try_folder(target.parent)
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write into a temporary file beside it and rename that, so that nobody ever sees half a file."""
+    """Write a text; at every moment the file holds all of the old text or all of the new."""
     check_writable(path)
-    target = path.resolve()
     try:
-        with _beside(target) as (temporary, file):
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
-            temporary.replace(target)
+        disk.replace_file(path.resolve(), text.encode("utf-8"))
     except OSError as error:
         raise _refusal(path, error) from None
 
 
-@contextmanager
-def _beside(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A temporary file in the same folder, gone afterwards unless it was renamed."""
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".attnlab-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield Path(name), file
-    finally:
-        Path(name).unlink(missing_ok=True)
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file, however large."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _refusal(path: Path, error: Exception) -> FileError:
     reason = (getattr(error, "strerror", None) or str(error)).lower()
     return FileError(f"{path} cannot be written: {reason}", hint="name a file in a folder of your own")
-
-
-def _umask() -> int:
-    """What the system takes away from the permissions of new files; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -1,0 +1,8 @@
+"""Files that last, whatever happens to the process that writes them.
+
+disk        effects on a file system: whole files, folders, temporaries
+files       a file at a path that a user named
+records     JSON records
+tensors     safetensors files
+locks       who holds a folder
+"""
