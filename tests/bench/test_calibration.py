@@ -16,7 +16,7 @@ from attnlab.bench.progress import Listener
 from attnlab.bench.report import bar_rows
 from attnlab.bench.simulated import Design, all_trials, draw_losses, take_looks
 from attnlab.errors import InputError, SpecError
-from attnlab.experiments.judging import Procedure, judge
+from attnlab.experiments.judging.judgement import Procedure, judge
 from attnlab.statistics import exceeds
 
 BOUNDED = ["false-difference", "false-equivalence", "overlooked", "false-on-a-ladder", "false-trend"]
@@ -60,7 +60,7 @@ def test_the_same_seed_counts_the_same() -> None:
 def test_looking_often_without_paying_for_it_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A procedure that tests at α at each of six looks, and at each arm, gives far too many false verdicts."""
     monkeypatch.setattr(Procedure, "level", property(lambda self: self.alpha))
-    monkeypatch.setattr("attnlab.experiments.judging.holm", list)
+    monkeypatch.setattr("attnlab.experiments.judging.judgement.holm", list)
     loose = calibrate(60, arms=4, seeds=4, extension=3, procedure=Procedure(looks=6))
     assert next(outcome.verdict for outcome in loose.bars if outcome.name == "false-difference") == "missed"
     assert not loose.all_met

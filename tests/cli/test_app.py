@@ -211,7 +211,9 @@ def test_help_does_not_import_torch(tmp_path: Path) -> None:
     assert "throwaway" in out
 
 
-@pytest.mark.parametrize("module", ["attnlab.cli.train", "attnlab.cli.generate", "attnlab.experiments.worker"])
+@pytest.mark.parametrize(
+    "module", ["attnlab.cli.train", "attnlab.cli.generate", "attnlab.experiments.launching.worker"]
+)
 def test_training_does_not_import_what_draws(module: str) -> None:
     code = f"import sys, {module}; sys.exit(str({{'plotly', 'plotext', 'scipy', 'jinja2'}} & set(sys.modules) or ''))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

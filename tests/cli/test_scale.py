@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from attnlab.cli import main
-from attnlab.experiments import planning, rate_search
+from attnlab.experiments.planning import planner as planning
+from attnlab.experiments.planning import rate_search
 from attnlab.experiments.scale import study
 from support.requests import InProcess
 

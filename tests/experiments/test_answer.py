@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.experiments.answer import ANSWER, Answer, find_answer, save
+from attnlab.experiments.reporting.answer import ANSWER, Answer, find_answer, save
 from attnlab.experiments.request import Request
 
 REQUEST = Request(variants=("tied-kv",))
@@ -166,7 +166,8 @@ def test_finding_an_answer_loads_nothing_heavy(tmp_path: Path) -> None:
     kept(tmp_path)
     code = (
         "import sys; from pathlib import Path\n"
-        "from attnlab.experiments.answer import find_answer; from attnlab.experiments.request import Request\n"
+        "from attnlab.experiments.reporting.answer import find_answer\n"
+        "from attnlab.experiments.request import Request\n"
         f"assert find_answer(Request(variants=('tied-kv',)), Path({str(tmp_path)!r})) is not None\n"
         "print(sorted({'torch', 'numpy', 'scipy', 'plotly', 'jinja2'} & set(sys.modules)))"
     )

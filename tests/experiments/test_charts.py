@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from attnlab.experiments.axis import DifferenceAxis
-from attnlab.experiments.charts import cost_chart, differences_chart, measure_figures
-from attnlab.experiments.curves import curve_figures, gap_figures, rate_figures
+from attnlab.experiments.reporting.axis import DifferenceAxis
+from attnlab.experiments.reporting.charts import cost_chart, differences_chart, measure_figures
+from attnlab.experiments.reporting.curves import curve_figures, gap_figures, rate_figures
 from attnlab.experiments.results import Comparison
 from support.comparisons import EFFECTS, make_comparison
 

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from attnlab.experiments.exports import repr_html, to_csv, to_dict, to_markdown
+from attnlab.experiments.reporting.exports import repr_html, to_csv, to_dict, to_markdown
 from attnlab.experiments.results import Comparison
 from support.comparisons import EFFECTS, make_comparison
 

@@ -13,8 +13,8 @@ import pytest
 
 from attnlab.errors import AttnlabError
 from attnlab.experiments import compare
-from attnlab.experiments.answering import conclude
-from attnlab.experiments.following import Following, looks_taken, status_of, stop
+from attnlab.experiments.launching.following import Following, looks_taken, status_of, stop
+from attnlab.experiments.reporting.answering import conclude
 from attnlab.storage.locks import holding
 from support.requests import InProcess, small
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 
 from attnlab.errors import InputError, SpecError, UnknownNameError
-from attnlab.experiments.judging import Judgement, Procedure, judge, percent, planned_effect
+from attnlab.experiments.judging.judgement import Judgement, Procedure, judge, percent, planned_effect
 from attnlab.statistics import (
     Noise,
     count_needed,

@@ -11,11 +11,11 @@ import pytest
 from attnlab.attention import catalogue
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
-from attnlab.experiments import slurm, usage, worker
-from attnlab.experiments.board import RETAKES, Board
-from attnlab.experiments.jobs import Job, Work
-from attnlab.experiments.launching import launcher
-from attnlab.experiments.worker import attempt, perform
+from attnlab.experiments.launching import slurm, usage, worker
+from attnlab.experiments.launching.board import RETAKES, Board
+from attnlab.experiments.launching.jobs import Job, Work
+from attnlab.experiments.launching.launcher import launcher
+from attnlab.experiments.launching.worker import attempt, perform
 from attnlab.processes.child import Child
 from attnlab.runs import RunHeldError
 from attnlab.training.execution import fast_precision

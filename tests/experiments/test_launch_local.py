@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.experiments import board, local
-from attnlab.experiments.jobs import Job
-from attnlab.experiments.launching import launcher
-from attnlab.experiments.usage import read_peak
+from attnlab.experiments.launching import board, local
+from attnlab.experiments.launching.jobs import Job
+from attnlab.experiments.launching.launcher import launcher
+from attnlab.experiments.launching.usage import read_peak
 from attnlab.storage.disk import is_alive
 from attnlab.training import crew
 from support.launching import SAVING, Hearing, Meanwhile, assert_undisturbed, grid, holder_of, runs_under_way
@@ -26,7 +26,7 @@ if '"seed": 7' in first:
     os._exit(9)
 sys.stdin = itertools.chain([first], sys.stdin)
 
-from attnlab.experiments.worker import perform
+from attnlab.experiments.launching.worker import perform
 from attnlab.training.grid_process import serve_until_alone
 
 serve_until_alone(perform)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from attnlab.errors import SpecError
-from attnlab.experiments.launching import launcher
+from attnlab.experiments.launching.launcher import launcher
 from attnlab.training import Saving
 from support.launching import grid
 from support.training import train_in

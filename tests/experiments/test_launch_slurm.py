@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from attnlab.errors import SpecError
-from attnlab.experiments.jobs import Launcher
-from attnlab.experiments.launching import launcher
-from attnlab.experiments.slurm import Task
+from attnlab.experiments.launching.jobs import Launcher
+from attnlab.experiments.launching.launcher import launcher
+from attnlab.experiments.launching.slurm import Task
 from support.launching import SAVING, Hearing, Meanwhile, assert_undisturbed, grid, holder_of, runs_under_way
 
 pytest.importorskip("submitit")

@@ -11,9 +11,9 @@ import pytest
 
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError, SpecError, UnknownNameError
-from attnlab.experiments.jobs import LaunchListener
-from attnlab.experiments.plan import Plan, Trial
-from attnlab.experiments.planning import corpus_spec, make_plan
+from attnlab.experiments.launching.jobs import LaunchListener
+from attnlab.experiments.planning.plan import Plan, Trial
+from attnlab.experiments.planning.planner import corpus_spec, make_plan
 from attnlab.experiments.request import Request
 from support.requests import InProcess, small
 

@@ -9,9 +9,16 @@ import pytest
 
 from attnlab.corpora import CorpusSpec, open_corpus
 from attnlab.errors import AttnlabError
-from attnlab.experiments.jobs import LaunchListener
-from attnlab.experiments.plan import Trial
-from attnlab.experiments.rate_search import TUNING_SEED, Tuned, choose_rate, search_rates, stays_behind, with_rate
+from attnlab.experiments.launching.jobs import LaunchListener
+from attnlab.experiments.planning.plan import Trial
+from attnlab.experiments.planning.rate_search import (
+    TUNING_SEED,
+    Tuned,
+    choose_rate,
+    search_rates,
+    stays_behind,
+    with_rate,
+)
 from attnlab.training import RunSpec
 from support.rates import KnownLosses, Loss, bowl, octaves, rate_of
 

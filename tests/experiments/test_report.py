@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.experiments.claim_judging import judge_claims
-from attnlab.experiments.claims import Claim
-from attnlab.experiments.plan_words import made_words, plan_rows
-from attnlab.experiments.report import TONES, comparison_page, write_report
-from attnlab.experiments.report_measures import measure_names
+from attnlab.experiments.judging.claim_judging import judge_claims
+from attnlab.experiments.judging.claims import Claim
+from attnlab.experiments.reporting.plan_words import made_words, plan_rows
+from attnlab.experiments.reporting.report import TONES, comparison_page, write_report
+from attnlab.experiments.reporting.report_measures import measure_names
+from attnlab.experiments.reporting.wording import VERDICTS
 from attnlab.experiments.results import Comparison
-from attnlab.experiments.wording import VERDICTS
 from attnlab.pages import Details, Page, Points, Section, Table, render
 from support.comparisons import EFFECTS, make_comparison
 from support.runs import make_run

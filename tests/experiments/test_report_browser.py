@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.experiments.exports import repr_html
-from attnlab.experiments.report import write_report
+from attnlab.experiments.reporting.exports import repr_html
+from attnlab.experiments.reporting.report import write_report
 from support.comparisons import EFFECTS, make_comparison
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

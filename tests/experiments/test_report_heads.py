@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from attnlab.experiments.report import comparison_page
-from attnlab.experiments.report_heads import HEADING, heads_section
+from attnlab.experiments.reporting.report import comparison_page
+from attnlab.experiments.reporting.report_heads import HEADING, heads_section
 from attnlab.experiments.results import Comparison
 from attnlab.lens.run_heads import RUN_HEADS
 from attnlab.pages import Details, Points, Table, render

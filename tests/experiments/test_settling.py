@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from attnlab.experiments.collecting import losses_of
-from attnlab.experiments.judging import Judgement, judge
-from attnlab.experiments.plan import Arm, Plan, Trial
+from attnlab.experiments.judging.collecting import losses_of
+from attnlab.experiments.judging.judgement import Judgement, judge
+from attnlab.experiments.judging.settling import withhold
+from attnlab.experiments.planning.plan import Arm, Plan, Trial
 from attnlab.experiments.results import ArmResult
-from attnlab.experiments.settling import withhold
 from support.comparisons import make_comparison
 from support.ladders import make_cell
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from attnlab.experiments.exports import to_csv, to_dict
-from attnlab.experiments.report import comparison_page
-from attnlab.experiments.rung_tables import long_rows, rung_headings, rung_rows, settling_rows
-from attnlab.experiments.trends import ArmTrend, arm_trends
-from attnlab.experiments.wording import first_lines, trend_words
+from attnlab.experiments.judging.trends import ArmTrend, arm_trends
+from attnlab.experiments.reporting.exports import to_csv, to_dict
+from attnlab.experiments.reporting.report import comparison_page
+from attnlab.experiments.reporting.rung_tables import long_rows, rung_headings, rung_rows, settling_rows
+from attnlab.experiments.reporting.wording import first_lines, trend_words
 from attnlab.pages import render
 from attnlab.statistics import holm, trend
 from support.comparisons import make_comparison

@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from attnlab.experiments.formats import (
+from attnlab.experiments.judging.ranking import in_order, matching_words
+from attnlab.experiments.reporting.formats import (
     and_list,
     byte_text,
     count_text,
@@ -19,9 +20,7 @@ from attnlab.experiments.formats import (
     seeds_text,
     signed,
 )
-from attnlab.experiments.ranking import in_order, matching_words
-from attnlab.experiments.results import Comparison
-from attnlab.experiments.wording import (
+from attnlab.experiments.reporting.wording import (
     HEADINGS,
     VERDICTS,
     bigram_words,
@@ -35,6 +34,7 @@ from attnlab.experiments.wording import (
     verdict_sentence,
     verdict_sentences,
 )
+from attnlab.experiments.results import Comparison
 from attnlab.statistics import Interval
 from support.comparisons import EFFECTS, STEPS, make_comparison
 

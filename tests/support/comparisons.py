@@ -8,9 +8,9 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attnlab.experiments.judging import Procedure, judge
-from attnlab.experiments.plan import METRIC, Arm, Matching, Pilot, Plan, Trial
-from attnlab.experiments.procedure import planned_effect
+from attnlab.experiments.judging.judgement import Procedure, judge
+from attnlab.experiments.planning.plan import METRIC, Arm, Matching, Pilot, Plan, Trial
+from attnlab.experiments.planning.procedure import planned_effect
 from attnlab.experiments.request import Request
 from attnlab.experiments.results import ArmResult, Cell, Comparison, Look
 from attnlab.training import RunSpec

@@ -6,9 +6,9 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 
-from attnlab.experiments.collecting import losses_of
-from attnlab.experiments.judging import judge
-from attnlab.experiments.plan import Arm, Rung
+from attnlab.experiments.judging.collecting import losses_of
+from attnlab.experiments.judging.judgement import judge
+from attnlab.experiments.planning.plan import Arm, Rung
 from attnlab.experiments.request import Request
 from attnlab.experiments.results import ArmResult, Cell, Comparison, RungResult
 from attnlab.models.sizes import non_embedding, size

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attnlab.experiments.jobs import Job, JobEnd, LaunchListener
-from attnlab.experiments.watching import GridState
+from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener
+from attnlab.experiments.launching.watching import GridState
 from attnlab.runs import RunDirectory
 from attnlab.runs.directory import METRICS
 from attnlab.training import Saving

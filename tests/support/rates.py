@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attnlab.experiments.jobs import Job, JobEnd, LaunchListener
+from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener
 from attnlab.training import RunResult, RunSpec
 
 Loss = Callable[[RunSpec], float | None]  # None for a run that diverges

@@ -19,7 +19,7 @@ from typing import Any
 import ray
 from ray.cluster_utils import Cluster
 
-from attnlab.experiments.launching import launcher
+from attnlab.experiments.launching.launcher import launcher
 from attnlab.storage.records import to_plain
 from support.launching import SAVING, Hearing, Meanwhile, grid, runs_under_way
 from support.training import children_of

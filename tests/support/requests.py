@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.experiments.jobs import Job, JobEnd, LaunchListener
+from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener
 from attnlab.experiments.request import Request
 from attnlab.training import train
 

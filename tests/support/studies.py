@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.experiments.plan import Trial
+from attnlab.experiments.planning.plan import Trial
 from attnlab.experiments.scale.planning import RungCost, StudyPlan
 from attnlab.experiments.scale.rates import RatePoint, RateTable
 from attnlab.experiments.scale.request import ScaleRequest

@@ -19,7 +19,7 @@ from attnlab.bench.report import NOTHING
 from attnlab.bench.simulated import PILOT_SEEDS, Design, all_trials, finds_difference
 from attnlab.bench.timing import Ratio
 from attnlab.errors import InputError, SpecError
-from attnlab.experiments.judging import Procedure
+from attnlab.experiments.judging.judgement import Procedure
 from attnlab.processes.machine import describe_machine
 from attnlab.statistics import exceeds
 

@@ -25,7 +25,7 @@ from attnlab.bench.progress import Listener
 from attnlab.bench.resident import TreePeak
 from attnlab.bench.timing import Ratio
 from attnlab.errors import AttnlabError
-from attnlab.experiments.answer import find_answer
+from attnlab.experiments.reporting.answer import find_answer
 from attnlab.experiments.request import Request
 from attnlab.processes.machine import describe_machine
 

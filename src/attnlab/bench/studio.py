@@ -30,7 +30,7 @@ from attnlab.bench.resident import TreePeak
 from attnlab.bench.studio_clients import Door, edit_at_once
 from attnlab.bench.timing import Ratio
 from attnlab.errors import AttnlabError
-from attnlab.experiments.extras import import_extra
+from attnlab.experiments.launching.extras import import_extra
 from attnlab.processes.machine import describe_machine
 
 START = Claim("studio-start", "the studio", "seconds from its start to the first page", 5.0)

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from attnlab.errors import AttnlabError
-from attnlab.experiments.extras import import_extra
+from attnlab.experiments.launching.extras import import_extra
 
 _PAUSE = 0.5  # seconds between two edits of a visitor
 _PATIENCE = 60.0  # seconds for any one answer

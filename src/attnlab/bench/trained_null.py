@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnlab.errors import AttnlabError
-from attnlab.experiments.jobs import Job, LaunchListener
-from attnlab.experiments.launching import launcher
+from attnlab.experiments.launching.jobs import Job, LaunchListener
+from attnlab.experiments.launching.launcher import launcher
 from attnlab.training import RunSpec
 
 STEPS = 100

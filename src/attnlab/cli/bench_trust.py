@@ -13,7 +13,7 @@ from attnlab.bench.forecasts import bench_forecasts
 from attnlab.bench.main_job import bench_compare
 from attnlab.bench.trained_null import train_null
 from attnlab.cli.bench_options import AS_USUAL, Showing
-from attnlab.experiments.progress import LaunchConsole
+from attnlab.experiments.launching.progress import LaunchConsole
 
 _TRAINED = 320  # runs: twenty comparisons of four and then eight seeds a side
 _SMOKE_SIMULATIONS, _SMOKE_TRAINED, _SMOKE_LADDERS = 20, 160, 16

@@ -11,14 +11,14 @@ from cyclopts import Parameter
 
 from attnlab.cli.printing import fits, make_table, say, show, show_json, tell
 from attnlab.errors import AttnlabError
-from attnlab.experiments.answer import Answer, find_answer
-from attnlab.experiments.claims import arms_of, published_claims
+from attnlab.experiments.judging.claims import arms_of, published_claims
+from attnlab.experiments.reporting.answer import Answer, find_answer
 from attnlab.experiments.request import QUESTIONS, Request, ladder
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from attnlab.experiments.plan import Plan
+    from attnlab.experiments.planning.plan import Plan
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
@@ -274,10 +274,10 @@ def _make(
     only_plan: bool,
 ) -> Answer | None:
     """Carry the comparison out, and write down what came of it."""
-    from attnlab.experiments.answering import conclude
     from attnlab.experiments.comparing import compare as carry_out
     from attnlab.experiments.comparing import plan_comparison
-    from attnlab.experiments.progress import LaunchConsole
+    from attnlab.experiments.launching.progress import LaunchConsole
+    from attnlab.experiments.reporting.answering import conclude
     from attnlab.storage.files import check_writable
 
     for path in (report, csv):
@@ -297,7 +297,7 @@ def _make(
 
 
 def _plan_lines(plan: Plan) -> list[Table | str]:
-    from attnlab.experiments.plan_words import plan_rows
+    from attnlab.experiments.reporting.plan_words import plan_rows
 
     table = make_table(["", ""], plan_rows(plan), left=(0, 1), wrap=(1,))
     return ["The plan:\n", table, *(f"\nwarning: {warning}" for warning in plan.warnings)]

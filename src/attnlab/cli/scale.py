@@ -197,7 +197,7 @@ def _plan_table(plan: StudyPlan) -> Table:
 def _show_rates(
     request: ScaleRequest, on: str, options: dict[str, object], out: Path, *, quiet: bool, as_json: bool
 ) -> int:
-    from attnlab.experiments.progress import LaunchConsole
+    from attnlab.experiments.launching.progress import LaunchConsole
     from attnlab.experiments.scale.study import search_only
 
     with contextlib.nullcontext() if quiet else LaunchConsole() as console:
@@ -234,8 +234,8 @@ def _carry_out(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    from attnlab.experiments.progress import LaunchConsole
-    from attnlab.experiments.rung_tables import LONG_HEADINGS, long_rows
+    from attnlab.experiments.launching.progress import LaunchConsole
+    from attnlab.experiments.reporting.rung_tables import LONG_HEADINGS, long_rows
     from attnlab.experiments.scale.findings import findings
     from attnlab.experiments.scale.report import write_study
     from attnlab.experiments.scale.study import scale as carry_out

@@ -1,4 +1,13 @@
-"""Experiments: a plan, its runs wherever they run, a verdict, a report.
+"""Experiments: a plan, its runs wherever they run, a verdict, a report. In the order in which they are carried out:
+
+    request      what a user asks for
+    planning     the plan of a request: arms, sizes, rates, noise, power, time
+    launching    its runs, on this machine, on Ray or on Slurm
+    judging      verdicts, trends over sizes, published claims
+    results      all that was found, as one value
+    reporting    the page, tables, words, JSON and CSV
+    comparing    all of these in one call
+    scale        studies over many sizes, with forecasts
 
 Names are imported when they are used, so that an answer that is there already can be given at once.
 """
@@ -9,23 +18,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnlab.experiments.claims import Claim, published_claims
     from attnlab.experiments.comparing import compare
-    from attnlab.experiments.judging import Judgement, Procedure, judge
-    from attnlab.experiments.plan import Plan
+    from attnlab.experiments.judging.claims import Claim, published_claims
+    from attnlab.experiments.judging.judgement import Judgement, Procedure, judge
+    from attnlab.experiments.planning.plan import Plan
     from attnlab.experiments.request import Request
     from attnlab.experiments.results import Comparison
 
 _PLACES = {
-    "Claim": "claims",
+    "Claim": "judging.claims",
     "Comparison": "results",
-    "Judgement": "judging",
-    "Plan": "plan",
-    "Procedure": "judging",
+    "Judgement": "judging.judgement",
+    "Plan": "planning.plan",
+    "Procedure": "planning.procedure",
     "Request": "request",
     "compare": "comparing",
-    "judge": "judging",
-    "published_claims": "claims",
+    "judge": "judging.judgement",
+    "published_claims": "judging.claims",
 }
 
 __all__ = ["Claim", "Comparison", "Judgement", "Plan", "Procedure", "Request", "compare", "judge", "published_claims"]

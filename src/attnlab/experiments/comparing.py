@@ -19,11 +19,11 @@ from typing import Any
 from attnlab.attention import load_variants
 from attnlab.corpora import Corpus, open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError
-from attnlab.experiments.collecting import check_runs, collect, collect_rung, jobs_of, judge_rung
-from attnlab.experiments.judging import Judgement
-from attnlab.experiments.launching import JobEnd, Launcher, LaunchListener, launcher
-from attnlab.experiments.plan import Plan
-from attnlab.experiments.planning import Trials, corpus_spec, make_plan
+from attnlab.experiments.judging.collecting import check_runs, collect, collect_rung, jobs_of, judge_rung
+from attnlab.experiments.judging.judgement import Judgement
+from attnlab.experiments.launching.launcher import JobEnd, Launcher, LaunchListener, launcher
+from attnlab.experiments.planning.plan import Plan
+from attnlab.experiments.planning.planner import Trials, corpus_spec, make_plan
 from attnlab.experiments.request import PLAN, Request
 from attnlab.experiments.results import Comparison, Look
 from attnlab.runs.ledger import DEFAULT_ROOT

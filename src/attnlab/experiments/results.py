@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from attnlab.experiments.judging import Judgement
-from attnlab.experiments.plan import Arm, Plan, Rung
+from attnlab.experiments.judging.judgement import Judgement
+from attnlab.experiments.planning.plan import Arm, Plan, Rung
 from attnlab.statistics import Interval, mean_interval
 
 
@@ -135,30 +135,30 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain values for JSON."""
-        from attnlab.experiments.exports import to_dict
+        from attnlab.experiments.reporting.exports import to_dict
 
         return to_dict(self)
 
     def to_csv(self) -> str:
         """One line for each run."""
-        from attnlab.experiments.exports import to_csv
+        from attnlab.experiments.reporting.exports import to_csv
 
         return to_csv(self)
 
     def to_markdown(self) -> str:
         """The verdict and the table, to paste."""
-        from attnlab.experiments.exports import to_markdown
+        from attnlab.experiments.reporting.exports import to_markdown
 
         return to_markdown(self)
 
     def write_report(self, path: Path) -> None:
         """The whole report as one HTML file."""
-        from attnlab.experiments.report import write_report
+        from attnlab.experiments.reporting.report import write_report
 
         write_report(self, path)
 
     def _repr_html_(self) -> str:
-        from attnlab.experiments.exports import repr_html
+        from attnlab.experiments.reporting.exports import repr_html
 
         return repr_html(self)
 

@@ -11,7 +11,7 @@ import pytest
 
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import AttnlabError
-from attnlab.experiments.jobs import LaunchListener
+from attnlab.experiments.launching.jobs import LaunchListener
 from attnlab.experiments.scale import study
 from attnlab.experiments.scale.rates import RatePoint, RateTable, find_rates
 from attnlab.experiments.scale.request import ScaleRequest

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import AttnlabError
-from attnlab.experiments import planning, rate_search
-from attnlab.experiments.rate_search import TUNING_SEED
+from attnlab.experiments.planning import planner as planning
+from attnlab.experiments.planning import rate_search
+from attnlab.experiments.planning.rate_search import TUNING_SEED
 from attnlab.experiments.scale.findings import findings
 from attnlab.experiments.scale.report import write_study
 from attnlab.experiments.scale.request import ScaleRequest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from attnlab.experiments.formats import count_text, percent_text
-from attnlab.experiments.judging import percent
+from attnlab.experiments.judging.judgement import percent
+from attnlab.experiments.reporting.formats import count_text, percent_text
 from attnlab.experiments.scale.findings import ArmFinding, CorpusFindings
 from attnlab.experiments.scale.rates import RatePoint
 from attnlab.pages import BLUE, GREY, ORANGE, Figure, new_figure

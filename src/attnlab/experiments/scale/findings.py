@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from attnlab.experiments.judging.trends import ArmTrend, arm_trends
 from attnlab.experiments.scale.study import CorpusStudy, Study
-from attnlab.experiments.trends import ArmTrend, arm_trends
 from attnlab.statistics import Backtest, Forecast, LossLaw, backtest, fit_ladder
 
 # By which intervals are multiplied, because back-tested ones were that much too narrow (docs/log.md).

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
-from attnlab.experiments.launching import Launcher
-from attnlab.experiments.planning import CROWDED, EVALUATION, drafts_at, time_step
+from attnlab.experiments.launching.launcher import Launcher
+from attnlab.experiments.planning.planner import CROWDED, EVALUATION, drafts_at, time_step
 from attnlab.experiments.scale.request import FEWEST_RUNGS, ScaleRequest
 from attnlab.training import Execution
 

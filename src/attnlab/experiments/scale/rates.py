@@ -21,10 +21,10 @@ import numpy as np
 
 from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
-from attnlab.experiments.launching import Launcher, LaunchListener
-from attnlab.experiments.plan import Trial
-from attnlab.experiments.planning import Draft, drafts_at
-from attnlab.experiments.rate_search import Tuned, rounded, search_rates
+from attnlab.experiments.launching.launcher import Launcher, LaunchListener
+from attnlab.experiments.planning.plan import Trial
+from attnlab.experiments.planning.planner import Draft, drafts_at
+from attnlab.experiments.planning.rate_search import Tuned, rounded, search_rates
 from attnlab.experiments.request import Request
 from attnlab.experiments.scale.request import ScaleRequest
 from attnlab.training import Execution

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.experiments.exports import to_csv, to_dict
-from attnlab.experiments.report import TONES
-from attnlab.experiments.rung_charts import size_chart
-from attnlab.experiments.rung_tables import SETTLING_HEADINGS, rung_headings, rung_rows, settling_rows
+from attnlab.experiments.judging.trends import RungDifference
+from attnlab.experiments.reporting.exports import to_csv, to_dict
+from attnlab.experiments.reporting.report import TONES
+from attnlab.experiments.reporting.rung_charts import size_chart
+from attnlab.experiments.reporting.rung_tables import SETTLING_HEADINGS, rung_headings, rung_rows, settling_rows
 from attnlab.experiments.scale.charts import forecast_figures, rate_figures
 from attnlab.experiments.scale.findings import ArmFinding, CorpusFindings, findings
 from attnlab.experiments.scale.planning import StudyPlan
@@ -27,7 +28,6 @@ from attnlab.experiments.scale.wording import (
     headline,
     plan_rows,
 )
-from attnlab.experiments.trends import RungDifference
 from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, write_page
 from attnlab.storage.files import write_whole
 from attnlab.storage.records import to_plain

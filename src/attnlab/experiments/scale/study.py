@@ -17,8 +17,8 @@ from attnlab.attention import load_variants
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import SpecError
 from attnlab.experiments.comparing import compare
-from attnlab.experiments.ladder import check_rungs
-from attnlab.experiments.launching import Launcher, LaunchListener, launcher
+from attnlab.experiments.launching.launcher import Launcher, LaunchListener, launcher
+from attnlab.experiments.planning.ladder import check_rungs
 from attnlab.experiments.results import Comparison
 from attnlab.experiments.scale.planning import StudyPlan, plan_study
 from attnlab.experiments.scale.rates import RateTable, find_rates

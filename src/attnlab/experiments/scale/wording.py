@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from attnlab.experiments.formats import NOTHING, and_list, count_text, percent_text, signed
-from attnlab.experiments.judging import percent
+from attnlab.experiments.judging.judgement import percent
+from attnlab.experiments.reporting.formats import NOTHING, and_list, count_text, percent_text, signed
 from attnlab.experiments.scale.findings import ArmFinding, CorpusFindings
 from attnlab.experiments.scale.planning import StudyPlan
 from attnlab.experiments.scale.study import Study

@@ -12,14 +12,14 @@ from typing import Any
 from attnlab.attention import variants as known_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError
-from attnlab.experiments.answer import find_answer
-from attnlab.experiments.following import ComparisonState, Following, is_comparison, looks_taken, status_of
-from attnlab.experiments.following import stop as stop_comparison
-from attnlab.experiments.formats import percent_text
-from attnlab.experiments.launching import LaunchListener, launcher
-from attnlab.experiments.plan_words import plan_rows
-from attnlab.experiments.planning import corpus_spec, make_plan
-from attnlab.experiments.progress import describe_job
+from attnlab.experiments.launching.following import ComparisonState, Following, is_comparison, looks_taken, status_of
+from attnlab.experiments.launching.following import stop as stop_comparison
+from attnlab.experiments.launching.launcher import LaunchListener, launcher
+from attnlab.experiments.launching.progress import describe_job
+from attnlab.experiments.planning.planner import corpus_spec, make_plan
+from attnlab.experiments.reporting.answer import find_answer
+from attnlab.experiments.reporting.formats import percent_text
+from attnlab.experiments.reporting.plan_words import plan_rows
 from attnlab.experiments.request import Request
 from attnlab.studio.settings import LOG
 from attnlab.training.progress import clock_time, short_count

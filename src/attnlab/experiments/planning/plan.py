@@ -1,0 +1,189 @@
+"""The plan of a comparison: everything that is decided before the first run, written down where it can be checked.
+
+A plan is made once (`planning.py`), kept as plan.json with its own hash, and read from there ever after. What it says
+about arms, seeds, metric and tests is what happens; a file that was edited by hand is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from attnlab.errors import FileError
+from attnlab.experiments.planning.procedure import Procedure
+from attnlab.experiments.request import PLAN, Request
+from attnlab.statistics import Noise
+from attnlab.storage.records import read_json, write_json
+from attnlab.training import RunSpec
+
+METRIC = "validation loss in nats after the last step"
+_FORMAT = 1
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Trial(_Record):
+    """One learning rate that was tried for an arm: the mean loss, None if a seed diverged, and those of the seeds."""
+
+    learning_rate: float
+    loss: float | None
+    losses: tuple[float | None, ...] = ()
+
+
+class Matching(_Record):
+    """How an arm was made equal to the baseline, and how nearly."""
+
+    what: Literal["parameters", "flops", "cache"]
+    field: str  # what was solved for
+    value: int
+    target: float
+    reached: float
+
+    @property
+    def error(self) -> float:
+        """The share that is missing or too much."""
+        return self.reached / self.target - 1
+
+
+class Arm(_Record):
+    """One thing that is compared: a name, what it means, and the run without its seed."""
+
+    name: str
+    meaning: str
+    run: RunSpec
+    rate_from: str  # where its learning rate comes from
+    parameters: int
+    training_flops: int  # of one step
+    cache_bytes: int  # of a full context
+    step_seconds: float  # measured before the first run, one thread
+    trials: tuple[Trial, ...] = ()
+    matching: Matching | None = None
+
+    def at(self, seed: int) -> RunSpec:
+        return self.run.replace(seed=seed)
+
+    @property
+    def hash(self) -> str:
+        """Of the run's spec: the same for all seeds."""
+        return hashlib.sha256(self.run.model_dump_json(exclude={"seed"}).encode()).hexdigest()[:12]
+
+
+class Pilot(_Record):
+    """What is known beforehand about the noise of a paired difference.
+
+    `differences` are those of a pilot, by size and arm, at seeds that no comparison uses; the same seeds at every size.
+    """
+
+    sd: float  # nats
+    degrees: int
+    source: str
+    differences: dict[str, dict[str, tuple[float, ...]]] = {}
+
+    def noise(self, size: str) -> dict[str, Noise]:
+        """Return the noise of every arm that the pilot has at this size."""
+        return {arm: Noise.of(values) for arm, values in self.differences.get(size, {}).items() if len(values) > 1}
+
+
+class Rung(_Record):
+    """A smaller size, or the same with half the tokens: its arms (the baseline first), and how they are judged."""
+
+    name: str
+    size: str
+    parameters: int  # of the baseline, embeddings included
+    non_embedding: int
+    tokens: int  # that each run is trained on
+    halved: bool  # whether this is the rung of its size with half the tokens
+    arms: tuple[Arm, ...]
+    procedure: Procedure
+
+    @property
+    def baseline(self) -> Arm:
+        return self.arms[0]
+
+
+class Plan(_Record):
+    """Arms (the baseline first), seeds, metric, procedure, and what can be expected of them.
+
+    `arms` are those of the largest size, which decides; `lower` are the rungs below it.
+    """
+
+    request: Request
+    arms: tuple[Arm, ...]
+    lower: tuple[Rung, ...] = ()
+    non_embedding: int = 0
+    tokens: int = 0  # that each run at the largest size is trained on
+    context_length: int = 0
+    bytes_per_token: float | None = None
+    seeds: tuple[int, ...]  # of the first look
+    steps: int
+    metric: str
+    procedure: Procedure
+    pilot: Pilot
+    detectable: float  # nats
+    smallest_p: float
+    equivalence_power: float = 0.0  # chance that an arm that does not differ is shown to be equivalent
+    seeds_for_margin: int | None
+    predicted_minutes: float
+    processes: int
+    threads: int
+    corpus_hash: str
+    bigram_loss: float | None  # nats; None where the corpus is no text
+    warnings: tuple[str, ...]
+    runs_folder: str = "runs"  # beside the plan, or where comparisons of one study share their runs
+    python: str
+    sources: dict[str, str] = {}  # files that the text was read from, with their SHA-256
+    made: str
+
+    @property
+    def baseline(self) -> Arm:
+        return self.arms[0]
+
+    @property
+    def others(self) -> tuple[Arm, ...]:
+        return self.arms[1:]
+
+    def arm(self, name: str) -> Arm:
+        return next(arm for arm in self.arms if arm.name == name)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The names of all variants, those included that are trained on lower rungs only."""
+        lower = (arm.name for rung in self.lower for arm in rung.arms)
+        names = dict.fromkeys([*(arm.name for arm in self.arms), *lower])
+        return tuple(name for name in names if name != self.baseline.name)
+
+    def save(self, folder: Path) -> None:
+        data = self.model_dump(mode="json")
+        write_json(folder / PLAN, {"format": _FORMAT, "sha256": _hash(data), "plan": data})
+
+    @classmethod
+    def load(cls, folder: Path) -> Plan:
+        """The plan in a comparison's folder, as it was made."""
+        path = folder / PLAN
+        if not path.exists():
+            raise FileError(f"{folder} is no comparison: it has no {PLAN}", hint="`attnlab compare` makes one")
+        record = read_json(path)
+        if record.get("format") != _FORMAT:
+            raise FileError(
+                f"{path} is of another version of attnlab", hint="compare again in another folder, with --out DIR"
+            )
+        data: dict[str, Any] = record.get("plan", {})
+        if _hash(data) != record.get("sha256"):
+            raise FileError(
+                f"{path} was changed after it was made; a plan that can change afterwards is none",
+                hint="bring the old file back, or ask for what you want with the options of `attnlab compare`",
+            )
+        try:
+            return cls.model_validate(data)
+        except (ValidationError, LookupError, ValueError) as error:
+            raise FileError(f"{path} cannot be read: {error}", hint="compare again in another folder") from None
+
+
+def _hash(data: object) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

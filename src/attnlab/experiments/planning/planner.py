@@ -1,0 +1,339 @@
+"""From a request to a plan: rungs, arms, learning rates, costs, noise, power and time.
+
+Whatever is measured on the way (trials of learning rates, a pilot, the time of a step) is measured here, before the
+first run of the comparison, and kept with the plan.
+"""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from attnlab.corpora import Corpus, CorpusSpec, bigram_loss
+from attnlab.cost import model_cost
+from attnlab.errors import SpecError
+from attnlab.experiments.launching.launcher import Launcher, LaunchListener
+from attnlab.experiments.planning.defaults import EVALUATIONS, VALIDATION_TOKENS, setting_of
+from attnlab.experiments.planning.ladder import budget, check_rungs, check_text, on_rung
+from attnlab.experiments.planning.matching import match
+from attnlab.experiments.planning.pilot import find_noise
+from attnlab.experiments.planning.plan import METRIC, Arm, Matching, Plan, Rung, Trial
+from attnlab.experiments.planning.procedure import Procedure, planned_effect, rung_shares
+from attnlab.experiments.planning.rate_search import search_rates
+from attnlab.experiments.request import Request, sha256_of
+from attnlab.models.sizes import Size, non_embedding
+from attnlab.models.sizes import size as size_by_name
+from attnlab.processes.machine import using_threads
+from attnlab.statistics import upper_sd
+from attnlab.training import Execution, ResolvedRun, RunSpec, treatment
+from attnlab.training.timing import step_seconds
+
+_TIMING_SECONDS = 0.4  # for each arm
+EVALUATION = 1 / 3  # of the time that training on the same tokens takes
+_START_SECONDS = 5.0  # of the processes
+CROWDED = 1.15  # how much longer a step takes when all cores are busy
+_times: dict[tuple[str, str, int, int], float] = {}  # of a step, in this process
+Trials = Mapping[str, Mapping[str, tuple[Trial, ...]]]  # of learning rates, by size and arm
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An arm before its cost and time are known."""
+
+    name: str
+    meaning: str
+    run: RunSpec
+    rate_from: str
+    trials: tuple[Trial, ...] = ()
+    matching: Matching | None = None
+
+
+def make_plan(
+    request: Request,
+    corpus: Corpus,
+    folder: Path,
+    launcher: Launcher,
+    listener: LaunchListener,
+    runs_folder: str = "runs",
+    trials: Trials | None = None,
+) -> Plan:
+    """Return the plan of a request; trials and pilot runs go below `folder`, the plan's runs into `runs_folder`.
+
+    `trials` are those of the request's learning rates, where they were searched before.
+    """
+    check_rungs(request.rungs, request.size)
+    _check_limits(request)
+    known = trials or {}
+    drafts = _with_trials(drafts_at(request, request.size, 1.0, corpus), known.get(request.size, {}))
+    if request.tune:
+        drafts = _tuned(drafts, request, corpus, folder, launcher, listener)
+    drafts += _matched(drafts, request, corpus)
+    listener.note("timing a few steps of each arm")
+    arms = tuple(_arm(draft, corpus, launcher.threads) for draft in drafts)
+    lower = _lower_rungs(request, corpus, launcher.threads, known)
+    seeds = tuple(range(request.first_seed, request.first_seed + request.seeds))
+    procedure = _procedure(request, rung_shares(len(request.rungs))[-1])
+    pilot = find_noise(arms, lower, request, folder / "pilot", launcher, listener)
+    likely = upper_sd(pilot.sd, pilot.degrees)
+    noise = pilot.noise(request.size)
+    pooled = min(noise[arm.name].degrees if arm.name in noise else 0 for arm in arms[1:])
+    expected = planned_effect(likely, len(seeds), len(arms) - 1, procedure, known=pooled)
+    run = arms[0].run.resolve(corpus, Execution())
+    return Plan(
+        request=request,
+        arms=arms,
+        lower=lower,
+        non_embedding=_non_embedding(run),
+        tokens=run.steps * run.tokens_per_step,
+        context_length=run.model.context_length,
+        bytes_per_token=corpus.bytes_per_token,
+        seeds=seeds,
+        steps=run.steps,
+        metric=METRIC,
+        procedure=procedure,
+        pilot=pilot,
+        detectable=expected.detectable,
+        smallest_p=expected.smallest_p,
+        equivalence_power=expected.equivalence_power,
+        seeds_for_margin=expected.seeds_for_margin,
+        predicted_minutes=_minutes([arms, *(rung.arms for rung in lower)], len(seeds), corpus, launcher.processes),
+        processes=launcher.processes,
+        threads=launcher.threads,
+        corpus_hash=corpus.hash,
+        bigram_loss=bigram_loss(corpus, run.model.context_length, run.validation_rows),
+        warnings=(*expected.warnings, *_edges(drafts)),
+        runs_folder=runs_folder,
+        python=platform.python_version(),
+        sources=_sources(request),
+        made=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+    )
+
+
+def _procedure(request: Request, share: float) -> Procedure:
+    """Return the tests of one rung, which has this share of the chance of a false verdict."""
+    return Procedure(alpha=request.alpha * share, looks=request.looks, margin=request.margin_nats)
+
+
+def _lower_rungs(request: Request, corpus: Corpus, threads: int, trials: Trials) -> tuple[Rung, ...]:
+    """Return the rungs below the largest, ascending; with half the tokens first where that is asked for."""
+    wanted = [(size, share) for size in request.rungs for share in ((0.5, 1.0) if request.half_tokens else (1.0,))]
+    alpha = rung_shares(len(request.rungs))[0]  # halved rungs are shown and their verdicts are not counted
+    rungs = []
+    for size, share in wanted:
+        drafts = _with_trials(drafts_at(request, size, share, corpus), trials.get(size, {}) if share == 1 else {})
+        arms = tuple(_arm(draft, corpus, threads) for draft in drafts)
+        run = arms[0].run.resolve(corpus, Execution())
+        rungs.append(
+            Rung(
+                name=size if share == 1 else f"{size}, half the tokens",
+                size=size,
+                parameters=arms[0].parameters,
+                non_embedding=_non_embedding(run),
+                tokens=run.steps * run.tokens_per_step,
+                halved=share != 1,
+                arms=arms,
+                procedure=_procedure(request, alpha),
+            )
+        )
+    return tuple(rungs)
+
+
+def _non_embedding(run: ResolvedRun) -> int:
+    model = run.model
+    return non_embedding(Size(model.num_layers, model.model_width, 1, model.context_length))
+
+
+def corpus_spec(request: Request) -> CorpusSpec:
+    return CorpusSpec(
+        name=request.corpus,
+        tokenizer=request.tokenizer,
+        vocabulary_size=request.vocabulary_size,
+        options=request.corpus_options,
+    )
+
+
+def drafts_at(request: Request, size: str, share: float, corpus: Corpus, *, recorded: bool = True) -> list[Draft]:
+    """Return the baseline and the variants at one size, with the rates that are known to suit them there.
+
+    `share` is that of the ladder's tokens which these runs are trained on. Without `recorded`, only rates that the
+    request itself names are known.
+    """
+    base = _base(request, size, share, corpus)
+    setting = setting_of(request) if recorded else None
+    known = request.rates.get(size, {}) or (setting.rates.get(size, {}) if setting is not None else {})
+    drafts = []
+    for name in (request.baseline, *_trained_at(request, size)):
+        change = treatment(name)
+        run = change.change(base)
+        if run.learning_rate is not None:
+            rate_from = "as requested"
+        elif name in known:
+            run = run.replace(learning_rate=known[name])
+            rate_from = "searched for at this size" if request.rates else "a recorded search (docs/log.md)"
+        elif request.baseline in known:
+            run, rate_from = (
+                run.replace(learning_rate=known[request.baseline]),
+                "the baseline's, not tuned for this arm",
+            )
+        else:
+            rate_from = "the recipe's own, not tuned for this arm"
+        drafts.append(Draft(change.name, change.meaning, run, rate_from))
+    _check_alike(drafts, corpus)
+    return drafts
+
+
+def _with_trials(drafts: Sequence[Draft], trials: Mapping[str, tuple[Trial, ...]]) -> list[Draft]:
+    return [replace(draft, trials=trials.get(draft.name, ())) for draft in drafts]
+
+
+def _check_limits(request: Request) -> None:
+    """Refuse a variant that would be trained nowhere."""
+    smallest = request.rungs[0] if request.rungs else request.size
+    for name, limit in request.up_to.items():
+        if name not in _trained_at(request, smallest):
+            raise SpecError(
+                f"{name} is trained up to {limit}, and the smallest rung is {smallest}",
+                hint="raise its limit, or leave the variant out",
+            )
+
+
+def _trained_at(request: Request, size: str) -> list[str]:
+    """Return the variants that are trained at this size."""
+    here = non_embedding(size_by_name(size))
+    largest = {name: non_embedding(size_by_name(limit)) for name, limit in request.up_to.items()}
+    found = [name for name in request.variants if largest.get(name, here) >= here]
+    if not found:
+        raise SpecError(f"no variant is trained at {size}", hint="raise up_to of one of them, or leave the rung out")
+    return found
+
+
+def _base(request: Request, size: str, share: float, corpus: Corpus) -> RunSpec:
+    """Return what all arms at one size have in common."""
+    run = RunSpec(recipe=request.recipe, size=size, corpus=corpus.spec, steps=request.steps)
+    for change in request.changes:
+        run = treatment(change).change(run)
+    if run.minutes is not None:
+        raise SpecError("arms that run for equal minutes take unequal steps", hint="give steps instead of minutes")
+    if request.tokens_per_parameter is not None:
+        baseline = treatment(request.baseline).change(run).model(corpus)
+        trained = budget(baseline, request.tokens_per_parameter, request.least_tokens, share)
+        check_text(trained, corpus)
+        run = on_rung(run, baseline, trained)
+    whole = run.resolve(corpus, Execution())
+    return run.replace(
+        steps=whole.steps,
+        evaluate_every=run.evaluate_every or max(1, whole.steps // EVALUATIONS),
+        validation_rows=run.validation_rows or max(1, VALIDATION_TOKENS // whole.model.context_length),
+    )
+
+
+def _check_alike(drafts: Sequence[Draft], corpus: Corpus) -> None:
+    """Arms that see different data cannot be paired."""
+    first, *others = (draft.run.resolve(corpus, Execution()) for draft in drafts)
+    for draft, run in zip(drafts[1:], others, strict=True):
+        for name, ours, theirs in (
+            ("steps", run.steps, first.steps),
+            ("batch_size", run.batch_size, first.batch_size),
+            ("context_length", run.model.context_length, first.model.context_length),
+        ):
+            if ours != theirs:
+                raise SpecError(
+                    f"{draft.name} has {name} {ours} and the baseline {theirs}: they would not see the same data",
+                    hint=f"give both the same, such as --change {name}={theirs}",
+                )
+
+
+def _tuned(
+    drafts: list[Draft],
+    request: Request,
+    corpus: Corpus,
+    folder: Path,
+    launcher: Launcher,
+    listener: LaunchListener,
+) -> list[Draft]:
+    listener.note(f"{request.tune} learning rates for each of {len(drafts)} arms")
+    runs = [draft.run for draft in drafts]
+    tuned = search_rates(runs, request.tune, request.tune_seeds, corpus, folder / "tuning", launcher, listener)
+    return [
+        replace(draft, run=found.run, trials=found.trials, rate_from=f"the best of {len(found.trials)} that were tried")
+        for draft, found in zip(drafts, tuned, strict=True)
+    ]
+
+
+def _matched(drafts: Sequence[Draft], request: Request, corpus: Corpus) -> list[Draft]:
+    """Each variant once more, made equal to the baseline, where it is not so already."""
+    if request.match is None:
+        return []
+    found = []
+    for draft in drafts[1:]:
+        matched = match(draft.run, drafts[0].run, request.match, corpus)
+        if matched is None:
+            continue
+        run, matching = matched
+        meaning = f"{draft.meaning} With {matching.field} {matching.value}, for equal {request.match}."
+        name = f"{draft.name} [{request.match}]"
+        found.append(replace(draft, name=name, meaning=meaning, run=run, matching=matching))
+    return found
+
+
+def _arm(draft: Draft, corpus: Corpus, threads: int) -> Arm:
+    run = draft.run.resolve(corpus, Execution(threads=threads))
+    cost = model_cost(run.model, batch=run.batch_size)
+    one = model_cost(run.model)
+    return Arm(
+        name=draft.name,
+        meaning=draft.meaning,
+        run=draft.run,
+        rate_from=draft.rate_from,
+        parameters=cost.parameters,
+        training_flops=cost.useful_training_flops,
+        cache_bytes=one.cache_bytes(run.model.context_length),
+        step_seconds=time_step(run, corpus, threads),
+        trials=draft.trials,
+        matching=draft.matching,
+    )
+
+
+def time_step(run: ResolvedRun, corpus: Corpus, threads: int) -> float:
+    """Return the seconds of a step. Each model is timed once in a process, as while a form is filled in."""
+    key = (run.model.model_dump_json(), run.optimizer.model_dump_json(), run.batch_size, threads)
+    if key not in _times:
+        with using_threads(threads):
+            _times[key] = step_seconds(run, corpus, _TIMING_SECONDS)
+    return _times[key]
+
+
+def _minutes(rungs: Sequence[Sequence[Arm]], seeds: int, corpus: Corpus, processes: int) -> float:
+    seconds = 0.0
+    for arm in (arm for arms in rungs for arm in arms):
+        run = arm.run.resolve(corpus, Execution())
+        evaluations = -(-run.steps // run.evaluate_every)
+        tokens = min(run.validation_rows * run.model.context_length, corpus.validation_tokens)
+        evaluating = evaluations * tokens / run.tokens_per_step * EVALUATION
+        seconds += seeds * (run.steps + evaluating) * arm.step_seconds
+    return round((_START_SECONDS + seconds * (CROWDED if processes > 1 else 1.0) / processes) / 60, 2)
+
+
+def _edges(drafts: Sequence[Draft]) -> list[str]:
+    """Arms whose best rate lies at the end of what was tried."""
+    at_the_edge = [
+        draft.name
+        for draft in drafts
+        if len(draft.trials) > 1
+        and draft.run.learning_rate in {draft.trials[0].learning_rate, draft.trials[-1].learning_rate}
+    ]
+    if not at_the_edge:
+        return []
+    names = ", ".join(at_the_edge)
+    return [f"The best learning rate of {names} is the last that was tried: a better one may lie beyond."]
+
+
+def _sources(request: Request) -> dict[str, str]:
+    """The file that the text comes from. What a folder holds is not kept here, so it is read again every time."""
+    path = Path(request.corpus)
+    if not path.exists():
+        return {}
+    return {str(path): sha256_of(path) if path.is_file() else "a folder"}

@@ -1,0 +1,272 @@
+"""A comparison as sentences and rows: the same for a terminal, a page, a notebook and a table to paste."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from attnlab.experiments.judging.judgement import Judgement, Verdict
+from attnlab.experiments.judging.ranking import in_order, matching_words
+from attnlab.experiments.judging.settling import NEEDS_ATTENTION
+from attnlab.experiments.judging.trends import FEWEST_RUNGS, arm_trends
+from attnlab.experiments.planning.plan import Arm, Plan
+from attnlab.experiments.reporting.formats import (
+    NOTHING,
+    and_list,
+    byte_text,
+    count_text,
+    nats_interval,
+    nats_text,
+    p_text,
+    percent_interval,
+    percent_text,
+    ratio_text,
+    seeds_text,
+    signed,
+)
+from attnlab.experiments.results import Comparison
+
+# In the order in which they are told.
+VERDICTS: tuple[Verdict, ...] = ("better", "worse", "unstable", "equivalent", "undecided", "unsettled")
+HEADINGS = (
+    "variant",
+    "verdict",
+    "Δ loss\n(nats)",
+    "interval",
+    "Δ perplexity",
+    "worth\nin steps",
+    "p\n(Holm)",
+    "parameters",
+    "cache",
+    "tokens/s",
+)
+TEXT_COLUMNS = (0, 1)  # of the headings; the others hold numbers
+
+_CLOSE = 0.005  # ratios nearer to 1 are not worth a word
+_GPT2 = 124_000_000  # parameters
+
+
+def first_lines(comparison: Comparison) -> tuple[str, ...]:
+    """Return what every report begins with: the verdicts with their scope, the trend, and how far they reach."""
+    lines = (headline(comparison), trend_words(comparison), scale_words(comparison.plan))
+    return tuple(line for line in lines if line)
+
+
+def scope(plan: Plan) -> str:
+    """Return the size and the tokens that a verdict holds for, as in "31 k parameters and 4 M tokens"."""
+    return f"{count_text(plan.baseline.parameters)} parameters and {count_text(plan.tokens)} tokens"
+
+
+def headline(comparison: Comparison) -> str:
+    """Return the verdict on all variants in one sentence, with its scope."""
+    plan, seeds = comparison.plan, len(comparison.seeds)
+    opening = (
+        f"Against {comparison.baseline.name} at {scope(plan)} (context {plan.context_length}, {seeds} paired seeds)"
+    )
+    if len(comparison.judgements) == 1:
+        return f"{opening}, {verdict_sentence(comparison, comparison.judgements[0], scoped=False)}"
+    groups = []
+    for verdict in VERDICTS:
+        names = [one.arm for one in in_order(comparison.judgements) if one.verdict == verdict]
+        if names:
+            groups.append(f"{and_list(names)} {'is' if len(names) == 1 else 'are'} {verdict}")
+    return f"{opening}: {'; '.join(groups)}."
+
+
+def trend_words(comparison: Comparison) -> str:
+    """Return how the differences change over the rungs, in a sentence; "" without rungs."""
+    if not comparison.lower:
+        return ""
+    sizes = [count_text(result.rung.parameters) for result in comparison.lower if not result.rung.halved]
+    over = f"From {sizes[0]} to {count_text(comparison.plan.baseline.parameters)} parameters"
+    trends = arm_trends(comparison)
+    if all(one.word == "too few rungs" for one in trends):
+        return f"{over}, no trend is tested: runs diverged, or an arm has fewer than {FEWEST_RUNGS} rungs."
+    groups = []
+    for word, verb in (("rises", "rises"), ("falls", "falls"), ("no trend shown", "shows no trend")):
+        names = [one.arm for one in trends if one.word == word]
+        if names:
+            groups.append(f"the difference of {and_list(names)} {verb}")
+    return f"{over}, {'; '.join(groups)}." if groups else ""
+
+
+def scale_words(plan: Plan) -> str:
+    """Return what runs of this size can say, and what would say more."""
+    parameters = plan.baseline.parameters
+    if parameters >= _GPT2:
+        return f"Each run saw {count_text(plan.tokens)} tokens; longer training may say otherwise."
+    return (
+        f"GPT-2 small has {_GPT2 / parameters:,.0f} times as many parameters. `attnlab scale` measures the trend over "
+        "more sizes, and says how far it can be extrapolated."
+    )
+
+
+def verdict_sentences(comparison: Comparison) -> list[str]:
+    """One sentence for each variant, those that differ first."""
+    ordered = sorted(in_order(comparison.judgements), key=lambda one: VERDICTS.index(one.verdict))
+    return [verdict_sentence(comparison, one) for one in ordered]
+
+
+def verdict_sentence(comparison: Comparison, judgement: Judgement, *, scoped: bool = True) -> str:
+    """Return the verdict on one variant in plain terms, with its scope."""
+    where = f" at {scope(comparison.plan)}" if scoped else ""
+    if judgement.verdict == "unsettled":
+        return f"{judgement.arm} gets no verdict{where}: the runs are too short to judge it. {judgement.reason}"
+    parts = [f"{judgement.arm} is {judgement.verdict}{where}{_proviso(comparison, judgement)}"]
+    found = percent_interval(judgement.percent, confidence(comparison.plan))
+    if found != NOTHING:
+        parts[0] += f": {found.replace(' %', ' % perplexity', 1)}"
+    share = comparison.worth(judgement.arm) if judgement.verdict in {"better", "worse"} else None
+    if share is not None:
+        parts.append(f"worth {abs(share - 1):.0%} {'more' if share >= 1 else 'fewer'} steps".replace("%", " %"))
+    arm, baseline = comparison.plan.arm(judgement.arm), comparison.plan.baseline
+    parts += _cost_words(arm, baseline)
+    return ", ".join(parts) + "."
+
+
+def _proviso(comparison: Comparison, judgement: Judgement) -> str:
+    margin = f"the margin of {100 * comparison.plan.request.margin:g} %"
+    if judgement.verdict == "unstable":
+        seeds = len(comparison.seeds)
+        return f" (diverged at {seeds_text(judgement.diverged)}, {len(judgement.diverged)} of {seeds})"
+    if judgement.verdict == "equivalent":
+        return f" within {margin}"
+    return f", though by less than {margin}" if judgement.within_margin else ""
+
+
+def _cost_words(arm: Arm, baseline: Arm) -> list[str]:
+    costs = {
+        "parameters": (arm.parameters, baseline.parameters),
+        "training FLOPs": (arm.training_flops, baseline.training_flops),
+        "cache": (arm.cache_bytes, baseline.cache_bytes),
+    }
+    return [
+        f"{ours / theirs:.2f} × the {name}"
+        for name, (ours, theirs) in costs.items()
+        if theirs and abs(ours / theirs - 1) > _CLOSE
+    ]
+
+
+def rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """A row for the baseline in its own units, then one for each variant against it, the best first."""
+    theirs = comparison.baseline
+    loss = NOTHING if theirs.loss is None else f"{theirs.loss:.4f}"
+    speed = theirs.mean_of("tokens_per_second")
+    first = (
+        theirs.name,
+        "baseline",
+        loss,
+        *[NOTHING] * 4,
+        count_text(theirs.arm.parameters),
+        byte_text(theirs.arm.cache_bytes),
+        NOTHING if speed is None else f"{speed:,.0f}",
+    )
+    return [first, *(_row(comparison, one) for one in in_order(comparison.judgements))]
+
+
+def _row(comparison: Comparison, one: Judgement) -> tuple[str, ...]:
+    ours, theirs = comparison.arm(one.arm), comparison.baseline
+    share = None if one.mean is None else comparison.worth(one.arm)
+    return (
+        one.arm,
+        one.verdict,
+        NOTHING if one.mean is None else nats_text(one.mean),
+        nats_interval(one.low, one.high),
+        NOTHING if one.mean is None else percent_text(one.mean),
+        NOTHING if share is None else f"{signed(100 * (share - 1), 0)} %",
+        p_text(one.p_holm),
+        ratio_text(ours.arm.parameters, theirs.arm.parameters),
+        ratio_text(ours.arm.cache_bytes, theirs.arm.cache_bytes),
+        ratio_text(ours.mean_of("tokens_per_second"), theirs.mean_of("tokens_per_second")),
+    )
+
+
+def row_words(comparison: Comparison) -> str:
+    """How to read the rows."""
+    name = comparison.baseline.name
+    return (
+        f"The first row is {name} in its own units, the others are against it. Intervals are at "
+        f"{confidence(comparison.plan)} and not corrected for the number of variants; the verdicts are. “Worth in "
+        f"steps” is how many more or fewer of {name}'s steps come to the same loss. Speeds are those of runs that "
+        "shared the machine."
+    )
+
+
+def notes(comparison: Comparison) -> tuple[str, ...]:
+    """Whatever else must be known before the verdict is believed."""
+    found = [
+        bigram_words(comparison),
+        look_words(comparison),
+        *diverged_words(comparison),
+        *matching_words(comparison),
+        *(comparison.plan.warnings if len(comparison.looks) == 1 else ()),  # they are about the first look
+    ]
+    return tuple(words for words in found if words)
+
+
+def bigram_words(comparison: Comparison) -> str:
+    """Return where the baseline ends, in nats beside the best bigram table and in bits per byte."""
+    bigram, loss, name = comparison.plan.bigram_loss, comparison.baseline.loss, comparison.baseline.name
+    if bigram is None or loss is None:
+        return ""
+    below = bigram - loss
+    where = f"{below:.2f} nats below" if below >= 0 else f"{-below:.2f} nats above"
+    words = f"{name} ends at {loss:.3f} nats, {where} the best bigram table ({bigram:.3f})"
+    if below >= NEEDS_ATTENTION:
+        return f"{words}{_bits(comparison)}."
+    return f"{words}{_bits(comparison)}: these runs are too short or too small to judge attention by."
+
+
+def _bits(comparison: Comparison) -> str:
+    """Return the baseline's loss in bits per byte, which other tokenizers and corpora can be compared with."""
+    size, loss = comparison.plan.bytes_per_token, comparison.baseline.loss
+    return "" if size is None or loss is None else f"; that is {loss / math.log(2) / size:.3f} bits per byte"
+
+
+def look_words(comparison: Comparison) -> str:
+    """Which of the planned looks this is, and what the earlier ones said."""
+    procedure, looks = comparison.plan.procedure, comparison.looks
+    last = looks[-1]
+    words = [
+        f"This is look {last.number} of {procedure.looks} planned; each tests at a level of {procedure.alpha:g} / "
+        f"{procedure.looks} = {procedure.level:.3g}."
+    ]
+    for before, after in pairwise(looks):
+        added = [seed for seed in after.seeds if seed not in before.seeds]
+        changed = [
+            f"{name} from {before.verdicts[name]} to {verdict}"
+            for name, verdict in after.verdicts.items()
+            if name in before.verdicts and before.verdicts[name] != verdict
+        ]
+        said = f"it changed {and_list(changed)}" if changed else "it changed no verdict"
+        words.append(f"Look {after.number} added {seeds_text(added)} to {seeds_text(before.seeds)}: {said}.")
+    undecided = any(one.verdict == "undecided" for one in comparison.judgements)
+    left = procedure.looks - last.number
+    if undecided and left > 0:
+        times = "once" if left == 1 else f"{left} times"
+        words.append(f"Seeds can be added {times} more (`--add-seeds`).{_seeds_needed(comparison)}")
+    elif undecided:
+        words.append("No look is left: more seeds need a new plan.")
+    return " ".join(words)
+
+
+def _seeds_needed(comparison: Comparison) -> str:
+    needed = comparison.plan.seeds_for_margin
+    if needed is None or needed <= len(comparison.seeds):
+        return ""
+    return f" About {needed} seeds would decide a difference of the margin's size."
+
+
+def diverged_words(comparison: Comparison) -> list[str]:
+    """The runs that diverged, each named."""
+    found = []
+    for arm in comparison.arms:
+        seeds = [cell.seed for cell in arm.cells if cell.outcome == "diverged"]
+        if seeds:
+            found.append(f"{arm.name} at {seeds_text(seeds)}")
+    return [f"Diverged: {and_list(found)}. They are counted and shown, never dropped."] if found else []
+
+
+def confidence(plan: Plan) -> str:
+    """At which all intervals of differences are, as words."""
+    return f"{100 * (1 - plan.procedure.level):g} %"
