@@ -11,7 +11,7 @@ from attnlab.bench.looking import ablate_plainly, bench_look
 from attnlab.bench.progress import Listener
 from attnlab.cli import main
 from attnlab.corpora import Batch
-from attnlab.lens.ablation import ablate
+from attnlab.lens.heads.ablation import ablate
 from attnlab.models import ModelSpec, build_model
 
 

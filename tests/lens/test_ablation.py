@@ -181,7 +181,7 @@ def test_how_texts_are_batched_and_cut_changes_nothing(monkeypatch: pytest.Monke
     assert len(found.losses) == 5
     joined = Batch(torch.cat([one.inputs, two.inputs]), torch.cat([one.targets, two.targets]))
     joined.inputs[4, 5:] = 0
-    monkeypatch.setattr("attnlab.lens.ablation._MOST_VALUES", 1)  # one part at a time
+    monkeypatch.setattr("attnlab.lens.heads.ablation._MOST_VALUES", 1)  # one part at a time
     again = ablate(model, [joined])
     for name, removed in found.removed.items():
         torch.testing.assert_close(again[name].differences, removed.differences, rtol=1e-3, atol=2e-5)

@@ -11,14 +11,14 @@ import torch
 
 from attnlab.corpora import Batch
 from attnlab.errors import FileError, InputError
-from attnlab.lens.compare_page import sentence, views
-from attnlab.lens.compared import Difference, HeadComparison
-from attnlab.lens.comparing_heads import compare_heads
-from attnlab.lens.profiles import PROFILE, profile
-from attnlab.lens.run_heads import KEPT, RUN_HEADS, heads_of_run, measure_roles, measure_run
-from attnlab.lens.run_measures import corpus_of_run
-from attnlab.lens.sides import sides_of
-from attnlab.lens.studying import study_heads
+from attnlab.lens.comparison.compare_page import sentence, views
+from attnlab.lens.comparison.compared import Difference, HeadComparison
+from attnlab.lens.comparison.comparing_heads import compare_heads
+from attnlab.lens.comparison.profiles import PROFILE, profile
+from attnlab.lens.comparison.sides import sides_of
+from attnlab.lens.heads.run_heads import KEPT, RUN_HEADS, heads_of_run, measure_roles, measure_run
+from attnlab.lens.heads.studying import study_heads
+from attnlab.lens.maps.run_measures import corpus_of_run
 from attnlab.pages import render
 from attnlab.statistics import Interval
 from attnlab.storage.records import read_json, write_json

@@ -11,10 +11,10 @@ import torch
 
 from attnlab.corpora import Batch, ByteTokenizer, SymbolTokenizer
 from attnlab.errors import AttnlabError, InputError
-from attnlab.lens.further import More
-from attnlab.lens.looking import look_at
-from attnlab.lens.looks import Look
-from attnlab.lens.studying import Study, study_heads, worth_batch, worth_work
+from attnlab.lens.heads.studying import Study, study_heads, worth_batch, worth_work
+from attnlab.lens.maps.looking import look_at
+from attnlab.lens.maps.looks import Look
+from attnlab.lens.pages.further import More
 from attnlab.lens.subjects import Subject
 from attnlab.lens.texts import find_texts, rows_for
 from attnlab.models import LanguageModel, ModelSpec, build_model

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.errors import InputError
-from attnlab.lens.length_direction import PARTS, Explained, explain, length_or_direction
+from attnlab.lens.maps.length_direction import PARTS, Explained, explain, length_or_direction
 from support import planted
 
 TEXTS, KEYS, WIDTH = 40, 16, 6

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnlab.errors import InputError, UnsupportedError
-from attnlab.lens.next_tokens import next_tokens
+from attnlab.lens.heads.next_tokens import next_tokens
 from support.planted import random_model
 
 IDS = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attnlab.errors import InputError
 from attnlab.lens import attention_maps
-from attnlab.lens.parts import head_outputs
-from attnlab.lens.redundancy import head_likeness, match_all, match_heads, over_checkpoints
+from attnlab.lens.heads.parts import head_outputs
+from attnlab.lens.heads.redundancy import head_likeness, match_all, match_heads, over_checkpoints
 from attnlab.models import LanguageModel
 from support import planted
 from support.training import KINSHIP, smoke, train_in

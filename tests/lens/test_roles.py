@@ -12,11 +12,11 @@ from torch import Tensor
 from attnlab.corpora import ByteTokenizer, SymbolTokenizer, WordTokenizer
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens import LayerMaps, attention_maps
-from attnlab.lens.ranks import effective_rank, head_ranks
-from attnlab.lens.role_reading import Reading, delimiter_tokens, repeated_tokens
-from attnlab.lens.role_scores import ROLES, PlaceShare, Texts, score
-from attnlab.lens.roles import NUMBERS, HeadRoles, head_roles
-from attnlab.lens.shuffled import shuffled_models
+from attnlab.lens.facts.shuffled import shuffled_models
+from attnlab.lens.heads.ranks import effective_rank, head_ranks
+from attnlab.lens.heads.role_reading import Reading, delimiter_tokens, repeated_tokens
+from attnlab.lens.heads.role_scores import ROLES, PlaceShare, Texts, score
+from attnlab.lens.heads.roles import NUMBERS, HeadRoles, head_roles
 from attnlab.models import ModelSpec, build_model
 from attnlab.statistics import exceeds
 from support import planted

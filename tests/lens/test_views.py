@@ -10,11 +10,11 @@ import torch
 
 from attnlab.corpora import Batch, SymbolTokenizer
 from attnlab.errors import InputError
-from attnlab.lens.embedding_views import analogies_view, beside_view, embeddings_view
-from attnlab.lens.fact_views import facts_view
-from attnlab.lens.neuron_views import neurons_view
+from attnlab.lens.pages.embedding_views import analogies_view, beside_view, embeddings_view
+from attnlab.lens.pages.fact_views import facts_view
+from attnlab.lens.pages.neuron_views import neurons_view
+from attnlab.lens.pages.views import ends, joined, number, plain, signed
 from attnlab.lens.subjects import open_subject
-from attnlab.lens.views import ends, joined, number, plain, signed
 from attnlab.models import ModelSpec, build_model
 from attnlab.pages import Page, Table, render
 from attnlab.statistics import Interval

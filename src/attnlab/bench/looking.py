@@ -23,9 +23,9 @@ from attnlab.bench.judging import Claim, judge_claim
 from attnlab.bench.progress import Listener, Noting
 from attnlab.bench.timing import Ratio, take_turns
 from attnlab.corpora import Batch, ByteTokenizer
-from attnlab.lens.ablation import ablate
-from attnlab.lens.looking import look_at
-from attnlab.lens.studying import study_heads
+from attnlab.lens.heads.ablation import ablate
+from attnlab.lens.heads.studying import study_heads
+from attnlab.lens.maps.looking import look_at
 from attnlab.models import LanguageModel, ModelSpec, build_model
 from attnlab.processes.machine import describe_machine, using_threads
 

@@ -11,16 +11,16 @@ from cyclopts import Parameter
 
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import InputError
-from attnlab.lens.compare_page import views as compare_views
-from attnlab.lens.compared import HeadComparison
-from attnlab.lens.comparing_heads import compare_heads
-from attnlab.lens.further import More
-from attnlab.lens.look_page import number_rows
-from attnlab.lens.looking import MOST_TOKENS, look_at
-from attnlab.lens.looks import Look
-from attnlab.lens.study_views import study_rows
+from attnlab.lens.comparison.compare_page import views as compare_views
+from attnlab.lens.comparison.compared import HeadComparison
+from attnlab.lens.comparison.comparing_heads import compare_heads
+from attnlab.lens.maps.looking import MOST_TOKENS, look_at
+from attnlab.lens.maps.looks import Look
+from attnlab.lens.pages.further import More
+from attnlab.lens.pages.look_page import number_rows
+from attnlab.lens.pages.study_views import study_rows
+from attnlab.lens.pages.views import View
 from attnlab.lens.subjects import open_subject
-from attnlab.lens.views import View
 from attnlab.models import tap_names
 from attnlab.pages import Points, Table
 from attnlab.runs.directory import RunDirectory

@@ -1,11 +1,19 @@
-"""Inside a trained model: attention maps of any variant, what each part says and is worth, and what can be measured."""
+"""Inside a trained model: attention maps of any variant, what each part says and is worth, and what can be measured.
 
-from attnlab.lens.ablation import Ablation, Removed, ablate
-from attnlab.lens.attribution import Attribution, attribute
-from attnlab.lens.compared import HeadComparison
-from attnlab.lens.comparing_heads import compare_heads
-from attnlab.lens.contexts import SameToken, same_token
-from attnlab.lens.directions import (
+subjects      what is looked at: a run, a folder of Transformers, a model
+texts         the texts that a model is looked at with
+maps          attention maps and their measures
+heads         what each head does, says and is worth
+comparison    what a change did to the heads
+embeddings    vectors, directions, neurons
+facts         where facts live
+pages         the page of a look
+"""
+
+from attnlab.lens.comparison.compared import HeadComparison
+from attnlab.lens.comparison.comparing_heads import compare_heads
+from attnlab.lens.embeddings.contexts import SameToken, same_token
+from attnlab.lens.embeddings.directions import (
     chance_of_closeness,
     covering_bound,
     expected_sampled,
@@ -16,7 +24,7 @@ from attnlab.lens.directions import (
     spread_ladder,
     welch_bound,
 )
-from attnlab.lens.embeddings import (
+from attnlab.lens.embeddings.embeddings import (
     Analogies,
     Analogy,
     Dimensions,
@@ -28,14 +36,7 @@ from attnlab.lens.embeddings import (
     orthogonality,
     token_of,
 )
-from attnlab.lens.facts import Fact, known_facts, world_facts
-from attnlab.lens.further import More
-from attnlab.lens.length_direction import Explained, length_or_direction
-from attnlab.lens.looking import look_at
-from attnlab.lens.looks import LayerLook, Look
-from attnlab.lens.maps import LayerMaps, Place, attention_maps, evaluating, look, places
-from attnlab.lens.measures import MEASURES, Described, Measure, measure, measure_heads
-from attnlab.lens.neurons import (
+from attnlab.lens.embeddings.neurons import (
     Fired,
     Firing,
     Reader,
@@ -47,17 +48,34 @@ from attnlab.lens.neurons import (
     watch,
     writes,
 )
-from attnlab.lens.pointing import Pointed, Pointing, pointing
-from attnlab.lens.redundancy import Likeness, Matching, Pair, head_likeness, match_all, match_heads, over_checkpoints
-from attnlab.lens.role_reading import delimiter_tokens, repeated_tokens
-from attnlab.lens.role_scores import ROLES
-from attnlab.lens.roles import HeadRole, HeadRoles, RoleScore, head_roles
-from attnlab.lens.run_heads import heads_of_run
-from attnlab.lens.run_measures import RUN_MEASURES, accuracy, measures_of_run
-from attnlab.lens.studying import Study, study_heads
-from attnlab.lens.superposition import Superposed, feature_dimensions, learn_superposition
-from attnlab.lens.traced import Cell, Tracing
-from attnlab.lens.tracing import trace
+from attnlab.lens.embeddings.superposition import Superposed, feature_dimensions, learn_superposition
+from attnlab.lens.facts.facts import Fact, known_facts, world_facts
+from attnlab.lens.facts.traced import Cell, Tracing
+from attnlab.lens.facts.tracing import trace
+from attnlab.lens.heads.ablation import Ablation, Removed, ablate
+from attnlab.lens.heads.attribution import Attribution, attribute
+from attnlab.lens.heads.redundancy import (
+    Likeness,
+    Matching,
+    Pair,
+    head_likeness,
+    match_all,
+    match_heads,
+    over_checkpoints,
+)
+from attnlab.lens.heads.role_reading import delimiter_tokens, repeated_tokens
+from attnlab.lens.heads.role_scores import ROLES
+from attnlab.lens.heads.roles import HeadRole, HeadRoles, RoleScore, head_roles
+from attnlab.lens.heads.run_heads import heads_of_run
+from attnlab.lens.heads.studying import Study, study_heads
+from attnlab.lens.maps.attention_maps import LayerMaps, Place, attention_maps, evaluating, look, places
+from attnlab.lens.maps.length_direction import Explained, length_or_direction
+from attnlab.lens.maps.looking import look_at
+from attnlab.lens.maps.looks import LayerLook, Look
+from attnlab.lens.maps.measures import MEASURES, Described, Measure, measure, measure_heads
+from attnlab.lens.maps.pointing import Pointed, Pointing, pointing
+from attnlab.lens.maps.run_measures import RUN_MEASURES, accuracy, measures_of_run
+from attnlab.lens.pages.further import More
 
 __all__ = [
     "MEASURES",

@@ -14,8 +14,8 @@ import torch
 from attnlab.corpora import Batch, CorpusSpec, Tokenizer, open_corpus
 from attnlab.corpora.sources import TextSource
 from attnlab.errors import InputError
-from attnlab.lens.maps import places
-from attnlab.lens.run_measures import corpus_of_run
+from attnlab.lens.maps.attention_maps import places
+from attnlab.lens.maps.run_measures import corpus_of_run
 from attnlab.lens.subjects import Subject
 from attnlab.models import LanguageModel
 

@@ -13,11 +13,11 @@ import torch
 from attnlab.errors import AttnlabError, InputError
 from attnlab.knowledge.material import RECORD
 from attnlab.lens import look_at
-from attnlab.lens.look_page import number_rows
-from attnlab.lens.looking import Subject, open_subject
-from attnlab.lens.looks import printable
-from attnlab.lens.next_tokens import next_tokens
-from attnlab.lens.run_measures import corpus_of_run
+from attnlab.lens.heads.next_tokens import next_tokens
+from attnlab.lens.maps.looking import Subject, open_subject
+from attnlab.lens.maps.looks import printable
+from attnlab.lens.maps.run_measures import corpus_of_run
+from attnlab.lens.pages.look_page import number_rows
 from attnlab.pages import MapGrid, render
 from attnlab.runs.directory import MODEL, RunDirectory
 from attnlab.runs.ledger import find_paths, run_id

@@ -1,0 +1,217 @@
+"""Where facts live: causal tracing, ablation, and who says the answer.
+
+    clean       P(answer) of the prompt as it is
+    corrupted   P(answer) with another subject
+    restored    P(answer with another subject, but one part at some tokens as in the clean pass) − corrupted
+    ablated     clean − P(answer with one part at some tokens replaced by its mean there over all facts)
+
+What is restored is enough to bring the answer back; what is ablated is needed for it. A part is the output of an
+attention, that of a perceptron, or all that leaves the block (residual); the tokens are the groups of `facts.GROUPS`.
+
+The subject is corrupted by another fact's name, of as many tokens and with another answer, so that the model still
+reads a text like those it knows (arXiv 2309.16042). With corruption="noise", normal noise is added to the embeddings of
+the subject's tokens, of `noise` times the standard deviation of all embeddings (arXiv 2202.05262).
+
+    found = trace(model, facts)
+    found.table("mlp")                      (layers, groups), for a heat map
+    found.found()                           the places that matter, beyond what chance would show
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnlab.errors import InputError
+from attnlab.lens.facts.facts import GROUPS, Fact, Rows, batches_of
+from attnlab.lens.facts.traced import PARTS, Tracing
+from attnlab.lens.heads.attribution import attribute
+from attnlab.lens.maps.attention_maps import evaluating
+from attnlab.models import LanguageModel
+
+_ROUNDING = 1e-5  # of a probability: smaller changes are those of another order of sums
+_POINTS = {"attention": "attention.output", "mlp": "mlp.output", "residual": "residual"}
+Corruption = Literal["name", "noise"]
+
+
+def trace(
+    model: LanguageModel,
+    facts: Sequence[Fact],
+    *,
+    corruption: Corruption = "name",
+    noise: float = 3.0,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Tracing:
+    """Restore and ablate every part of every layer in each group of tokens; intervals at this level are over facts.
+
+    A model that does not know the facts has none to find: choose by `known_facts` first.
+    """
+    if len(facts) < 2:
+        raise InputError(f"facts: {len(facts)}, too few for an interval", hint="give two or more")
+    if corruption not in ("name", "noise"):
+        raise InputError(f"there is no corruption called {corruption!r}", hint="use name or noise")
+    if corruption == "noise" and not noise > 0:
+        raise InputError(f"noise of {noise:g} standard deviations", hint="use more than 0, such as 3")
+    layers, count = model.spec.num_layers, len(facts)
+    probabilities = {name: torch.zeros(count, dtype=torch.float64) for name in ("clean", "corrupted")}
+    effects = {
+        (what, part): torch.full((layers, len(GROUPS), count), torch.nan, dtype=torch.float64)
+        for what in ("restored", "ablated")
+        for part in PARTS
+    }
+    with evaluating(model):
+        means = _means(model, facts)
+        change = partial(_with_noise, model, noise, seed) if corruption == "noise" else _other_names(model, facts, seed)
+        for rows in batches_of(model, facts, len(GROUPS)):
+            runs = {"clean": _Run(model, rows), "corrupted": _Run(model, rows, change(rows))}
+            for name, run in runs.items():
+                probabilities[name][rows.numbers] = run.probability.cpu()
+            for what, run in (("restored", runs["corrupted"]), ("ablated", runs["clean"])):
+                for layer in range(layers):
+                    for part in PARTS:
+                        point = f"blocks.{layer}.{_POINTS[part]}"
+                        wanted = runs["clean"].seen[point][None] if what == "restored" else means[point]
+                        moved = run.replaced(layer, point, wanted) * (1 if what == "restored" else -1)
+                        effects[what, part][layer][:, rows.numbers] = moved.cpu()
+    said, told_apart = _said(model, facts)
+    return Tracing(
+        **probabilities,
+        restored={part: effects["restored", part] for part in PARTS},
+        ablated={part: effects["ablated", part] for part in PARTS},
+        said=said,
+        told_apart=told_apart,
+        corruption="another name" if corruption == "name" else f"noise of {noise:g} standard deviations",
+        level=level,
+    )
+
+
+class _Run:
+    """One pass of some facts through the model, and what it would have been with something else on the way."""
+
+    def __init__(self, model: LanguageModel, rows: Rows, embedded: Tensor | None = None) -> None:
+        self.model, self.rows = model, rows
+        names = [
+            "residual",
+            *(f"blocks.{layer}.{p}" for layer in range(model.spec.num_layers) for p in _POINTS.values()),
+        ]
+        changed = {} if embedded is None else {"embedding": lambda _: embedded}
+        with model.tap(changed, *names) as seen:
+            hidden = model.hidden(rows.inputs)
+        self.seen = dict(seen)
+        self.masks = rows.masks()
+        self.probability = self._answer(hidden)[0]
+
+    def replaced(self, layer: int, name: str, wanted: Tensor) -> Tensor:
+        """How P(answer) changes, (groups, facts), with `wanted` (groups or 1, facts or 1, tokens or 1, width) in each
+        group of tokens; not a number for a fact without such tokens. What lies before the layer is not run again."""
+        x = self.seen["residual" if layer == 0 else f"blocks.{layer - 1}.residual"]
+        mask = self.masks.flatten(0, 1)[..., None]
+        wanted = wanted.expand(*self.masks.shape, x.shape[-1]).flatten(0, 1)
+        x = x.repeat(len(GROUPS), 1, 1)
+        with self.model.tap({name: lambda made: torch.where(mask, wanted, made)}):
+            for block in self.model.stack.blocks[layer:]:
+                x = block(x)
+        now = self._answer(self.model.stack.norm(x))
+        moved = now - self.probability
+        moved = moved.where(moved.abs() > _ROUNDING * torch.maximum(now, self.probability), 0.0)
+        return moved.where(self.masks.any(-1), torch.nan)
+
+    def _answer(self, hidden: Tensor) -> Tensor:
+        """P of all tokens of the answer in turn, (times, facts)."""
+        logits = F.linear(self.rows.answering(hidden), self.model.head_weight).double()
+        answers = self.rows.answers.repeat(len(hidden) // len(self.rows.facts), 1)
+        nats = logits.log_softmax(-1).gather(-1, answers[..., None])[..., 0].sum(-1)
+        return nats.exp().view(-1, len(self.rows.facts))
+
+
+def _means(model: LanguageModel, facts: Sequence[Fact]) -> dict[str, Tensor]:
+    """The mean of what each part makes in each group of tokens, over all facts, (groups, 1, 1, width)."""
+    sums: dict[str, Tensor] = {}
+    count = torch.zeros(len(GROUPS), dtype=torch.float64)
+    for rows in batches_of(model, facts):
+        run = _Run(model, rows)
+        masks = run.masks.double()
+        count = count.to(masks.device) + masks.sum((1, 2))
+        for name, made in run.seen.items():
+            kept = torch.einsum("gft,ftd->gd", masks, made.double())
+            sums[name] = sums[name] + kept if name in sums else kept
+    dtype = model.embedding.weight.dtype
+    return {name: (total / count.clamp(min=1)[:, None]).to(dtype)[:, None, None] for name, total in sums.items()}
+
+
+def _with_noise(model: LanguageModel, noise: float, seed: int, rows: Rows) -> Tensor:
+    """The embeddings of the rows, those of the subjects blurred; each fact by a noise of its own."""
+    embedded: Tensor = model.embedding(rows.inputs)
+    embedded = embedded.clone()
+    size = noise * float(model.embedding.weight.std())
+    for row, (number, fact) in enumerate(zip(rows.numbers, rows.facts, strict=True)):
+        first, end = fact.subject
+        generator = torch.Generator().manual_seed((seed << 32) + number)
+        drawn = torch.randn(end - first, embedded.shape[-1], generator=generator)
+        embedded[row, first:end] += (size * drawn).to(embedded)
+    return embedded
+
+
+def _other_names(model: LanguageModel, facts: Sequence[Fact], seed: int) -> Callable[[Rows], Tensor]:
+    """What gives the embeddings of rows, each with the subject of another fact that has another answer."""
+    generator = torch.Generator().manual_seed(seed)
+    others = [_other_name(fact, facts, generator) for fact in facts]
+
+    def change(rows: Rows) -> Tensor:
+        tokens = rows.inputs.clone()
+        for row, (number, fact) in enumerate(zip(rows.numbers, rows.facts, strict=True)):
+            tokens[row, slice(*fact.subject)] = torch.tensor(others[number], device=tokens.device)
+        embedded: Tensor = model.embedding(tokens)
+        return embedded
+
+    return change
+
+
+def _other_name(fact: Fact, facts: Sequence[Fact], generator: torch.Generator) -> tuple[int, ...]:
+    mine = _subject(fact)
+    fit = [
+        name
+        for name, answer in ((_subject(other), other.answer) for other in facts)
+        if answer != fact.answer and name != mine and len(name) == len(mine)
+    ]
+    if not fit:
+        raise InputError(
+            f"no other fact has a name of {len(mine)} tokens and another answer",
+            hint='give more facts, or use corruption="noise"',
+        )
+    return fit[int(torch.randint(len(fit), (), generator=generator))]
+
+
+def _subject(fact: Fact) -> tuple[int, ...]:
+    return fact.prompt[slice(*fact.subject)]
+
+
+def _said(model: LanguageModel, facts: Sequence[Fact]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What every part says for the answer by itself, each (facts,): its logit against the mean over all tokens, and
+    against the mean over the answers of all facts. An attention as a whole is the sum of its heads and bias."""
+    weight = model.head_weight.detach()
+    answers = [
+        torch.stack([weight[fact.answer[i]] for fact in facts if i < len(fact.answer)]).mean(0)
+        for i in range(max(len(fact.answer) for fact in facts))
+    ]
+    against = {"said": weight.mean(0), "told apart": torch.stack(answers)}
+    found: dict[str, dict[str, Tensor]] = {name: {} for name in against}
+    parts = sum(spec.num_heads + 2 for spec in model.spec.attention) + 3
+    for rows in batches_of(model, facts, parts):
+        written = attribute(model, rows.inputs)
+        read = rows.answering(written.written)  # (parts, facts, tokens of the answer, width)
+        for name, other in against.items():
+            wanted = weight[rows.answers] - (other[: rows.answers.shape[1]] if other.dim() == 2 else other)
+            logits = torch.einsum("pfad,fad->pf", read, wanted).double().cpu()
+            for part, row in zip(written.names, logits, strict=True):
+                whole = part.partition(".heads")[0].removesuffix(".bias")
+                for key in dict.fromkeys((part, whole if "attention" in part else part)):
+                    kept = found[name].setdefault(key, torch.zeros(len(facts), dtype=torch.float64))
+                    kept[rows.numbers] += row
+    return found["said"], found["told apart"]

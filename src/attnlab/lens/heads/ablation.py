@@ -1,0 +1,225 @@
+"""What each head is worth: how much the loss rises when its output is replaced by its mean.
+
+    worth = loss(o_h ← mean of o_h over all tokens of all texts) − loss          nats per target, mean over texts
+
+and the same for a whole attention and a whole perceptron. The mean and not 0: a head that always writes the same thing
+tells nothing, and removing it should cost nothing but what others cannot make up for.
+
+What lies before a part is computed once. From block L on, the heads of block L go through the rest of the model as one
+larger batch; their own attention is not computed again, since the output of a layer without one head is known from what
+that head wrote. Per head this takes half of the blocks on average instead of all.
+
+    found = ablate(model, batches)
+    found["blocks.1.attention.heads.3"].worth        Interval(mean, low, high)
+    found.heads()                                    (layers, heads)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnlab.corpora import IGNORED, Batch
+from attnlab.errors import InputError, UnknownNameError
+from attnlab.lens.heads.parts import head_outputs
+from attnlab.lens.maps.attention_maps import check_tokens, evaluating
+from attnlab.models import LanguageModel
+from attnlab.statistics import Interval, mean_interval
+
+_MOST_VALUES = 1 << 24  # of a tensor in the model: this bounds how many parts go through it together
+_NOTHING = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Removed:
+    """A model without one part: `blocks.0.attention.heads.3`, `blocks.0.attention` or `blocks.0.mlp`."""
+
+    name: str
+    layer: int
+    part: str  # attention, cross_attention or mlp
+    head: int | None  # None for a whole part
+    differences: Tensor  # (texts,): the loss of each text without it, minus that with it
+    worth: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Ablation:
+    """The mean loss of the texts, and what each part is worth, in the order of the blocks."""
+
+    losses: Tensor  # (texts,), of the whole model
+    removed: Mapping[str, Removed]
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.mean())
+
+    def __getitem__(self, name: str) -> Removed:
+        if name not in self.removed:
+            raise UnknownNameError("part", name, self.removed)
+        return self.removed[name]
+
+    def heads(self, part: str = "attention") -> Tensor:
+        """What every head is worth, (layers, heads), not a number where a layer has fewer heads than another."""
+        found = [one for one in self.removed.values() if one.part == part and one.head is not None]
+        if not found:
+            raise UnknownNameError("part with heads", part, {one.part for one in self.removed.values()} - {"mlp"})
+        layers, heads = (
+            1 + max(numbers) for numbers in zip(*((one.layer, one.head or 0) for one in found), strict=True)
+        )
+        table = torch.full((layers, heads), math.nan, dtype=torch.float64)
+        for one in found:
+            table[one.layer, one.head or 0] = one.worth.mean
+        return table
+
+
+def ablate(model: LanguageModel, batches: Iterable[Batch], *, level: float = 0.95) -> Ablation:
+    """Remove each head, attention and perceptron of the model in turn, on the texts of some batches.
+
+    Every row is a text; intervals at this level are over texts, from the differences that the same text shows. Rows
+    without a target are left out. Of an encoder–decoder the parts of the decoder are removed.
+    """
+    with evaluating(model):
+        texts = [_Texts(model, batch) for batch in batches]
+        count = sum(int((batch.counts > 0).sum()) for batch in texts)
+        if count < 2:
+            raise InputError(f"texts with targets: {count}, too few for an interval", hint="give two rows or more")
+        means = _means(model, texts)
+        found: dict[str, list[Tensor]] = {}
+        for batch in texts:
+            for name, losses in _without_each(model, batch, means):
+                found.setdefault(name, []).append(losses[batch.counts > 0].cpu())
+    whole = torch.cat(found.pop(_NOTHING))
+    return Ablation(whole, {name: _removed(name, torch.cat(parts) - whole, level) for name, parts in found.items()})
+
+
+def _removed(name: str, differences: Tensor, level: float) -> Removed:
+    _, layer, part, *head = name.split(".")
+    interval = mean_interval(differences.tolist(), level)
+    return Removed(name, int(layer), part, int(head[1]) if head else None, differences, interval)
+
+
+class _Texts:
+    """A batch on the model's device, and its way through parts of the model.
+
+    The rows of x below are those of the batch, or these several times, once for each part that is removed.
+    """
+
+    def __init__(self, model: LanguageModel, batch: Batch) -> None:
+        check_tokens(model, batch.inputs)
+        device = model.embedding.weight.device
+        self.model = model
+        self.inputs, self.targets = batch.inputs.to(device), model.asked(batch.targets.to(device))
+        others = {"source": batch.source, "source_padding": batch.source_padding}
+        self.others: dict[str, Any] = {name: tensor.to(device) for name, tensor in others.items() if tensor is not None}
+        self.asked = self.targets != IGNORED
+        self.counts = self.asked.sum(1)
+        self.bears = self.asked.flip(1).cumsum(1).flip(1) > 0  # up to the last target: what is later bears on no loss
+        self.entry: Tensor  # what the first block gets, (batch, tokens, model width)
+        self.memory: Tensor | None = None  # what the encoder made of the source
+
+    def run(self, number: int, x: Tensor) -> Tensor:
+        """One block."""
+        result: Tensor = self.model.stack.blocks[number](x, **self._memory(x))
+        return result
+
+    def finish(self, number: int, part: str, x: Tensor) -> Tensor:
+        """What is left of a block behind one of its parts."""
+        block: Any = self.model.stack.blocks[number]
+        if part == "attention" and block.cross_attention is not None:
+            memory = self._memory(x)
+            y = block.cross_norm(x)
+            x = x + block.cross_attention(y, memory["memory"], padding=memory["memory_padding"])
+        return x if part == "mlp" else x + block.mlp(block.mlp_norm(x))
+
+    def losses(self, x: Tensor) -> Tensor:
+        """The mean loss of each text behind the last block, (times, batch)."""
+        times, weight = len(x) // len(self.inputs), self.model.head_weight
+        asked = self.asked.repeat(times, 1)
+        hidden, targets = self.model.stack.norm(x)[asked], self.targets.repeat(times, 1)[asked]
+        rows = max(1, _MOST_VALUES // len(weight))
+        pieces = zip(torch.split(hidden, rows), torch.split(targets, rows), strict=True)
+        nats = torch.cat([F.cross_entropy(F.linear(h, weight), goal, reduction="none") for h, goal in pieces])
+        text = torch.arange(len(x), device=x.device)[:, None].expand_as(asked)[asked]
+        sums = torch.zeros(len(x), dtype=torch.float64, device=x.device).index_add_(0, text, nats.double())
+        return (sums / self.counts.repeat(times)).view(times, -1)
+
+    def _memory(self, x: Tensor) -> dict[str, Tensor | None]:
+        times, padding = len(x) // len(self.inputs), self.others.get("source_padding")
+        return {
+            "memory": None if self.memory is None else self.memory.repeat(times, 1, 1),
+            "memory_padding": None if padding is None else padding.repeat(times, 1),
+        }
+
+
+def _parts(model: LanguageModel) -> list[str]:
+    names = ("attention", "cross_attention", "mlp")
+    return [name for name in names if getattr(model.stack.blocks[0], name) is not None]
+
+
+def _means(model: LanguageModel, batches: list[_Texts]) -> dict[str, Tensor]:
+    """The mean of what each part makes, over the tokens of every text up to its last target: heads (heads, value
+    width), and outputs (model width,). On the way each batch learns what its first block gets."""
+    sums: dict[str, Tensor] = {}
+    for batch in batches:
+
+        def add(name: str, made: Tensor, bears: Tensor = batch.bears) -> None:
+            kept = made.movedim(-2, 1)[bears].double().sum(0)
+            sums[name] = sums[name] + kept if name in sums else kept
+
+        points = (f"{part}.{point}" for part in _parts(model) for point in ("heads", "output"))
+        names = [f"blocks.{n}.{p}" for p in points if p != "mlp.heads" for n in range(model.spec.num_layers)]
+        read = ["residual"] if model.encoder is None else ["residual", "encoder.norm.output"]
+        with model.tap(*read, {name: partial(add, name) for name in names}) as seen:
+            model.hidden(batch.inputs, **batch.others)
+        batch.entry, batch.memory = seen["residual"], seen.get("encoder.norm.output")
+    count = sum(int(batch.bears.sum()) for batch in batches)
+    return {name: (total / count).to(model.embedding.weight.dtype) for name, total in sums.items()}
+
+
+def _without_each(model: LanguageModel, texts: _Texts, means: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The names of all parts with the losses (batch,) without each, and those of the whole model as `_NOTHING`."""
+    x = texts.entry
+    together = max(1, _MOST_VALUES // (x[..., 0].numel() * max(model.spec.mlp_width, model.spec.model_width)))
+    for number in range(model.spec.num_layers):
+        changed, after = _changed(model, texts, number, x, means)
+        for part, (names, streams) in changed.items():
+            for start in range(0, len(names), together):
+                some = slice(start, start + together)
+                y = texts.finish(number, part, streams[some].flatten(0, 1))
+                for later in range(number + 1, model.spec.num_layers):
+                    y = texts.run(later, y)
+                yield from zip(names[some], texts.losses(y), strict=True)
+        x = after
+    yield _NOTHING, texts.losses(x)[0]
+
+
+def _changed(
+    model: LanguageModel, texts: _Texts, number: int, x: Tensor, means: Mapping[str, Tensor]
+) -> tuple[dict[str, tuple[list[str], Tensor]], Tensor]:
+    """For each part of a block the residual path behind it (removed, batch, tokens, model width), had something in it
+    been replaced by its mean, with the names of what; and what leaves the block as it is."""
+    block: Any = model.stack.blocks[number]
+    path = f"blocks.{number}"
+    parts = _parts(model)
+    read = [f"{path}.{part}.{point}" for part in parts[:-1] for point in ("heads", "output", "residual")]
+    with model.tap(*read, f"{path}.mlp.output") as seen:
+        after = texts.run(number, x)
+    changed = {}
+    for part in parts:
+        name = f"{path}.{part}"
+        stream = after if part == "mlp" else seen[f"{name}.residual"]
+        names, streams = [name], (stream + (means[f"{name}.output"] - seen[f"{name}.output"]))[None]
+        if part != "mlp":
+            shift = means[f"{name}.heads"][:, None] - seen[f"{name}.heads"]  # (batch, heads, tokens, value width)
+            shift = head_outputs(getattr(block, part), shift).transpose(0, 1)
+            names = [name, *(f"{name}.heads.{head}" for head in range(len(shift)))]
+            streams = torch.cat([streams, stream + shift])
+        changed[part] = names, streams
+    return changed, after

@@ -1,0 +1,231 @@
+"""What each head does, in numbers, and by name where a name is safe.
+
+    found = head_roles(model, tokens, delimiters=delimiter_tokens(tokenizer))
+    found[1, 3].roles                                   ("induction",)
+    found[1, 3].scores["induction"].excess              Interval(mean, low, high) over texts: 0 chance, 1 everything
+    found.named("previous token")                       the heads that have this role
+
+The rule. A head gets a role if
+
+ 1. its excess over chance is at least `least`: the lower end of the interval over texts is above it, and
+ 2. it exceeds that of every head of the model's shuffled copies (`shuffled.py`) in all but a share `rate` of them, for
+    all of them on the same excerpt of the texts.
+
+A model whose weights are random cannot be told from its copies, so the second alone says for each role: at most a
+share `rate` of random models has *any* head that is given it, whatever the size of their weights, the variant and the
+number of heads. The first keeps out what is real but small. A head may have several roles, the strongest first.
+
+Same token and induction are measured on random tokens that are repeated, at a distance that differs from text to text:
+there neither meaning, nor position, nor distance tells which key it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlab.errors import InputError, UnknownNameError
+from attnlab.lens.facts.shuffled import shuffled_models
+from attnlab.lens.heads.ranks import head_ranks
+from attnlab.lens.heads.role_reading import EXCERPT, Reading, marked, repeated_tokens
+from attnlab.lens.heads.role_scores import ROLES, PlaceShare
+from attnlab.lens.maps.attention_maps import LayerMaps, Place, attention_layers
+from attnlab.lens.maps.measures import MEASURES, Described, entropy
+from attnlab.models import LanguageModel
+from attnlab.statistics import Interval, mean_interval
+
+RATE = 0.05
+LEAST = 0.1
+LEVEL = 0.95
+CONTROLS = 19
+
+NUMBERS: Mapping[str, Described] = MappingProxyType(
+    {
+        "position explains": Described("what of the map's variance is the same in every text", "share"),
+        "distance explains": Described("what of it follows from the distance of query and key alone", "share"),
+        "entropy": Described(MEASURES["entropy"].meaning, MEASURES["entropy"].unit),
+        "rank of QK": Described("the effective rank of what a query's token asks of a key's", "directions"),
+        "rank of OV": Described("the effective rank of what a key's token becomes for the query's", "directions"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class RoleScore:
+    """How far a head plays a role: the means over texts of what its keys get and of what they would by chance, the
+    excess, and the share of shuffled copies of the model with a head that plays it as far."""
+
+    share: float
+    chance: float
+    excess: Interval
+    p: float | None  # None without copies
+
+
+@dataclass(frozen=True)
+class HeadRole:
+    """A head: its roles, the strongest first, and the numbers; None where there is nothing to measure."""
+
+    layer: int
+    head: int
+    roles: tuple[str, ...]
+    scores: Mapping[str, RoleScore | None]
+    numbers: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class HeadRoles:
+    """The heads of a model, by layer and head, and the rule by which they have names."""
+
+    heads: tuple[HeadRole, ...]
+    rate: float
+    least: float
+    level: float
+    controls: int
+
+    def __getitem__(self, place: tuple[int, int]) -> HeadRole:
+        for one in self.heads:
+            if (one.layer, one.head) == place:
+                return one
+        raise UnknownNameError("head", str(place), {str((one.layer, one.head)) for one in self.heads})
+
+    def named(self, role: str) -> list[HeadRole]:
+        """The heads with this role, the strongest first."""
+        if role not in ROLES:
+            raise UnknownNameError("role", role, ROLES)
+        found = [(one.scores[role], one) for one in self.heads if role in one.roles]
+        return [one for _, one in sorted(found, key=lambda pair: -pair[0].excess.mean if pair[0] else 0.0)]
+
+    @property
+    def rule(self) -> str:
+        return (
+            f"A head has a role where its attention exceeds chance by more than {self.least:g} of what is possible, at "
+            f"{100 * self.level:g} % over texts, and by more than any head does in all but {100 * self.rate:g} % of "
+            f"{self.controls} copies of the model with shuffled weights."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def head_roles(
+    model: LanguageModel,
+    tokens: Tensor,
+    *,
+    delimiters: Collection[int] = (),
+    repeated: Tensor | None = None,
+    padding: Tensor | None = None,
+    source: Tensor | None = None,
+    source_padding: Tensor | None = None,
+    of: Place = "self",
+    rate: float = RATE,
+    least: float = LEAST,
+    level: float = LEVEL,
+    controls: int = CONTROLS,
+    seed: int = 0,
+) -> HeadRoles:
+    """What every head does with two texts or more, tokens (texts, tokens).
+
+    `repeated` are the texts for the roles that are about repetition, by default as many of `repeated_tokens`, so short
+    that a window shows all of them. Without controls there are numbers but no names.
+    """
+    if controls < 0 or not 0 < rate < 1 or (controls and 1 / (1 + controls) > rate):
+        raise InputError(
+            f"{controls} shuffled copies cannot tell what happens in {rate:.3g} of them",
+            hint=f"use controls={math.ceil(1 / rate - 1) if 0 < rate < 1 else CONTROLS} or more, or 0 for no names",
+        )
+    if len(tokens) < 2:
+        raise InputError(f"texts: {len(tokens)}, too few for an interval", hint="give two rows or more")
+    if repeated is None:
+        windows = [layer.spec.mask.window for layer in attention_layers(model, of)]
+        length = min(model.spec.context_length, 2 * tokens.shape[1], EXCERPT, *(max(4, one) for one in windows if one))
+        repeated = repeated_tokens(model.spec.vocabulary_size, len(tokens), length, seed=seed)
+    reading = Reading(model, marked(model, delimiters), of)
+    reading.add("texts", tokens, padding, source, source_padding)
+    reading.add("repeated", repeated, None, repeated if source is not None else None, None)
+    described = [_Numbers(ranks, of) for ranks in head_ranks(model, of)]
+    scores = reading.scores(model, lambda layer, maps: described[layer].add(maps))
+    chances = _chances(model, reading, controls, seed)
+    heads = []
+    for layer, own in enumerate(described):
+        for head, numbers in enumerate(own.of_heads()):
+            found = {
+                role: _score(layers[layer][:, head], chances[role][layer][head] if controls else None, level)
+                for role, layers in scores.items()
+            }
+            heads.append(HeadRole(layer, head, _named(found, rate, least), found, numbers))
+    return HeadRoles(tuple(heads), rate, least, level, controls)
+
+
+# From maps to numbers to names
+
+
+class _Numbers:
+    """What is told of the heads of one layer besides roles."""
+
+    def __init__(self, ranks: tuple[Tensor, Tensor], of: Place) -> None:
+        self.ranks, self.of = ranks, of
+        self.entropies: list[Tensor] = []
+        self.place = PlaceShare()
+
+    def add(self, maps: LayerMaps) -> None:
+        self.entropies.append(entropy(maps))
+        self.place.add(maps)
+
+    def of_heads(self) -> list[dict[str, float | None]]:
+        found = dict.fromkeys(NUMBERS, torch.full_like(self.ranks[0], math.nan))
+        found |= {"rank of QK": self.ranks[0], "rank of OV": self.ranks[1]}
+        if self.entropies:
+            found["position explains"] = self.place.position()
+            found["entropy"] = MEASURES["entropy"].reduce(torch.cat(self.entropies))
+            if self.of != "cross":
+                found["distance explains"] = self.place.distance()
+        columns = {name: values.tolist() for name, values in found.items()}
+        return [
+            {name: value[head] if math.isfinite(value[head]) else None for name, value in columns.items()}
+            for head in range(len(self.ranks[0]))
+        ]
+
+
+def _chances(model: LanguageModel, reading: Reading, controls: int, seed: int) -> dict[str, list[list[float]]]:
+    """Of each role, layer and head: p, from the share of shuffled copies in which some head's excess is as large."""
+    excerpt = reading.excerpt()
+    own = {role: [_excess(one) for one in layers] for role, layers in excerpt.scores(model).items()} if controls else {}
+    highest: dict[str, list[float]] = {role: [] for role in ROLES}
+    for copied in shuffled_models(model, controls, seed):
+        for role, layers in excerpt.scores(copied).items():
+            highest[role].append(torch.cat([_excess(one) for one in layers]).max().item())
+    return {
+        role: [
+            [(1 + sum(x >= one for x in highest[role])) / (1 + controls) for one in layer.tolist()] for layer in layers
+        ]
+        for role, layers in own.items()
+    }
+
+
+def _excess(scores: Tensor) -> Tensor:
+    """(texts, heads, 3) → the mean over texts, (heads,), −∞ where there is nothing to measure."""
+    return scores[..., 2].nanmean(0).nan_to_num(-math.inf)
+
+
+def _score(texts: Tensor, p: float | None, level: float) -> RoleScore | None:
+    """From (texts, 3); None where fewer than two texts have something to measure."""
+    known = texts[texts.isfinite().all(-1)]
+    if len(known) < 2:
+        return None
+    share, chance, _ = known.mean(0).tolist()
+    return RoleScore(share, chance, mean_interval(known[:, 2].tolist(), level), p)
+
+
+def _named(scores: Mapping[str, RoleScore | None], rate: float, least: float) -> tuple[str, ...]:
+    found = [
+        (one.excess.mean, role)
+        for role, one in scores.items()
+        if one is not None and one.p is not None and one.p <= rate and one.excess.low > least
+    ]
+    return tuple(role for _, role in sorted(found, reverse=True))

@@ -1,0 +1,142 @@
+"""The page of a look: all heads as small maps, each of which opens large, and their numbers."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from attnlab.lens.maps.attention_maps import Place
+from attnlab.lens.maps.measures import MEASURES
+from attnlab.pages import (
+    Details,
+    HeadMap,
+    MapGrid,
+    MapRow,
+    Note,
+    Page,
+    Part,
+    Points,
+    Section,
+    Table,
+    render,
+)
+
+if TYPE_CHECKING:
+    from attnlab.lens.maps.looks import LayerLook, Look
+
+NOTHING = "–"
+_NOTEBOOK_LIMIT = 8_000_000  # letters of a page that a notebook is given to keep
+_HEADINGS = {
+    "self": "What each head looks at",
+    "encoder": "The encoder: the source looks at itself",
+    "cross": "Cross-attention: the target looks at the source",
+}
+_LABELS = {"self": "decoder", "encoder": "encoder", "cross": "cross-attention"}
+_EXPLANATIONS = (
+    "A row is a query: the token that looks. A column is a key: the token that is looked at. Where the ground shows, "
+    "the query does not see the key.",
+    "Colours follow the square root of a weight, so that small ones can be told from none. Where several cells fall on "
+    "one point of a small map, the largest shows.",
+    "Arrow keys go from head to head, Enter opens one. There, arrows go from cell to cell, Shift with an arrow to the "
+    "next head or layer, + and − change the size, and Escape goes back.",
+    "Where the weights of a row do not sum to 1, bars beside the large map show what they do sum to.",
+    "␣ is a space, ⏎ the end of a line, ⇥ a tabulator.",
+)
+
+
+def look_page(look: Look) -> Page:
+    """The page, with a grid for each place where the model attends."""
+    shown: list[Place] = [place for place in ("encoder", "self", "cross") if look.of(place)]
+    grids = {place: _grid(look, place) for place in shown}
+    sections: list[Section] = []
+    for place, grid in grids.items():
+        heading = "The decoder: the target looks at itself" if place == "self" and len(grids) > 1 else _HEADINGS[place]
+        notes = [Note(note) for note in look.notes] if not sections else []
+        sections.append(Section(heading, [*notes, *_words(look, place), grid]))
+    sections += [view.section() for view in look.views]
+    sections.append(Section("Every head in numbers, on this text", _numbers(look)))
+    sections.append(Section("How to read it", [Points(_EXPLANATIONS)]))
+    count = sum(len(layer.heads) for layer in look.layers if layer.weights is not None)
+    heads, tokens = (_counted(number, word) for number, word in ((count, "head"), (len(look.tokens), "token")))
+    lead = f"{heads} on a text of {tokens}. Open one to see which token looks at which."
+    return Page(f"Inside {look.title}", lead, sections, look.facts)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def notebook_html(look: Look) -> str:
+    """The page, for a notebook."""
+    return framed(render(look.page()), look.title)
+
+
+def framed(page: str, title: str) -> str:
+    """A page in a frame of its own, so that neither it nor the notebook disturbs the other."""
+    if len(page) > _NOTEBOOK_LIMIT:
+        return (
+            f"<p>{html.escape(title)}: a page of {len(page) / 1e6:.0f} MB, too large for a notebook. "
+            "<code>.write(Path('look.html'))</code> makes a file of it.</p>"
+        )
+    frame = "width:100%;height:720px;border:1px solid #7d8590"
+    return (
+        f'<iframe sandbox="allow-scripts" title="attention maps" style="{frame}" srcdoc="{html.escape(page)}"></iframe>'
+    )
+
+
+def _grid(look: Look, place: Place) -> MapGrid:
+    queries, keys = look.sequences(place)
+    rows = [
+        MapRow(f"layer {layer.layer}", list(_heads(layer, look.tags)), layer.visible.numpy(), layer.absence)
+        for layer in look.of(place)
+    ]
+    return MapGrid(_LABELS[place], queries, keys, rows)
+
+
+def _heads(layer: LayerLook, tags: Mapping[tuple[Place, int, int], str]) -> Iterator[HeadMap]:
+    if layer.weights is None:
+        return
+    for place, head in enumerate(layer.heads):
+        numbers = {name: _text(values[place]) for name, values in layer.numbers.items() if values[place] is not None}
+        tag = tags.get((layer.place, layer.layer, head), "")
+        yield HeadMap(f"head {head}", layer.weights[place].numpy(), ({"does": tag} if tag else {}) | numbers, tag)
+
+
+def _words(look: Look, place: Place) -> list[Part]:
+    queries, keys = look.sequences(place)
+    if place == "cross":
+        return [Details("Both texts", [" ".join(queries), " ".join(keys)])]
+    return [Details("The text", [" ".join(queries)])]
+
+
+def measured(layers: Sequence[LayerLook]) -> list[str]:
+    """The names of all numbers that some head has."""
+    found = [
+        name for layer in layers for name, values in layer.numbers.items() if any(value is not None for value in values)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def number_rows(look: Look) -> tuple[list[str], list[list[str]]]:
+    """A table of all heads: headings, and a row for each."""
+    names, several = measured(look.layers), len({layer.place for layer in look.layers}) > 1
+    rows = []
+    for layer in look.layers:
+        where = [_LABELS[layer.place]] if several else []
+        for place, head in enumerate(layer.heads if layer.weights is not None else ()):
+            numbers = [_text(layer.numbers[name][place]) for name in names]
+            rows.append([*where, str(layer.layer), str(head), *numbers])
+    return [*(["where"] if several else []), "layer", "head", *names], rows
+
+
+def _numbers(look: Look) -> list[Part]:
+    headings, rows = number_rows(look)
+    if not rows:
+        return ["No layer that was looked at has a map to measure."]
+    meanings = [f"{name}: {MEASURES[name].meaning}" for name in measured(look.layers)]
+    return [Points(meanings), Details(f"All {len(rows)} heads", [Table(headings, rows)])]
+
+
+def _text(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
