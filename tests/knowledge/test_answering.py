@@ -11,9 +11,9 @@ from tests.support.knowledge import finetuned, fresh, small, world_material
 
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge import KnowledgeModel, Pair, evaluate
-from attnlab.knowledge.completing import complete
-from attnlab.knowledge.evaluating import Score, exposure_words
-from attnlab.knowledge.predictions import write_predictions
+from attnlab.knowledge.answers.completing import complete
+from attnlab.knowledge.answers.evaluating import Score, exposure_words
+from attnlab.knowledge.answers.predictions import write_predictions
 from attnlab.knowledge.story import keeping
 
 MATERIAL = world_material()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnlab.knowledge import Answer, Pair
-from attnlab.knowledge.confidence import Contest, invent_names, measure_scores, plain
+from attnlab.knowledge.answers.confidence import Contest, invent_names, measure_scores, plain
 from attnlab.statistics import Interval
 from support.answering import TEMPLATE, TableModel
 

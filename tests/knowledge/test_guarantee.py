@@ -11,7 +11,7 @@ from scipy import stats
 
 from attnlab.errors import InputError, SpecError, UnknownNameError
 from attnlab.knowledge import Pair
-from attnlab.knowledge.guarantee import FILE, SCORES, compute_guarantee, find_guarantee, set_guarantee
+from attnlab.knowledge.answers.guarantee import FILE, SCORES, compute_guarantee, find_guarantee, set_guarantee
 from support.answering import TEMPLATE, TableModel, calibrated
 
 

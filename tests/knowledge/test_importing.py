@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import FileError
-from attnlab.knowledge.facts import Imported
-from attnlab.knowledge.importing import export_lines, export_pairs, import_file
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.store.facts import Imported
+from attnlab.knowledge.store.importing import export_lines, export_pairs, import_file
+from attnlab.knowledge.store.store import FactStore
 
 
 @pytest.fixture

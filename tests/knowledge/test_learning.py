@@ -10,10 +10,10 @@ import pytest
 
 from attnlab.errors import InputError
 from attnlab.knowledge import KnowledgeModel, Pair
-from attnlab.knowledge.guarantee import find_guarantee, set_guarantee
-from attnlab.knowledge.learning import learn_kept, measure, to_learn
+from attnlab.knowledge.answers.guarantee import find_guarantee, set_guarantee
 from attnlab.knowledge.report import describe, report_page
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.store.store import FactStore
+from attnlab.knowledge.training.learning import learn_kept, measure, to_learn
 from attnlab.pages import render
 from support.answering import TEMPLATE, TableModel, calibrated
 from support.knowledge import finetuned, world_material

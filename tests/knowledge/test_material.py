@@ -8,10 +8,10 @@ import pytest
 
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.knowledge import Material, Pair, PracticePair, gather
-from attnlab.knowledge.documents import Index, read_documents
-from attnlab.knowledge.material import read_record, write_record
-from attnlab.knowledge.pairs import QuestionTemplate
-from attnlab.knowledge.reading import answered_documents, exchange
+from attnlab.knowledge.material.documents import Index, read_documents
+from attnlab.knowledge.material.material import read_record, write_record
+from attnlab.knowledge.material.pairs import QuestionTemplate
+from attnlab.knowledge.training.reading import answered_documents, exchange
 
 TEXT = ["Ann Lee. Ann Lee was born in Rome .", "Bob Stone. Stone (born in Oslo) met Ann Leeds .", "Nobody was here ."]
 PAIRS = [Pair(f"Where was P{number} born?", f"T{number % 7}") for number in range(100)]

@@ -11,10 +11,10 @@ from attnlab.corpora import IGNORED, CharTokenizer
 from attnlab.corpora.randomness import words
 from attnlab.errors import SpecError
 from attnlab.knowledge import Pair
-from attnlab.knowledge.codec import Codec, Row, make_tokenizer
-from attnlab.knowledge.marks import MARKS
-from attnlab.knowledge.objectives import corrupt, learn_from
-from attnlab.knowledge.rows import Documents, Fixed, RowCorpus
+from attnlab.knowledge.material.codec import Codec, Row, make_tokenizer
+from attnlab.knowledge.material.marks import MARKS
+from attnlab.knowledge.training.objectives import corrupt, learn_from
+from attnlab.knowledge.training.rows import Documents, Fixed, RowCorpus
 
 MASK = 99
 CODEC = Codec(CharTokenizer({*"abcdefghijklmnopqrstuvwxyz? ", *MARKS}))

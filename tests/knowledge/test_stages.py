@@ -24,13 +24,13 @@ from attnlab.knowledge import (
     recipe,
     run,
 )
-from attnlab.knowledge.codec import Codec, Row, make_tokenizer
-from attnlab.knowledge.copying import Text, copy_from
-from attnlab.knowledge.material import read_record
-from attnlab.knowledge.practising import Practice, practise, what_follows_names
-from attnlab.knowledge.pretraining import make_codec, pretraining_corpus
-from attnlab.knowledge.reading import Reading, answered_documents
-from attnlab.knowledge.strangers import Strangers
+from attnlab.knowledge.answers.copying import Text, copy_from
+from attnlab.knowledge.material.codec import Codec, Row, make_tokenizer
+from attnlab.knowledge.material.material import read_record
+from attnlab.knowledge.material.strangers import Strangers
+from attnlab.knowledge.training.practising import Practice, practise, what_follows_names
+from attnlab.knowledge.training.pretraining import make_codec, pretraining_corpus
+from attnlab.knowledge.training.reading import Reading, answered_documents
 from attnlab.models import build_model
 from attnlab.runs import RunDirectory
 from attnlab.training.progress import Silent

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.pairs import Pair
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.store.store import FactStore
 
 NAMES = {
     "quotes": 'Conan "the" O\'Brien',

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.knowledge.pairs import Pair
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.store.store import FactStore
 
 BATCH = 40
 

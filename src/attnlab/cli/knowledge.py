@@ -14,17 +14,17 @@ from attnlab.cli.knowledge_options import DEFAULT_MAKING, DEFAULT_SPLITTING, Fla
 from attnlab.cli.knowledge_tables import score_rows, show_evaluation, show_story
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError, FileError
-from attnlab.knowledge.answering import KnowledgeModel
-from attnlab.knowledge.evaluating import evaluate as evaluate_pairs
-from attnlab.knowledge.finetuning import finetune as finetune_run
-from attnlab.knowledge.material import Material, gather
-from attnlab.knowledge.pairs import Pair, read_pairs
+from attnlab.knowledge.answers.answering import KnowledgeModel
+from attnlab.knowledge.answers.evaluating import evaluate as evaluate_pairs
+from attnlab.knowledge.answers.predictions import write_predictions
+from attnlab.knowledge.material.material import Material, gather
+from attnlab.knowledge.material.pairs import Pair, read_pairs
 from attnlab.knowledge.pipeline import Outcome
 from attnlab.knowledge.pipeline import run as run_all
-from attnlab.knowledge.predictions import write_predictions
-from attnlab.knowledge.pretraining import pretrain as pretrain_run
-from attnlab.knowledge.staging import Options
 from attnlab.knowledge.story import tell
+from attnlab.knowledge.training.finetuning import finetune as finetune_run
+from attnlab.knowledge.training.pretraining import pretrain as pretrain_run
+from attnlab.knowledge.training.staging import Options
 from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training import RunResult

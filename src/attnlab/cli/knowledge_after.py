@@ -8,11 +8,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from attnlab.cli.printing import make_table, say, show, show_json
+from attnlab.knowledge.answers.guarantee import DELTA, RISK, ScoreName
 from attnlab.knowledge.asking import DEFAULT_STORE
-from attnlab.knowledge.guarantee import DELTA, RISK, ScoreName
-from attnlab.knowledge.learning import BeforeAfter, Learned, learn_kept
 from attnlab.knowledge.report import describe, report_page
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.store.store import FactStore
+from attnlab.knowledge.training.learning import BeforeAfter, Learned, learn_kept
 from attnlab.pages import write_page
 from attnlab.runs.ledger import DEFAULT_ROOT, find_run
 from attnlab.storage.files import check_writable

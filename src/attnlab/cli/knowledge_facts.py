@@ -16,9 +16,9 @@ from rich.text import Text
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError
 from attnlab.knowledge.asking import DEFAULT_STORE
-from attnlab.knowledge.facts import Added, Imported
-from attnlab.knowledge.importing import FileKind, export_lines, export_pairs, import_file
-from attnlab.knowledge.store import FactStore, Progress
+from attnlab.knowledge.store.facts import Added, Imported
+from attnlab.knowledge.store.importing import FileKind, export_lines, export_pairs, import_file
+from attnlab.knowledge.store.store import FactStore, Progress
 from attnlab.storage.files import check_writable, write_whole
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from attnlab.errors import AttnlabError
-from attnlab.knowledge.material import CALIBRATION, HELDOUT, read_record
-from attnlab.knowledge.recipes import KnowledgeRecipe
-from attnlab.knowledge.recipes import recipe as recipe_by_name
-from attnlab.knowledge.staging import Length, Options
+from attnlab.knowledge.material.material import CALIBRATION, HELDOUT, read_record
+from attnlab.knowledge.training.recipes import KnowledgeRecipe
+from attnlab.knowledge.training.recipes import recipe as recipe_by_name
+from attnlab.knowledge.training.staging import Length, Options
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training import Saving
 from attnlab.training.progress import ConsoleReporter, Reporter, Silent

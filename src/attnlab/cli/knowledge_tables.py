@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attnlab.cli.printing import make_table, say, show
-from attnlab.knowledge.evaluating import Evaluation, Score
+from attnlab.knowledge.answers.evaluating import Evaluation, Score
 from attnlab.knowledge.story import KEPT, Story
 from attnlab.statistics import Interval
 

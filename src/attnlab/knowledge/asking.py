@@ -16,9 +16,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from attnlab.errors import InputError
-from attnlab.knowledge.answering import Answer, KnowledgeModel
-from attnlab.knowledge.facts import Added
-from attnlab.knowledge.guarantee import (
+from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
+from attnlab.knowledge.answers.guarantee import (
     DELTA,
     RISK,
     Guarantee,
@@ -28,9 +27,10 @@ from attnlab.knowledge.guarantee import (
     score_of,
     set_guarantee,
 )
-from attnlab.knowledge.looking_up import Evidence, LookUp
-from attnlab.knowledge.spelling import key, tidy
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.material.spelling import key, tidy
+from attnlab.knowledge.store.facts import Added
+from attnlab.knowledge.store.looking_up import Evidence, LookUp
+from attnlab.knowledge.store.store import FactStore
 from attnlab.runs.ledger import DEFAULT_ROOT
 
 DEFAULT_STORE = DEFAULT_ROOT / "facts.sqlite"

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab.errors import InputError, SpecError
-from attnlab.knowledge.answering import KnowledgeModel
-from attnlab.knowledge.evaluating import Evaluation, evaluate
-from attnlab.knowledge.finetuning import finetune
-from attnlab.knowledge.material import Material
-from attnlab.knowledge.pretraining import pretrain
-from attnlab.knowledge.recipes import KnowledgeRecipe
-from attnlab.knowledge.staging import Length, Options
+from attnlab.knowledge.answers.answering import KnowledgeModel
+from attnlab.knowledge.answers.evaluating import Evaluation, evaluate
+from attnlab.knowledge.material.material import Material
+from attnlab.knowledge.training.finetuning import finetune
+from attnlab.knowledge.training.pretraining import pretrain
+from attnlab.knowledge.training.recipes import KnowledgeRecipe
+from attnlab.knowledge.training.staging import Length, Options
 from attnlab.training.progress import Silent
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.answering import Answer, KnowledgeModel
-from attnlab.knowledge.confidence import (
+from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
+from attnlab.knowledge.answers.confidence import (
     NOBODIES,
     Contest,
     ScoreFindings,
@@ -20,9 +20,9 @@ from attnlab.knowledge.confidence import (
     plain,
     signed,
 )
-from attnlab.knowledge.evaluating import Evaluation, Score, evaluate
-from attnlab.knowledge.guarantee import DELTA, RISK, Guarantee, ScoreName, score_of, set_guarantee
-from attnlab.knowledge.material import read_record
+from attnlab.knowledge.answers.evaluating import Evaluation, Score, evaluate
+from attnlab.knowledge.answers.guarantee import DELTA, RISK, Guarantee, ScoreName, score_of, set_guarantee
+from attnlab.knowledge.material.material import read_record
 from attnlab.knowledge.report_charts import (
     reliability_figures,
     risk_figures,

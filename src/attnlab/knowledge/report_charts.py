@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from attnlab.knowledge.confidence import ScoreFindings, name_of
-from attnlab.knowledge.evaluating import Score
+from attnlab.knowledge.answers.confidence import ScoreFindings, name_of
+from attnlab.knowledge.answers.evaluating import Score
 from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, new_figure
 from attnlab.statistics import Reliability, RiskCoverage
 

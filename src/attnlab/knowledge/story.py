@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from attnlab.corpora import World
-from attnlab.knowledge.answering import Answer, KnowledgeModel
-from attnlab.knowledge.evaluating import Evaluation, Score, evaluate
-from attnlab.knowledge.material import gather_world
-from attnlab.knowledge.pairs import Pair
+from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
+from attnlab.knowledge.answers.evaluating import Evaluation, Score, evaluate
+from attnlab.knowledge.material.material import gather_world
+from attnlab.knowledge.material.pairs import Pair
 from attnlab.knowledge.pipeline import Outcome, run
-from attnlab.knowledge.recipes import KnowledgeRecipe
-from attnlab.knowledge.recipes import recipe as recipe_by_name
-from attnlab.knowledge.staging import Length, Options
+from attnlab.knowledge.training.recipes import KnowledgeRecipe
+from attnlab.knowledge.training.recipes import recipe as recipe_by_name
+from attnlab.knowledge.training.staging import Length, Options
 from attnlab.statistics import Interval, auroc
 
 StorySize = Literal["full", "smoke"]

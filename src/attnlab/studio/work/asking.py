@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import AttnlabError, InputError
-from attnlab.knowledge.answering import KnowledgeModel
+from attnlab.knowledge.answers.answering import KnowledgeModel
 from attnlab.knowledge.asking import Asker, agree
-from attnlab.knowledge.material import RECORD
+from attnlab.knowledge.material.material import RECORD
 from attnlab.knowledge.report import describe, report_page
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.store.store import FactStore
 from attnlab.runs.ledger import find_paths, run_id
 from attnlab.studio.work.parts import page_data
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from attnlab.errors import AttnlabError, InputError
-from attnlab.knowledge.material import RECORD
+from attnlab.knowledge.material.material import RECORD
 from attnlab.lens import look_at
 from attnlab.lens.heads.next_tokens import next_tokens
 from attnlab.lens.maps.looking import Subject, open_subject

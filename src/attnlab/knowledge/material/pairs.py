@@ -17,7 +17,7 @@ from pathlib import Path
 
 from attnlab.corpora.randomness import Stream
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.marks import without_marks
+from attnlab.knowledge.material.marks import without_marks
 from attnlab.storage.disk import refusal, replace_file
 
 _SHOWN = 60  # characters of a bad line that an error shows

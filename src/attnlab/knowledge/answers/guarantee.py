@@ -16,8 +16,8 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from attnlab.errors import FileError, InputError, UnknownNameError
-from attnlab.knowledge.answering import Answer, KnowledgeModel
-from attnlab.knowledge.pairs import Pair
+from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
+from attnlab.knowledge.material.pairs import Pair
 from attnlab.statistics import control_risk, fewest_needed, spread_thresholds
 from attnlab.storage.records import read_json, write_json
 

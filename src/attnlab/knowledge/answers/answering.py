@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.codec import Codec
-from attnlab.knowledge.completing import complete
-from attnlab.knowledge.material import Material, PracticePair, read_record
-from attnlab.knowledge.pairs import Pair, QuestionTemplate, clean, shorten
+from attnlab.knowledge.answers.completing import complete
+from attnlab.knowledge.material.codec import Codec
+from attnlab.knowledge.material.material import Material, PracticePair, read_record
+from attnlab.knowledge.material.pairs import Pair, QuestionTemplate, clean, shorten
 from attnlab.models import LanguageModel
 from attnlab.runs import RunDirectory
 from attnlab.runs.checkpoints import digest

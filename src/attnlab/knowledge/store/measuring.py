@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attnlab.knowledge.pairs import Pair, QuestionTemplate
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
+from attnlab.knowledge.store.store import FactStore
 
 TEMPLATE = QuestionTemplate("Where was ", " born?")
 FACTS, LOOK_UPS, KILLS, WRITERS = 200_000, 2_000, 8, 4
@@ -29,7 +29,7 @@ _PLACES = 500
 _IMPORT = """
 import sys
 from pathlib import Path
-from attnlab.knowledge.measuring import import_family
+from attnlab.knowledge.store.measuring import import_family
 import_family(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
 """
 

@@ -7,12 +7,12 @@ Where the recipe reads with questions, a document that answers a pair of the tra
 
 from __future__ import annotations
 
-from attnlab.knowledge.codec import Codec, Row, make_tokenizer
-from attnlab.knowledge.material import Material
-from attnlab.knowledge.reading import Reading, answered_documents
-from attnlab.knowledge.recipes import KnowledgeRecipe
-from attnlab.knowledge.rows import Documents, RowCorpus, Source
-from attnlab.knowledge.staging import Length, Options, run_path, train_stage
+from attnlab.knowledge.material.codec import Codec, Row, make_tokenizer
+from attnlab.knowledge.material.material import Material
+from attnlab.knowledge.training.reading import Reading, answered_documents
+from attnlab.knowledge.training.recipes import KnowledgeRecipe
+from attnlab.knowledge.training.rows import Documents, RowCorpus, Source
+from attnlab.knowledge.training.staging import Length, Options, run_path, train_stage
 from attnlab.training import RunResult
 
 _SAMPLE = 200  # documents whose loss is told where there is no heldout pair

@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from attnlab.errors import InputError
-from attnlab.knowledge.facts import EXAMPLES, Added, Document, Fact, Imported, Standing
-from attnlab.knowledge.pairs import Pair, shorten
-from attnlab.knowledge.schema import explained, open_database, writing
-from attnlab.knowledge.spelling import fold, key, tidy
+from attnlab.knowledge.material.pairs import Pair, shorten
+from attnlab.knowledge.material.spelling import fold, key, tidy
+from attnlab.knowledge.store.facts import EXAMPLES, Added, Document, Fact, Imported, Standing
+from attnlab.knowledge.store.schema import explained, open_database, writing
 
 _BATCH = 2000
 _MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from attnlab.errors import AttnlabError, SpecError
-from attnlab.knowledge.material import Material, read_record, write_record
-from attnlab.knowledge.recipes import KnowledgeRecipe, Stage
-from attnlab.knowledge.rows import RowCorpus
+from attnlab.knowledge.material.material import Material, read_record, write_record
+from attnlab.knowledge.training.recipes import KnowledgeRecipe, Stage
+from attnlab.knowledge.training.rows import RowCorpus
 from attnlab.models import ModelSpec, build_model
 from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import DEFAULT_ROOT

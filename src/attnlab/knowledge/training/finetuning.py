@@ -13,15 +13,15 @@ from pathlib import Path
 from torch import Tensor
 
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.codec import Codec
-from attnlab.knowledge.material import Material, PracticePair, read_record
-from attnlab.knowledge.pairs import Pair, sort_out
-from attnlab.knowledge.practising import Practice, practise
-from attnlab.knowledge.pretraining import make_codec
-from attnlab.knowledge.recipes import KnowledgeRecipe, Stage
-from attnlab.knowledge.rows import Fixed, RowCorpus, Source
-from attnlab.knowledge.staging import Length, Options, run_path, train_stage
-from attnlab.knowledge.strangers import Strangers
+from attnlab.knowledge.material.codec import Codec
+from attnlab.knowledge.material.material import Material, PracticePair, read_record
+from attnlab.knowledge.material.pairs import Pair, sort_out
+from attnlab.knowledge.material.strangers import Strangers
+from attnlab.knowledge.training.practising import Practice, practise
+from attnlab.knowledge.training.pretraining import make_codec
+from attnlab.knowledge.training.recipes import KnowledgeRecipe, Stage
+from attnlab.knowledge.training.rows import Fixed, RowCorpus, Source
+from attnlab.knowledge.training.staging import Length, Options, run_path, train_stage
 from attnlab.runs import RunDirectory
 from attnlab.storage.records import read_json, write_json
 from attnlab.training import LoadedRun, Reporter, RunResult, Schedule, load_run

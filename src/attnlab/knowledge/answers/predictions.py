@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnlab.knowledge.evaluating import Evaluation
+from attnlab.knowledge.answers.evaluating import Evaluation
 from attnlab.storage.disk import refusal, replace_file
 
 HEADINGS = ("question", "expected", "answer", "right", "probability", "length_normalised", "agreement", "documents")

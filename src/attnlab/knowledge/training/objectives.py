@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.corpora.randomness import below, uniform
-from attnlab.knowledge.codec import Row
+from attnlab.knowledge.material.codec import Row
 
 Objective = Literal["span", "lm", "mix"]
 SPAN_SHARES: dict[Objective, float] = {"span": 1.0, "lm": 0.0, "mix": 0.5}

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.corpora.randomness import below, uniform
-from attnlab.knowledge.codec import Codec, Row
-from attnlab.knowledge.material import Material
-from attnlab.knowledge.pairs import Pair, QuestionTemplate
-from attnlab.knowledge.rows import Source
+from attnlab.knowledge.material.codec import Codec, Row
+from attnlab.knowledge.material.material import Material
+from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
+from attnlab.knowledge.training.rows import Source
 
 EXCHANGED = 0.75  # of the times
 

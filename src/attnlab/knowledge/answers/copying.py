@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnlab.corpora import Tokenizer
-from attnlab.knowledge.completing import Completion
+from attnlab.knowledge.answers.completing import Completion
 from attnlab.models import LanguageModel
 
 _TOGETHER = 64  # texts

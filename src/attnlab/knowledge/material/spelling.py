@@ -11,7 +11,7 @@ import re
 import unicodedata
 
 from attnlab.errors import InputError
-from attnlab.knowledge.pairs import shorten
+from attnlab.knowledge.material.pairs import shorten
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAIN = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"})

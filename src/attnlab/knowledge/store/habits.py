@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnlab.knowledge.facts import Document
-from attnlab.knowledge.passages import JOINT, Candidate
+from attnlab.knowledge.store.facts import Document
+from attnlab.knowledge.store.passages import JOINT, Candidate
 
 _FEWEST = 10  # times that a kind must have been seen to be judged by itself
 _PLAIN = (("cue", 0, "in"), ("cue", 0, "at"))  # what is read where there was nothing to learn from

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.errors import InputError
-from attnlab.knowledge.answering import Answer, KnowledgeModel
-from attnlab.knowledge.pairs import Pair, commonest_answer, sort_out
+from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
+from attnlab.knowledge.material.pairs import Pair, commonest_answer, sort_out
 from attnlab.statistics import Interval, clopper_pearson
 
 # Documents that name somebody, from … to.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnlab.errors import FileError
-from attnlab.knowledge.pairs import Pair, QuestionTemplate, clean, read_lines
+from attnlab.knowledge.material.pairs import Pair, QuestionTemplate, clean, read_lines
 
 
 def read_documents(path: Path) -> list[str]:

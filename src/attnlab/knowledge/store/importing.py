@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Literal
 
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.facts import Imported
-from attnlab.knowledge.pairs import Pair, read_lines, shorten
-from attnlab.knowledge.spelling import tidy
-from attnlab.knowledge.store import FactStore, Progress
+from attnlab.knowledge.material.pairs import Pair, read_lines, shorten
+from attnlab.knowledge.material.spelling import tidy
+from attnlab.knowledge.store.facts import Imported
+from attnlab.knowledge.store.store import FactStore, Progress
 
 FileKind = Literal["pairs", "text", "lines"]
 

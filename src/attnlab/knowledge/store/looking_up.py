@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from attnlab.knowledge.facts import Fact
-from attnlab.knowledge.pairs import QuestionTemplate
-from attnlab.knowledge.passages import sentence_at
-from attnlab.knowledge.spelling import fold, key
-from attnlab.knowledge.store import FactStore
-from attnlab.knowledge.text_reader import TextReader
+from attnlab.knowledge.material.pairs import QuestionTemplate
+from attnlab.knowledge.material.spelling import fold, key
+from attnlab.knowledge.store.facts import Fact
+from attnlab.knowledge.store.passages import sentence_at
+from attnlab.knowledge.store.store import FactStore
+from attnlab.knowledge.store.text_reader import TextReader
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.corpora.randomness import below
-from attnlab.knowledge.codec import Codec, Row
-from attnlab.knowledge.material import Material
-from attnlab.knowledge.pairs import Pair
-from attnlab.knowledge.rows import Source
+from attnlab.knowledge.material.codec import Codec, Row
+from attnlab.knowledge.material.material import Material
+from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.training.rows import Source
 
 _TRIES = 8
 

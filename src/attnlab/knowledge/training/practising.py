@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from attnlab.corpora.randomness import below, uniform
 from attnlab.errors import InputError
-from attnlab.knowledge.codec import Codec, Row
-from attnlab.knowledge.copying import Text, copy_from
-from attnlab.knowledge.material import Material, PracticePair
-from attnlab.knowledge.pairs import Pair
-from attnlab.knowledge.reading import answered_documents
-from attnlab.knowledge.rows import Source
+from attnlab.knowledge.answers.copying import Text, copy_from
+from attnlab.knowledge.material.codec import Codec, Row
+from attnlab.knowledge.material.material import Material, PracticePair
+from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.training.reading import answered_documents
+from attnlab.knowledge.training.rows import Source
 from attnlab.models import LanguageModel
 
 _FOR_QUESTION, _FOR_ANSWER = 48, 32  # tokens that are left for them behind a document

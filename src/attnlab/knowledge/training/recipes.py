@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, V
 
 from attnlab.attention import variant as variant_by_name
 from attnlab.errors import SpecError, UnknownNameError, as_spec_error
-from attnlab.knowledge.objectives import SPAN_SHARES, Objective
+from attnlab.knowledge.training.objectives import SPAN_SHARES, Objective
 from attnlab.models import ModelSpec
 from attnlab.training import OptimizerSpec, Schedule
 

@@ -17,8 +17,8 @@ from itertools import combinations
 from typing import Any
 
 from attnlab.corpora.randomness import Stream
-from attnlab.knowledge.answering import Answer, KnowledgeModel
-from attnlab.knowledge.guarantee import SCORES, ScoreName, score_of
+from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
+from attnlab.knowledge.answers.guarantee import SCORES, ScoreName, score_of
 from attnlab.statistics import (
     Interval,
     Reliability,

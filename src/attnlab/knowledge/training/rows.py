@@ -19,8 +19,8 @@ from attnlab.corpora import IGNORED, Batch, Corpus, CorpusSpec
 from attnlab.corpora.batches import check_sizes, spread
 from attnlab.corpora.randomness import digest, permutation, uniform, words
 from attnlab.errors import SpecError
-from attnlab.knowledge.codec import Codec, Row
-from attnlab.knowledge.objectives import WORDS, learn_from
+from attnlab.knowledge.material.codec import Codec, Row
+from attnlab.knowledge.training.objectives import WORDS, learn_from
 
 _KEPT = 2  # epochs whose order is remembered
 _JITTER = 3.0  # tokens: rows that differ by less are mixed

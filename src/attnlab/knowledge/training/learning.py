@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import InputError
-from attnlab.knowledge.answering import KnowledgeModel
-from attnlab.knowledge.evaluating import Score
-from attnlab.knowledge.facts import Fact
-from attnlab.knowledge.finetuning import learn as learn_pairs
-from attnlab.knowledge.pairs import Contradiction, Pair
-from attnlab.knowledge.spelling import key
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.answers.answering import KnowledgeModel
+from attnlab.knowledge.answers.evaluating import Score
+from attnlab.knowledge.material.pairs import Contradiction, Pair
+from attnlab.knowledge.material.spelling import key
+from attnlab.knowledge.store.facts import Fact
+from attnlab.knowledge.store.store import FactStore
+from attnlab.knowledge.training.finetuning import learn as learn_pairs
 from attnlab.training import Reporter
 
 _MOST = 2000  # old pairs that are asked again

@@ -20,8 +20,16 @@ from typing import Any, Literal, get_args
 
 from attnlab.corpora import World
 from attnlab.errors import FileError, InputError, UnknownNameError
-from attnlab.knowledge.documents import Index, read_documents
-from attnlab.knowledge.pairs import Pair, PairList, QuestionTemplate, read_lines, read_pairs, split_pairs, write_pairs
+from attnlab.knowledge.material.documents import Index, read_documents
+from attnlab.knowledge.material.pairs import (
+    Pair,
+    PairList,
+    QuestionTemplate,
+    read_lines,
+    read_pairs,
+    split_pairs,
+    write_pairs,
+)
 from attnlab.storage.disk import refusal, replace_file
 from attnlab.storage.records import read_json, write_json
 

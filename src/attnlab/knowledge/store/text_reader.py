@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.knowledge.facts import Document
-from attnlab.knowledge.habits import Habits, Kind, Sighting, count_kinds, usual_width
-from attnlab.knowledge.pairs import QuestionTemplate
-from attnlab.knowledge.passages import Candidate, Passage, asking_words, find_passages, known_answers, sentence_at
-from attnlab.knowledge.spelling import fold
-from attnlab.knowledge.store import FactStore
+from attnlab.knowledge.material.pairs import QuestionTemplate
+from attnlab.knowledge.material.spelling import fold
+from attnlab.knowledge.store.facts import Document
+from attnlab.knowledge.store.habits import Habits, Kind, Sighting, count_kinds, usual_width
+from attnlab.knowledge.store.passages import Candidate, Passage, asking_words, find_passages, known_answers, sentence_at
+from attnlab.knowledge.store.store import FactStore
 
 _TAUGHT = 1000  # facts that are learned from at most
 _ENOUGH = 30  # facts with a text, below which nothing can be estimated
