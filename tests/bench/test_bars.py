@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from attnlab.attention import Variant, variant, variants
-from attnlab.bench import BARS, Bar, BarsBench, Listener, Ratio, Size, bars, bench_bars, describe_machine
-from attnlab.bench import attention as bench_attention_module
-from attnlab.bench.judging import judge
-from attnlab.bench.yardsticks import Setting
+from attnlab.bench import BARS, Bar, BarsBench, Listener, Ratio, Size, bench_bars, describe_machine
+from attnlab.bench.kernels import attention as bench_attention_module
+from attnlab.bench.kernels import bars
+from attnlab.bench.kernels.yardsticks import Setting
+from attnlab.bench.results.judging import judge
 from attnlab.errors import SpecError
 
 SETTING = Setting()

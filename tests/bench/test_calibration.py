@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnlab.bench import calibration, simulated
-from attnlab.bench.calibration import Calibration, allowed_rate, bench_verdicts, calibrate, trained_null
-from attnlab.bench.charts import findings_page
-from attnlab.bench.progress import Listener
-from attnlab.bench.report import bar_rows
-from attnlab.bench.simulated import Design, all_trials, draw_losses, take_looks
+from attnlab.bench.results.charts import findings_page
+from attnlab.bench.results.progress import Listener
+from attnlab.bench.results.report import bar_rows
+from attnlab.bench.trust import calibration, simulated
+from attnlab.bench.trust.calibration import Calibration, allowed_rate, bench_verdicts, calibrate, trained_null
+from attnlab.bench.trust.simulated import Design, all_trials, draw_losses, take_looks
 from attnlab.errors import InputError, SpecError
 from attnlab.experiments.judging.judgement import Procedure, judge
 from attnlab.statistics import exceeds

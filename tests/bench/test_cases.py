@@ -9,9 +9,9 @@ import torch
 
 from attnlab.attention import Entmax, Variant, variant, variants
 from attnlab.bench import Size
-from attnlab.bench.attention import input_bytes
-from attnlab.bench.cases import Contest, Inputs, fused_softmax
-from attnlab.bench.peers import has_peer
+from attnlab.bench.kernels.attention import input_bytes
+from attnlab.bench.kernels.cases import Contest, Inputs, fused_softmax
+from attnlab.bench.kernels.peers import has_peer
 from attnlab.errors import SpecError
 
 SIZE = Size(batch=2, heads=4, tokens=48, width=8)

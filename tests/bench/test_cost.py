@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.bench.cost import MEMORY, MeasuredPeak, free_bytes
-from attnlab.bench.growth import GROWTH, GrowthPlan, MeasuredGrowth, judge_growth, measure_growth
-from attnlab.bench.progress import Listener
+from attnlab.bench.products.cost import MEMORY, MeasuredPeak, free_bytes
+from attnlab.bench.products.growth import GROWTH, GrowthPlan, MeasuredGrowth, judge_growth, measure_growth
+from attnlab.bench.results.progress import Listener
 from attnlab.cli import main
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system must tell a process's peak")

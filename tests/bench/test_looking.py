@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
-from attnlab.bench.looking import ablate_plainly, bench_look
-from attnlab.bench.progress import Listener
+from attnlab.bench.products.looking import ablate_plainly, bench_look
+from attnlab.bench.results.progress import Listener
 from attnlab.cli import main
 from attnlab.corpora import Batch
 from attnlab.lens.heads.ablation import ablate

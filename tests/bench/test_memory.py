@@ -9,8 +9,8 @@ from torch import Tensor
 
 from attnlab.attention import variant
 from attnlab.bench import Size, peak_bytes
-from attnlab.bench.cases import Contest, fused_softmax
-from attnlab.bench.memory import MEBIBYTE, highest_sum
+from attnlab.bench.kernels.cases import Contest, fused_softmax
+from attnlab.bench.kernels.memory import MEBIBYTE, highest_sum
 from attnlab.errors import UnsupportedError
 
 TENSOR = torch.zeros(MEBIBYTE // 4)  # of one mebibyte

@@ -11,18 +11,19 @@ import torch
 
 import attnlab
 from attnlab.attention import Relu, variant
-from attnlab.bench import Durations, grid_race, step_memory, writing
-from attnlab.bench import race as race_module
-from attnlab.bench.contenders import Contender, Matmul, Ours, RandomTokens
-from attnlab.bench.contestant import Answers
-from attnlab.bench.entries import Entry, Peers, check_against, check_nanogpt, check_threads, find_peers
-from attnlab.bench.peer_models import NanoGpt, Transformers, load_nanogpt
-from attnlab.bench.progress import Listener
-from attnlab.bench.race import Race, race
-from attnlab.bench.resident import own_peak_bytes, tree_bytes
-from attnlab.bench.shapes import SHAPES, shape, tiny
-from attnlab.bench.training import TrainPlan, bench_train
-from attnlab.bench.writing import WritePlan, bench_generate
+from attnlab.bench import Durations
+from attnlab.bench.races import grid_race, step_memory, writing
+from attnlab.bench.races import race as race_module
+from attnlab.bench.races.contenders import Contender, Matmul, Ours, RandomTokens
+from attnlab.bench.races.contestant import Answers
+from attnlab.bench.races.entries import Entry, Peers, check_against, check_nanogpt, check_threads, find_peers
+from attnlab.bench.races.peer_models import NanoGpt, Transformers, load_nanogpt
+from attnlab.bench.races.race import Race, race
+from attnlab.bench.races.shapes import SHAPES, shape, tiny
+from attnlab.bench.races.training import TrainPlan, bench_train
+from attnlab.bench.races.writing import WritePlan, bench_generate
+from attnlab.bench.results.progress import Listener
+from attnlab.bench.results.resident import own_peak_bytes, tree_bytes
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
 from attnlab.processes.child import ChildError
 from attnlab.processes.machine import available_cores
@@ -128,10 +129,11 @@ def test_a_model_on_each_core_against_another_version() -> None:
     assert bar.figures[0].ratio == one.runners[1].ours_over_it
 
 
-def test_another_version_is_imported_from_its_folder(tmp_path: Path) -> None:
-    package = tmp_path / "attnlab" / "bench"
+@pytest.mark.parametrize("place", ["bench", "bench/races"])
+def test_another_version_is_imported_from_its_folder(tmp_path: Path, place: str) -> None:
+    package = tmp_path / "attnlab" / place
     package.mkdir(parents=True)
-    for folder in (package, package.parent):
+    for folder in (package, package.parent, tmp_path / "attnlab"):
         (folder / "__init__.py").touch()
     (package / "contestant.py").write_text(CONTESTANT)
     entries = [Entry(kind="attnlab", shape=SMALL, threads=1, copies=2, folder=str(check_against(tmp_path)))]
@@ -139,7 +141,7 @@ def test_another_version_is_imported_from_its_folder(tmp_path: Path) -> None:
     # Each of the two processes takes 3 seconds a step, so a step is done every 1.5 seconds.
     assert found.durations.seconds == {"other attnlab": (1.5, 1.5)}
     assert found.beginnings == {"other attnlab": 7.0}
-    with pytest.raises(FileError, match=r"does not hold attnlab/bench/contestant\.py"):
+    with pytest.raises(FileError, match="does not hold the races of another attnlab"):
         check_against(tmp_path / "attnlab")
 
 
@@ -208,7 +210,7 @@ def test_a_grid_with_a_failed_run_is_no_measurement(monkeypatch: pytest.MonkeyPa
 def test_a_contestant_that_dies_is_told(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "dying_contestant.py").write_text("raise SystemExit('no more')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(race_module, "MODULE", "dying_contestant")
+    monkeypatch.setattr(race_module, "CONTESTANT", "dying_contestant")
     entry = Entry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone))
     with pytest.raises(ChildError, match=r"nanoGPT ended with code 1\n(.*\n)*  no more"):
         race([entry], "train", 1, Listener())
@@ -240,15 +242,15 @@ def test_folders_that_are_not_nanogpts(tmp_path: Path, clone: Path) -> None:
 
 
 def test_missing_peers_are_named(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.bench.entries.transformers_is_installed", lambda: False)
+    monkeypatch.setattr("attnlab.bench.races.entries.transformers_is_installed", lambda: False)
     peers = find_peers(None)
     assert (peers.transformers, peers.entries(SMALL, 1)) == (False, [])
     assert ["nanoGPT" in peers.missing[0], "Transformers" in peers.missing[1]] == [True, True]
-    monkeypatch.setattr("attnlab.bench.entries.can_compile", lambda: False)
+    monkeypatch.setattr("attnlab.bench.races.entries.can_compile", lambda: False)
     peers = find_peers(clone, transformers=False)
     assert [entry.name for entry in peers.entries(SMALL, 1)] == ["nanoGPT"]
     assert "no C++ compiler" in peers.missing[0]
-    monkeypatch.setattr("attnlab.bench.entries.can_compile", lambda: True)
+    monkeypatch.setattr("attnlab.bench.races.entries.can_compile", lambda: True)
     names = [entry.name for entry in find_peers(clone, transformers=False).entries(SMALL, 1)]
     assert names == ["nanoGPT", "nanoGPT compiled"]
 

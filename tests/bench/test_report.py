@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from attnlab.bench import AttentionBench, BarsBench, Measured, Ratio, Size, attention_page, bars_page, describe_machine
-from attnlab.bench.attention import Peaks, Times
-from attnlab.bench.bars import BARS
-from attnlab.bench.charts import attention_chart, bars_chart
-from attnlab.bench.judging import judge
-from attnlab.bench.report import attention_words, bar_rows, columns, figure_rows, number, with_spread
-from attnlab.bench.yardsticks import Setting
+from attnlab.bench.kernels.attention import Peaks, Times
+from attnlab.bench.kernels.bars import BARS
+from attnlab.bench.kernels.yardsticks import Setting
+from attnlab.bench.results.charts import attention_chart, bars_chart
+from attnlab.bench.results.judging import judge
+from attnlab.bench.results.report import attention_words, bar_rows, columns, figure_rows, number, with_spread
 from attnlab.pages import Table
 
 

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from attnlab.bench.studio import CROWD, EDIT, MEMORY, START, _percentile
+from attnlab.bench.products.studio import CROWD, EDIT, MEMORY, START, _percentile
 from attnlab.cli import main
 
 CHROMIUM = any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))

@@ -11,18 +11,19 @@ import numpy as np
 import pytest
 
 from attnlab.attention import variant, variants
-from attnlab.bench import Durations, Ratio, describe_machine, time_to_loss
-from attnlab.bench.charts import findings_page
-from attnlab.bench.grid_race import CLAIM, GridRace
-from attnlab.bench.progress import Listener
-from attnlab.bench.race import Race
-from attnlab.bench.shapes import SHAPES, VARIANTS_SHAPE
-from attnlab.bench.speed import CLAIMS, SHARE, VERSION, read_race
-from attnlab.bench.step_memory import StepPeak, judge_memory, memory_table
-from attnlab.bench.time_to_loss import LOSS, TIME, Learnt, bench_time_to_loss, prepare_nanogpt, read_commands
-from attnlab.bench.variant_steps import FULL, PLAIN, SPARSE, VariantStep, claim_of, judge_variants
-from attnlab.bench.writing import CLAIM as WRITING
-from attnlab.bench.writing import read_writers
+from attnlab.bench import Durations, Ratio, describe_machine
+from attnlab.bench.races import time_to_loss
+from attnlab.bench.races.grid_race import CLAIM, GridRace
+from attnlab.bench.races.race import Race
+from attnlab.bench.races.shapes import SHAPES, VARIANTS_SHAPE
+from attnlab.bench.races.speed import CLAIMS, SHARE, VERSION, read_race
+from attnlab.bench.races.step_memory import StepPeak, judge_memory, memory_table
+from attnlab.bench.races.time_to_loss import LOSS, TIME, Learnt, bench_time_to_loss, prepare_nanogpt, read_commands
+from attnlab.bench.races.variant_steps import FULL, PLAIN, SPARSE, VariantStep, claim_of, judge_variants
+from attnlab.bench.races.writing import CLAIM as WRITING
+from attnlab.bench.races.writing import read_writers
+from attnlab.bench.results.charts import findings_page
+from attnlab.bench.results.progress import Listener
 from attnlab.errors import AttnlabError, FileError, SpecError
 from support.nanogpt import write_nanogpt
 

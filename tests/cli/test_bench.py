@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from attnlab.attention import catalogue
-from attnlab.bench import attention as attention_module
-from attnlab.bench import bars as bars_module
-from attnlab.bench.judging import Bar
-from attnlab.bench.timing import Ratio
+from attnlab.bench.kernels import attention as attention_module
+from attnlab.bench.kernels import bars as bars_module
+from attnlab.bench.results.judging import Bar
+from attnlab.bench.results.timing import Ratio
 from attnlab.cli import main
 from attnlab.processes.machine import available_cores
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.bench.timing import Ratio
+from attnlab.bench.results.timing import Ratio
 from attnlab.cli import main
 from attnlab.cli.bench_facts import FactsBench
 from attnlab.knowledge.store import measuring

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import attnlab
-from attnlab.bench import Durations, speed, writing
-from attnlab.bench.entries import Entry
-from attnlab.bench.progress import Listener
-from attnlab.bench.race import Race
+from attnlab.bench import Durations
+from attnlab.bench.races import speed, writing
+from attnlab.bench.races.entries import Entry
+from attnlab.bench.races.race import Race
+from attnlab.bench.results.progress import Listener
 from attnlab.cli import main
 from attnlab.processes.machine import available_cores
 from support.nanogpt import write_nanogpt
@@ -51,8 +52,8 @@ def pretend(seconds: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
 def _races(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = {"attnlab": 1.0, "nanoGPT": 1.4, "nanoGPT compiled": 1.15, "Transformers": 3.0, "matrix products": 0.5}
     pretend(usual, monkeypatch)
-    monkeypatch.setattr("attnlab.bench.entries.can_compile", lambda: True)
-    monkeypatch.setattr("attnlab.bench.entries.transformers_is_installed", lambda: True)
+    monkeypatch.setattr("attnlab.bench.races.entries.can_compile", lambda: True)
+    monkeypatch.setattr("attnlab.bench.races.entries.transformers_is_installed", lambda: True)
 
 
 @pytest.mark.usefixtures("_races")
@@ -132,7 +133,7 @@ def test_all_shapes_unless_told_otherwise(run: Run) -> None:
         (["train", "--rounds", "0"], "0 rounds measure nothing", "use at least 1"),
         (["train", "--threads", str(available_cores() + 1)], "threads cannot be measured", "use 1"),
         (["train", "--nanogpt", "missing"], "missing is no folder", "a clone of nanoGPT"),
-        (["train", "--against", "missing"], "missing does not hold attnlab/bench/contestant.py", "the src folder"),
+        (["train", "--against", "missing"], "missing does not hold the races of another attnlab", "the src folder"),
         (["train", "--nanogpt", "."], "holds no model.py", "a clone of nanoGPT"),
         (["train", "--strict"], "--strict judges the bars", "add --bars"),
         (["train", "--out", "missing-folder/page.html"], "there is no folder missing-folder", "make it"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attnlab.attention import catalogue
-from attnlab.bench import cost as bench
+from attnlab.bench.products import cost as bench
 from attnlab.cli import main
 
 

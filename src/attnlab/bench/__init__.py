@@ -1,19 +1,26 @@
-"""Side-by-side measurements against peers, as ratios within one run."""
+"""Side-by-side measurements against peers, as ratios within one run.
 
-from attnlab.bench.attention import AttentionBench, Measured, bench_attention
-from attnlab.bench.bars import BARS, bench_bars
-from attnlab.bench.cases import Size
-from attnlab.bench.charts import attention_page, bars_page, findings_page
-from attnlab.bench.entries import Peers, find_peers
-from attnlab.bench.findings import Findings
-from attnlab.bench.judging import Bar, BarsBench, Outcome
-from attnlab.bench.memory import peak_bytes
-from attnlab.bench.progress import Listener
-from attnlab.bench.shapes import SHAPES, Shape
-from attnlab.bench.time_to_loss import TimeToLossBench, bench_time_to_loss
-from attnlab.bench.timing import Durations, Ratio, take_turns
-from attnlab.bench.training import TrainBench, TrainPlan, bench_train
-from attnlab.bench.writing import GenerateBench, WritePlan, bench_generate
+results     what all measurements share
+kernels     attention alone
+races       whole models
+products    what users wait for
+trust       how far results can be trusted
+"""
+
+from attnlab.bench.kernels.attention import AttentionBench, Measured, bench_attention
+from attnlab.bench.kernels.bars import BARS, bench_bars
+from attnlab.bench.kernels.cases import Size
+from attnlab.bench.kernels.memory import peak_bytes
+from attnlab.bench.races.entries import Peers, find_peers
+from attnlab.bench.races.shapes import SHAPES, Shape
+from attnlab.bench.races.time_to_loss import TimeToLossBench, bench_time_to_loss
+from attnlab.bench.races.training import TrainBench, TrainPlan, bench_train
+from attnlab.bench.races.writing import GenerateBench, WritePlan, bench_generate
+from attnlab.bench.results.charts import attention_page, bars_page, findings_page
+from attnlab.bench.results.findings import Findings
+from attnlab.bench.results.judging import Bar, BarsBench, Outcome
+from attnlab.bench.results.progress import Listener
+from attnlab.bench.results.timing import Durations, Ratio, take_turns
 from attnlab.processes.machine import Machine, describe_machine, using_threads
 
 __all__ = [

@@ -22,7 +22,7 @@ from attnlab.bench import (
     bench_bars,
     using_threads,
 )
-from attnlab.bench.report import (
+from attnlab.bench.results.report import (
     BAR_HEADINGS,
     FIGURE_HEADINGS,
     attention_words,
@@ -31,7 +31,7 @@ from attnlab.bench.report import (
     columns,
     figure_rows,
 )
-from attnlab.bench.timing import check_rounds
+from attnlab.bench.results.timing import check_rounds
 from attnlab.cli.bench_cost import cost
 from attnlab.cli.bench_facts import facts
 from attnlab.cli.bench_look import look

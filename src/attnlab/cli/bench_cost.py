@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.bench.cost import CostPlan, bench_cost
+from attnlab.bench.products.cost import CostPlan, bench_cost
 from attnlab.cli.bench_options import AS_USUAL, Showing
 
 _ROUNDS = 5

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from attnlab.bench.findings import Findings, FoundTable
-from attnlab.bench.judging import Claim, judge_claim
-from attnlab.bench.timing import Ratio
+from attnlab.bench.results.findings import Findings, FoundTable
+from attnlab.bench.results.judging import Claim, judge_claim
+from attnlab.bench.results.timing import Ratio
 from attnlab.cli.bench_options import AS_USUAL, Showing
 from attnlab.knowledge.store.measuring import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
 from attnlab.processes.machine import describe_machine

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attnlab.bench.entries import check_threads
-from attnlab.bench.looking import bench_look
-from attnlab.bench.timing import check_rounds
+from attnlab.bench.products.looking import bench_look
+from attnlab.bench.races.entries import check_threads
+from attnlab.bench.results.timing import check_rounds
 from attnlab.cli.bench_options import AS_USUAL, Showing
 
 

@@ -10,11 +10,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from attnlab.bench.charts import findings_page
-from attnlab.bench.findings import Findings
-from attnlab.bench.progress import Listener
-from attnlab.bench.report import BAR_HEADINGS, bar_rows, bars_words, figure_rows
-from attnlab.bench.timing import check_rounds
+from attnlab.bench.results.charts import findings_page
+from attnlab.bench.results.findings import Findings
+from attnlab.bench.results.progress import Listener
+from attnlab.bench.results.report import BAR_HEADINGS, bar_rows, bars_words, figure_rows
+from attnlab.bench.results.timing import check_rounds
 from attnlab.cli.listening import listening
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError

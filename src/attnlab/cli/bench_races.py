@@ -10,12 +10,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from attnlab.attention import variants as all_variants
-from attnlab.bench.entries import check_against, check_nanogpt, check_threads, find_peers
-from attnlab.bench.shapes import RACED
-from attnlab.bench.shapes import shape as shape_called
-from attnlab.bench.time_to_loss import bench_time_to_loss
-from attnlab.bench.training import TrainPlan, bench_train
-from attnlab.bench.writing import WritePlan, bench_generate
+from attnlab.bench.races.entries import check_against, check_nanogpt, check_threads, find_peers
+from attnlab.bench.races.shapes import RACED
+from attnlab.bench.races.shapes import shape as shape_called
+from attnlab.bench.races.time_to_loss import bench_time_to_loss
+from attnlab.bench.races.training import TrainPlan, bench_train
+from attnlab.bench.races.writing import WritePlan, bench_generate
 from attnlab.cli.bench_options import AS_USUAL, Flag, Showing
 
 _TRAIN_ROUNDS, _WRITE_ROUNDS = 9, 15

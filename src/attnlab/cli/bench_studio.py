@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.bench.studio import bench_studio
+from attnlab.bench.products.studio import bench_studio
 from attnlab.cli.bench_options import AS_USUAL, Showing
 
 

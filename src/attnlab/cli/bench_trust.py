@@ -8,10 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from attnlab.bench.calibration import bench_verdicts
-from attnlab.bench.forecasts import bench_forecasts
-from attnlab.bench.main_job import bench_compare
-from attnlab.bench.trained_null import train_null
+from attnlab.bench.products.main_job import bench_compare
+from attnlab.bench.trust.calibration import bench_verdicts
+from attnlab.bench.trust.forecasts import bench_forecasts
+from attnlab.bench.trust.trained_null import train_null
 from attnlab.cli.bench_options import AS_USUAL, Showing
 from attnlab.experiments.launching.progress import LaunchConsole
 

@@ -126,7 +126,7 @@ def _changes(words: Sequence[str]) -> dict[str, int]:
 
 
 def _measured(table: CostTable, threads: int | None) -> CostTable:
-    from attnlab.bench.cost import measure_costs  # which trains, and so imports all of training
+    from attnlab.bench.products.cost import measure_costs  # which trains, and so imports all of training
 
     with listening() as listener:
         return replace(table, measured=measure_costs(table.estimates, threads, listener))

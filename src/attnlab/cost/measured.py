@@ -1,4 +1,4 @@
-"""What was measured of a model on this machine, beside what was predicted. `attnlab.bench.cost` measures."""
+"""What was measured of a model on this machine, beside what was predicted. `attnlab.bench.products.cost` measures."""
 
 from __future__ import annotations
 

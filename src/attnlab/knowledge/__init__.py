@@ -1,13 +1,13 @@
 """What a small model knows, what it makes up, and what it does when it does not know.
 
-    material         text and pairs
-    training         pretraining, finetuning, learning more
-    answers          answers, confidence, guarantee
-    store            the fact store, and looking up
-    asking           recall, look-up, or an honest unknown
-    pipeline         all of it in one call
-    story            all of it on a world that is made up
-    report           the page about a model, with report_charts
+material         text and pairs
+training         pretraining, finetuning, learning more
+answers          answers, confidence, guarantee
+store            the fact store, and looking up
+asking           recall, look-up, or an honest unknown
+pipeline         all of it in one call
+story            all of it on a world that is made up
+report           the page about a model, with report_charts
 """
 
 from attnlab.knowledge.answers.answering import Answer, KnowledgeModel

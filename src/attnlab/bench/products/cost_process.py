@@ -1,0 +1,162 @@
+"""The process in which one model is measured: `python -m attnlab.bench.products.cost_process QUESTION THREADS`.
+
+Asked for its memory, it answers how much more than before the process holds at most while it takes two training steps:
+in the second, the optimizer has all of its memory. The C library is told to hand what is freed back at once, so that
+what is resident is what is in use. (Training itself keeps freed blocks for the next step, which is faster and takes
+up to a quarter more.) Asked for its times, it answers the fastest of some training steps, of some readings of the
+whole context, and of some tokens written at its end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlab.bench.races.contenders import RandomTokens
+from attnlab.bench.races.shapes import Shape
+from attnlab.bench.results.resident import own_bytes, own_peak_bytes
+from attnlab.cost import Question
+from attnlab.models import LanguageModel, build_model
+from attnlab.processes.child import serve
+from attnlab.training import Execution
+from attnlab.training.engine import Engine
+from attnlab.training.execution import keep_memory
+from attnlab.training.optimizers import Optimizer
+from attnlab.training.recipes import recipe
+from attnlab.training.spec import ResolvedRun
+from attnlab.training.team import Alone
+
+_MMAP_THRESHOLD = -3
+_SMALL = 1 << 16  # bytes, from which on a block is mapped for itself
+_TINY = {
+    "num_layers": 1,
+    "model_width": 16,
+    "num_heads": 2,
+    "context_length": 16,
+    "head_width": None,
+    "mlp_width": None,
+    "batch_size": 1,
+    "vocabulary_size": 17,
+}
+_SECONDS, _FEWEST, _MOST = 3.0, 2, 9
+_WRITTEN = 6  # tokens
+_MOST_TOKENS = 2**16 - 1  # kinds that are drawn; a larger vocabulary has some that never come
+
+
+class Answers:
+    """What is measured of one model."""
+
+    def __init__(self, question: Question, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self._question = question
+        self._threads = threads
+
+    def __call__(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if asked["do"] == "memory":
+            return {"bytes": self._memory()}
+        keep_memory()
+        return self._times()
+
+    def _memory(self) -> int:
+        return_freed_blocks()
+        warm = self._engine(self._question.replace(**_TINY))
+        for step in range(2):
+            warm.step(step)  # what libraries allocate once
+        del warm
+        gc.collect()
+        _forget_peak()
+        before = own_bytes()
+        engine = self._engine(self._question)
+        for step in range(2):
+            engine.step(step)
+        return own_peak_bytes() - before
+
+    def _times(self) -> dict[str, Any]:
+        engine = self._engine(self._question)
+        numbers = iter(range(10**9))
+        step = fastest(lambda: engine.step(next(numbers)))
+        model = engine.model.eval()
+        with torch.no_grad():
+            reading = fastest(lambda: self._read(model, self._question.shape.context_length))
+            writing = self._write(model)
+        return {"step": step, "prefill": reading, "decoding": writing}
+
+    def _read(self, model: LanguageModel, tokens: int) -> Any:
+        cache = None if model.spec.family == "encoder" else model.new_cache()
+        model(self._tokens(model, tokens), cache=cache, last_only=cache is not None)
+        return cache
+
+    def _write(self, model: LanguageModel) -> float | None:
+        """The fastest of the last tokens of the context."""
+        context = model.spec.context_length
+        if model.spec.family == "encoder" or context < 2:
+            return None
+        written = min(_WRITTEN, context - 1)
+        cache = self._read(model, context - written)
+        token = self._tokens(model, 1)
+        return min(_timed(lambda: model(token, cache=cache)) for _ in range(written))
+
+    def _tokens(self, model: LanguageModel, count: int) -> torch.Tensor:
+        return torch.randint(0, model.spec.vocabulary_size, (self._question.batch_size, count))
+
+    def _engine(self, question: Question) -> Engine:
+        """What takes the steps of a run, all rows at once."""
+        model_spec, usual = question.model(), recipe(question.recipe)
+        batch, words = question.batch_size, min(question.vocabulary_size, _MOST_TOKENS)
+        shape = Shape("measured", 1, 1, 1, model_spec.context_length, batch, words)
+        run = ResolvedRun(
+            model=model_spec,
+            optimizer=usual.optimizer,
+            schedule=usual.schedule,
+            clip=usual.clip,
+            steps=10**9,
+            batch_size=batch,
+            seed=0,
+            evaluate_every=10**9,
+            validation_rows=1,
+            execution=Execution(threads=self._threads, micro_batch_size=batch),
+        )
+        model = build_model(model_spec)
+        return Engine(run, RandomTokens(shape), model, Optimizer(run.optimizer, model, torch.float32), Alone())
+
+
+def return_freed_blocks() -> None:
+    """Let what is freed be gone from the process at once."""
+    if sys.platform.startswith("linux"):
+        try:
+            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALL)
+        except (OSError, AttributeError):
+            return  # another C library, which does as it likes
+
+
+def _forget_peak() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return  # then a peak below that of the warm-up would not be seen; it is tiny
+
+
+def fastest(work: Callable[[], object]) -> float:
+    """Seconds of the fastest of a few calls, after one that is not counted."""
+    work()
+    taken: list[float] = []
+    while len(taken) < _FEWEST or (sum(taken) < _SECONDS and len(taken) < _MOST):
+        taken.append(_timed(work))
+    return min(taken)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    serve(Answers(Question.model_validate_json(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,186 @@
+"""Those who take part, each in the process it was given: they take training steps, or write.
+
+All learn the same: windows of one stream of random tokens, in float32, with AdamW and gradients cut at length 1. Here
+are attnlab, which trains as `attnlab train` does, and matrix products alone; the peers are in `peer_models.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from attnlab.bench.races.entries import Entry
+from attnlab.bench.races.shapes import Shape
+from attnlab.corpora import Batch, Corpus, CorpusSpec
+from attnlab.cost import model_cost
+from attnlab.models import LanguageModel, build_model
+from attnlab.models.generation import generate
+from attnlab.training import Execution, RunSpec, choose_execution
+from attnlab.training.engine import Engine
+from attnlab.training.execution import keep_memory
+from attnlab.training.fitting import fitted
+from attnlab.training.optimizers import Optimizer
+from attnlab.training.team import LocalTeam, Team, make_team
+
+_STREAM = 1 << 20  # random tokens
+_STEPS = 1_000_000  # more than are ever taken
+
+
+class Contender(ABC):
+    """Something that can be asked for work, and that is timed while it works."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.shape = entry.shape
+
+    @abstractmethod
+    def train(self, steps: int) -> float:
+        """Seconds for so many training steps."""
+
+    def write(self, tokens: int) -> float:
+        """Seconds for writing so many tokens behind one."""
+        raise NotImplementedError(f"{self.entry.name} does not write")
+
+
+class RandomTokens(Corpus):
+    """An endless stream of tokens that mean nothing."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.spec = CorpusSpec(name="./random-tokens")
+        self.hash = "random tokens"
+        self._shape = shape
+        self._stream = random_tokens(shape.vocabulary_size)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self._shape.vocabulary_size
+
+    @property
+    def training_tokens(self) -> int:
+        return len(self._stream)
+
+    @property
+    def validation_tokens(self) -> int:
+        return 0
+
+    def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
+        starts = np.random.default_rng((seed, step)).integers(0, len(self._stream) - context_length, batch_size)[rows]
+        windows = torch.from_numpy(self._stream[starts[:, None] + np.arange(context_length + 1)].astype(np.int64))
+        return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
+
+    def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
+        del batch_size, context_length, limit
+        return iter(())
+
+
+def random_tokens(vocabulary_size: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
+    return np.random.default_rng(0).integers(0, vocabulary_size, _STREAM, dtype=np.uint16)
+
+
+class Ours(Contender):
+    """attnlab, with its own processes: they wait for the first one's word on a pipe, which costs no time."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        self._engine: Engine | None = None
+        self._model: LanguageModel | None = None
+        self._done = 0
+        self._pipes: list[int] = []
+
+    def train(self, steps: int) -> float:
+        engine = self._engine or self._begin()
+        begin = time.perf_counter()
+        for pipe in self._pipes:
+            os.write(pipe, struct.pack("q", steps))
+        self._take(engine, steps)
+        return time.perf_counter() - begin
+
+    def write(self, tokens: int) -> float:
+        if self._model is None:
+            torch.set_num_threads(self.entry.threads)
+            self._model = build_model(self.shape.model())
+        model = self._model
+        return seconds_of(lambda: generate(model, [[0]], tokens))
+
+    def _take(self, engine: Engine, steps: int) -> None:
+        for _ in range(steps):
+            engine.step(self._done)
+            self._done += 1
+
+    def _begin(self) -> Engine:
+        keep_memory()
+        execution = choose_execution(
+            self.shape.batch_size,
+            threads=self.entry.threads,
+            workers=self.entry.workers,
+            precision="float32",
+        )
+        torch.set_num_threads(execution.threads)
+        team = make_team(execution.workers, execution.device)
+        self._engine = engine = make_engine(self.shape, execution, team)
+        pipes = [os.pipe() for _ in range(execution.workers - 1)]
+        team.start(engine.optimizer)
+        if isinstance(team, LocalTeam) and not team.leads:
+            team.abandon(lambda: self._follow(pipes[team.part.rank - 1][0]))
+        self._pipes = [writer for _, writer in pipes]
+        return engine
+
+    def _follow(self, pipe: int) -> None:
+        """In the other processes: take as many steps as the first one says, until it is gone."""
+        assert self._engine is not None
+        while word := os.read(pipe, 8):
+            self._take(self._engine, struct.unpack("q", word)[0])
+
+
+def make_engine(shape: Shape, execution: Execution, team: Team, variant: str = "softmax") -> Engine:
+    """What takes the steps of a run of the recipe `gpt2`."""
+    corpus = RandomTokens(shape)
+    spec = RunSpec(recipe="gpt2", variant=variant, steps=_STEPS, **shape.dimensions)
+    run = fitted(spec.resolve(corpus, execution))
+    model = build_model(run.model, run.seed)
+    return Engine(run, corpus, model, Optimizer(run.optimizer, model, execution.dtype, team.allocate), team)
+
+
+class Matmul(Contender):
+    """Products of square matrices that do as many multiply–adds as training must.
+
+    Its seconds are those that a training step would take at the best rate of several sizes, each kept up for a while,
+    so that a ratio to it is a share of what the machine can do.
+    """
+
+    sizes: tuple[int, ...] = (384, 768, 1024, 1536, 2048, 3072)
+    while_timed = 0.15  # seconds for each size
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        if entry.shape.model_width < 32:  # a smoke run
+            self.sizes, self.while_timed = (16,), 0.0
+
+    def train(self, steps: int) -> float:
+        torch.set_num_threads(self.entry.threads)
+        flops = model_cost(self.shape.model(), batch=self.shape.batch_size).useful_training_flops
+        return steps * flops / max(self._rate(size) for size in self.sizes)
+
+    def _rate(self, size: int) -> float:
+        """Floating-point operations per second."""
+        a, b, product = torch.ones(size, size), torch.ones(size, size), torch.empty(size, size)
+        torch.mm(a, b, out=product)
+        begin, done = time.perf_counter(), 0
+        while time.perf_counter() - begin < self.while_timed or not done:
+            torch.mm(a, b, out=product)
+            done += 1
+        return done * 2 * size**3 / (time.perf_counter() - begin)
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """How long it takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin

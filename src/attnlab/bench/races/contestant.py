@@ -1,0 +1,45 @@
+"""The process of one who takes part in a race: `python -m attnlab.bench.races.contestant ENTRY`, the entry being JSON.
+
+Asked to train or to write so much, it answers how many seconds that took; asked for its peak, how many bytes of memory
+it has held at most. The first answer includes everything that is done once, such as compiling.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from attnlab.bench.races.contenders import Contender, Matmul, Ours
+from attnlab.bench.races.entries import Entry
+from attnlab.bench.races.peer_models import NanoGpt, Transformers
+from attnlab.bench.results.resident import own_peak_bytes
+from attnlab.processes.child import serve
+
+KINDS: dict[str, type[Contender]] = {
+    "attnlab": Ours,
+    "nanogpt": NanoGpt,
+    "transformers": Transformers,
+    "matmul": Matmul,
+}
+
+
+class Answers:
+    """What one contender answers."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._contender = KINDS[entry.kind](entry)
+
+    def __call__(self, question: dict[str, Any]) -> dict[str, Any]:
+        begin = time.perf_counter()
+        if question["do"] == "peak":
+            return {"bytes": own_peak_bytes()}
+        if question["do"] == "train":
+            seconds = self._contender.train(question["count"])
+        else:
+            seconds = sum(self._contender.write(question["tokens"]) for _ in range(question["count"]))
+        return {"seconds": seconds, "with_beginning": time.perf_counter() - begin}
+
+
+if __name__ == "__main__":
+    serve(Answers(Entry.model_validate_json(sys.argv[1])))

@@ -1,0 +1,146 @@
+"""How fast models train: attnlab and its peers side by side, and attnlab's share of what the machine can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnlab.bench.races.entries import MATMUL, NANOGPT, NANOGPT_COMPILED, OTHER, OURS, Entry, Peers
+from attnlab.bench.races.race import Race, race
+from attnlab.bench.races.shapes import ONE_EACH, Shape
+from attnlab.bench.results.findings import FoundTable
+from attnlab.bench.results.judging import Claim, Outcome, judge_claim
+from attnlab.bench.results.progress import Listener
+from attnlab.bench.results.report import NOTHING, number, with_spread
+from attnlab.bench.results.timing import Ratio
+from attnlab.cost import model_cost
+from attnlab.training.progress import short_count
+
+_HOW = "tokens per second ÷ the better of nanoGPT eager and compiled"
+CLAIMS = {
+    "small": Claim("speed-small", "training at the shape small", _HOW, 1.2, at_least=True),
+    "mini": Claim("speed-mini", "training at the shape mini", _HOW, 1.1, at_least=True),
+    "gpt2": Claim("speed-gpt2", "training at the shape gpt2", _HOW, 1.3, at_least=True),
+}
+VERSION = Claim(
+    "speed-rung",
+    "training at the shape rung, one model on each core",
+    "tokens per second ÷ those of the version before",
+    1.1,
+    at_least=True,
+)
+SHARE = Claim(
+    "peak-share",
+    "training at the shape mini",
+    "multiply–adds per second that causal attention needs ÷ the best rate of float32 matrix products",
+    0.8,
+    at_least=True,
+)
+SHARE_SHAPE = "mini"
+
+
+@dataclass(frozen=True)
+class Runner:
+    """How one who took part did."""
+
+    name: str
+    step_seconds: float
+    tokens_per_second: float
+    beginning_seconds: float  # with the first step and all that is done once, such as compiling
+    ours_over_it: Ratio  # how many times as fast attnlab is
+
+
+@dataclass(frozen=True)
+class SpeedRace:
+    """One shape. `better_nanogpt` is the faster of its two forms, where nanoGPT took part.
+
+    `cores` are those that attnlab used, `models` how many it trained on them at the same time.
+    """
+
+    shape: Shape
+    cores: int
+    models: int
+    useful_flops: int  # of a step
+    runners: tuple[Runner, ...]
+    better_nanogpt: str | None
+    share_of_peak: Ratio
+
+    @property
+    def gflops_per_core(self) -> float:
+        """Return the rate at which attnlab does the multiply–adds that training needs, in GFLOP/s of one core."""
+        ours = next(one for one in self.runners if one.name == OURS)
+        return self.useful_flops * ours.tokens_per_second / self.shape.tokens / self.cores / 1e9
+
+    def outcomes(self) -> list[Outcome]:
+        if self.shape.name in ONE_EACH:
+            return [judge_claim(VERSION, {one.name: one.ours_over_it for one in self.runners if one.name == OTHER})]
+        better = {one.name: one.ours_over_it for one in self.runners if one.name == self.better_nanogpt}
+        found = [judge_claim(CLAIMS[self.shape.name], better)]
+        if self.shape.name == SHARE_SHAPE:
+            found.append(judge_claim(SHARE, {OURS: self.share_of_peak}))
+        return found
+
+    @property
+    def _processes(self) -> str:
+        return f", {self.models} models at once with one thread each" if self.models > 1 else ""
+
+    def table(self) -> FoundTable:
+        rows = [
+            (
+                one.name,
+                short_count(one.tokens_per_second),
+                number(one.step_seconds * 1000),
+                NOTHING if one.name == OURS else with_spread(one.ours_over_it),
+                number(one.beginning_seconds),
+            )
+            for one in self.runners
+        ]
+        words = (
+            f"{self.shape}{self._processes}. attnlab reaches {with_spread(self.share_of_peak)} of the best rate of "
+            f"float32 matrix products, {self.gflops_per_core:.1f} GFLOP/s a core, counting only the multiply–adds that "
+            "causal attention needs. The beginning has everything up to the end of the first step, compilation too."
+        )
+        headings = ("", "tokens/s", "ms a step", "attnlab is\n× as fast", "beginning\ns")
+        return FoundTable(f"Training, {self.shape.name}", words, headings, rows)
+
+
+def race_training(
+    shape: Shape,
+    peers: Peers,
+    threads: int,
+    rounds: int,
+    listener: Listener,
+    turn_seconds: float,
+    against: Path | None = None,
+) -> SpeedRace:
+    """Race attnlab with `threads` processes of one thread against peers with one process of `threads` threads.
+
+    The processes of attnlab train one model together, or one each where the shape says so. `against` is the `src`
+    folder of another attnlab that takes part in the same way.
+    """
+    models = threads if shape.name in ONE_EACH else 1
+    ours = Entry(kind="attnlab", shape=shape, threads=1, workers=threads // models, copies=models)
+    others = [] if against is None else [ours.model_copy(update={"folder": str(against)})]
+    matmul = Entry(kind="matmul", shape=shape, threads=threads)
+    entries = [ours, *others, *peers.entries(shape, threads), matmul]
+    found = race(entries, "train", rounds, listener, turn_seconds=turn_seconds, what=shape.name)
+    return read_race(shape, [entry.name for entry in entries if entry is not matmul], found, threads, models)
+
+
+def read_race(shape: Shape, names: list[str], found: Race, cores: int = 1, models: int = 1) -> SpeedRace:
+    """Return the figures that durations make: those of one step by all models that are trained at the same time."""
+    durations = found.durations
+    runners = tuple(
+        Runner(
+            name,
+            durations.median(name) * (models if name in (OURS, OTHER) else 1),
+            shape.tokens / durations.median(name),
+            found.beginnings[name],
+            durations.ratio(name, OURS),
+        )
+        for name in names
+    )
+    nanogpt = [one for one in runners if one.name in (NANOGPT, NANOGPT_COMPILED)]
+    better = min(nanogpt, key=lambda one: one.step_seconds).name if nanogpt else None
+    flops = model_cost(shape.model(), batch=shape.batch_size).useful_training_flops
+    return SpeedRace(shape, cores, models, flops, runners, better, durations.ratio(MATMUL, OURS))

@@ -1,0 +1,231 @@
+"""From typing the command to a model that has learnt: whole commands, with all that they import and compile.
+
+The peer is nanoGPT's own recipe for a CPU, as its README gives it: its train.py, copied with the rest of its code from
+the folder of a clone, on the text that is given. Ours is `attnlab train` with `OUR_RECIPE`, once for each seed. Nobody
+finds anything in a cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from attnlab.bench.races.entries import NANOGPT, OURS, check_nanogpt
+from attnlab.bench.results.findings import Findings, FoundTable
+from attnlab.bench.results.judging import Claim, judge_claim
+from attnlab.bench.results.progress import Listener
+from attnlab.bench.results.report import NOTHING, number
+from attnlab.bench.results.timing import Ratio
+from attnlab.errors import AttnlabError, FileError, SpecError
+from attnlab.processes.machine import Machine, describe_machine
+
+TARGET = 1.88
+TIME = Claim(
+    "time", f"every seed of ours, to a validation loss of {TARGET}", "seconds of the whole command ÷ nanoGPT's", 1 / 5
+)
+LOSS = Claim("loss", "every seed of ours", "validation loss in nats for each character", TARGET)
+
+OUR_COMMAND: tuple[str, ...] = (sys.executable, "-m", "attnlab", "train")
+# Its options; the text, the seed and the folder are added.
+OUR_RECIPE: tuple[str, ...] = (
+    *("--recipe", "fast"),
+    *("--variant", "cosine-learned"),
+    *("--steps", "310"),
+    *("--change", "num_layers=2"),
+    *("--change", "batch_size=16"),
+    *("--change", "evaluate_every=310"),
+)
+THEIR_RECIPE: tuple[str, ...] = (
+    "config/train_shakespeare_char.py",
+    "--device=cpu",
+    "--compile=False",
+    "--eval_iters=20",
+    "--log_interval=1",
+    "--block_size=64",
+    "--batch_size=12",
+    "--n_layer=4",
+    "--n_head=4",
+    "--n_embd=128",
+    "--max_iters=2000",
+    "--lr_decay_iters=2000",
+    "--dropout=0.0",
+)
+OUR_SMOKE = (
+    "--steps",
+    "2",
+    "--change",
+    "batch_size=2",
+    "--change",
+    "context_length=16",
+    "--change",
+    "validation_rows=2",
+)
+THEIR_SMOKE = ("--max_iters=1", "--eval_interval=1", "--eval_iters=1", "--batch_size=2", "--block_size=16")
+
+_NEEDED = ("train.py", "model.py", "configurator.py", THEIR_RECIPE[0])
+_EVALUATED = re.compile(r"^step (\d+): train loss \S+, val loss (\S+)$")
+_TAIL = 5
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """One command: its whole time, and the validation loss that it ended with."""
+
+    name: str
+    seconds: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class TimeToLossBench(Findings):
+    """All that one run measured."""
+
+    benchmark: ClassVar[str] = "time-to-loss"
+    title: ClassVar[str] = "Time to a loss"
+    lead: ClassVar[str] = "How long it takes from the command to a character model of Shakespeare's text."
+
+    ours: tuple[Learnt, ...]
+    peer: Learnt
+    peer_reached_seconds: float | None  # when it first printed a loss at or below the target, if it did
+
+    def tables(self) -> list[FoundTable]:
+        rows = [
+            (one.name, number(one.seconds), f"{one.loss:.4f}", f"{one.seconds / self.peer.seconds:.3f}")
+            for one in self.ours
+        ]
+        rows.append((self.peer.name, number(self.peer.seconds), f"{self.peer.loss:.4f}", NOTHING))
+        reached = self.peer_reached_seconds
+        words = (
+            "Whole commands, from their start to their end. nanoGPT first printed a validation loss of at most "
+            f"{TARGET} " + ("never." if reached is None else f"after {number(reached)} s.")
+        )
+        return [FoundTable("Time to a loss", words, ("", "seconds", "validation\nloss", "÷ nanoGPT"), rows)]
+
+
+def bench_time_to_loss(
+    text: Path, nanogpt: Path, seeds: int = 5, listener: Listener | None = None, *, smoke: bool = False
+) -> TimeToLossBench:
+    """Ours for each seed, with the peer's in between, so that a machine that grows slower favours nobody."""
+    listener, machine = listener or Listener(), describe_machine()
+    if seeds < 1:
+        raise SpecError(f"{seeds} seeds measure nothing", hint="use at least 1; 5 is what the bar asks for")
+    check_nanogpt(nanogpt, _NEEDED)
+    characters = read_text(text)
+    with tempfile.TemporaryDirectory(prefix="attnlab-time-") as name:
+        folder = Path(name)
+        home = prepare_nanogpt(nanogpt, characters, folder / "nanogpt")
+        ours: list[Learnt] = []
+        for seed in range(seeds):
+            if seed == seeds // 2:
+                listener.step(NANOGPT, seed, seeds + 1)
+                peer, reached = _run_nanogpt(home, (*THEIR_RECIPE, *(THEIR_SMOKE if smoke else ())))
+            listener.step(f"{OURS}, seed {seed}", len(ours) + (seed >= seeds // 2), seeds + 1)
+            ours.append(_run_ours(text, seed, folder / f"seed {seed}", (*OUR_RECIPE, *(OUR_SMOKE if smoke else ()))))
+    return read_commands(machine, ours, peer, reached)
+
+
+def read_commands(machine: Machine, ours: Sequence[Learnt], peer: Learnt, reached: float | None) -> TimeToLossBench:
+    """The verdicts on what was measured."""
+    outcomes = (
+        judge_claim(TIME, {one.name: Ratio.exact(one.seconds / peer.seconds) for one in ours}),
+        judge_claim(LOSS, {one.name: Ratio.exact(one.loss) for one in ours}),
+    )
+    return TimeToLossBench(machine, len(ours), (), outcomes, tuple(ours), peer, reached)
+
+
+def read_text(path: Path) -> str:
+    """The text, which must be one."""
+    try:
+        characters = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror}", hint="give a text file by --text") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{path} is not UTF-8", hint="give a text file by --text") from None
+    if not characters:
+        raise FileError(f"{path} is empty", hint="give a text file by --text")
+    return characters
+
+
+def prepare_nanogpt(clone: Path, characters: str, home: Path) -> Path:
+    """Its code, with the text as its own data/shakespeare_char/prepare.py would leave it."""
+    home.mkdir(parents=True)
+    for source in (*clone.glob("*.py"), *clone.glob("config/*.py")):
+        (home / source.relative_to(clone)).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, home / source.relative_to(clone))
+    data = home / "data" / "shakespeare_char"
+    data.mkdir(parents=True)
+    symbols = sorted(set(characters))
+    numbers = {symbol: number for number, symbol in enumerate(symbols)}
+    split = int(len(characters) * 0.9)
+    for name, part in (("train", characters[:split]), ("val", characters[split:])):
+        np.array([numbers[symbol] for symbol in part], dtype=np.uint16).tofile(data / f"{name}.bin")
+    meta = {"vocab_size": len(symbols), "itos": dict(enumerate(symbols)), "stoi": numbers}
+    (data / "meta.pkl").write_bytes(pickle.dumps(meta))  # the form that it reads
+    return home
+
+
+def _run_nanogpt(home: Path, options: Sequence[str]) -> tuple[Learnt, float | None]:
+    lines, seconds = _run([sys.executable, "-u", "train.py", *options], home, NANOGPT, {})
+    losses = [(after, float(found[2])) for after, line in lines if (found := _EVALUATED.match(line))]
+    if not losses:
+        raise AttnlabError("nanoGPT printed no validation loss", hint="use a clone whose train.py is as published")
+    reached = next((after for after, loss in losses if loss <= TARGET), None)
+    return Learnt(NANOGPT, seconds, losses[-1][1]), reached
+
+
+def _run_ours(text: Path, seed: int, folder: Path, options: Sequence[str]) -> Learnt:
+    folder.mkdir()
+    fresh = {"ATTNLAB_CACHE": str(folder / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "compiled")}
+    out = folder / "runs"
+    given = ["--corpus", str(text.resolve()), "--seed", str(seed), "--out", str(out)]
+    name = f"{OURS}, seed {seed}"
+    _, seconds = _run([*OUR_COMMAND, *options, *given], folder, name, fresh)
+    for result in out.glob("*/result.json"):
+        loss = json.loads(result.read_text(encoding="utf-8"))["validation_loss"]
+        if loss is not None:
+            return Learnt(name, seconds, loss)
+    raise AttnlabError(f"{name} ended without a validation loss")
+
+
+def _run(
+    command: Sequence[str], folder: Path, name: str, environment: Mapping[str, str]
+) -> tuple[list[tuple[float, str]], float]:
+    """What a command printed, each line with the seconds after which it came, and how long it took in all."""
+    begin = time.perf_counter()
+    lines: list[tuple[float, str]] = []
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        ) as process,
+    ):
+        assert process.stdout is not None
+        lines.extend((time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout)
+        code = process.wait()
+        seconds = time.perf_counter() - begin
+        if code:
+            said.seek(0)
+            words = said.read().decode(errors="replace").strip().splitlines()[-_TAIL:]
+            raise AttnlabError(f"{name} ended with code {code}" + "".join(f"\n  {line}" for line in words))
+    return lines, seconds
