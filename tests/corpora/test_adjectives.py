@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnlab.corpora import IGNORED, AdjectivesCorpus, CorpusSpec, open_corpus
-from attnlab.corpora.adjectives import DECIDES, NOUNS, OTHERS, PAD, STOP
+from attnlab.corpora.generated.adjectives import DECIDES, NOUNS, OTHERS, PAD, STOP
 from attnlab.errors import SpecError
 
 CONTEXT = 24

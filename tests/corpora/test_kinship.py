@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from attnlab.corpora import CorpusSpec, Kinship, open_corpus
-from attnlab.corpora.kinship import PAIRS, RELATIONS
+from attnlab.corpora.generated.kinship import PAIRS, RELATIONS
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from attnlab.corpora import IGNORED, Batch, CorpusSpec, Tokenizer, TranslationCorpus, open_corpus
-from attnlab.corpora.tasks import TaskCorpus
-from attnlab.corpora.translation import BOS, EOS, PAD
+from attnlab.corpora.generated.tasks import TaskCorpus
+from attnlab.corpora.generated.translation import BOS, EOS, PAD
 from attnlab.errors import InputError, SpecError
 
 TASKS = ("mqar", "translation", "matching", "adjectives")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.corpora import CorpusSpec, TextCorpus, World, names, open_corpus, phrases
-from attnlab.corpora.options import MOST_PHRASINGS
+from attnlab.corpora import CorpusSpec, TextCorpus, World, open_corpus
+from attnlab.corpora.generated import names, phrases
+from attnlab.corpora.generated.options import MOST_PHRASINGS
 from attnlab.errors import SpecError, UnknownNameError
 
 

@@ -23,9 +23,9 @@ from attnlab.statistics import (
     simulate_ladder,
     trend,
 )
-from attnlab.statistics.backtest import _widening
-from attnlab.statistics.families import FAMILIES, small_sample_weights
-from attnlab.statistics.ladders import resample
+from attnlab.statistics.forecasts.backtest import _widening
+from attnlab.statistics.forecasts.families import FAMILIES, small_sample_weights
+from attnlab.statistics.forecasts.ladders import resample
 
 LAW = LossLaw(1.1, 12.0, 0.34, 20.0, 0.28)
 SIZES = (16e3, 32e3, 64e3, 128e3)

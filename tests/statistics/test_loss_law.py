@@ -10,7 +10,7 @@ import pytest
 
 from attnlab.errors import InputError, SpecError
 from attnlab.statistics import LossLaw, fit_loss_law
-from attnlab.statistics.loss_law import fit_loss_laws
+from attnlab.statistics.forecasts.loss_law import fit_loss_laws
 
 LAW = LossLaw(1.1, 12.0, 0.34, 20.0, 0.28)
 SIZES = [16e3, 32e3, 64e3, 128e3, 16e3, 32e3, 64e3]

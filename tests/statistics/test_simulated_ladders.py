@@ -10,8 +10,8 @@ import pytest
 
 from attnlab.errors import SpecError
 from attnlab.statistics import SimulatedForecasts, fit_ladder, simulate_forecasts, simulate_ladder
-from attnlab.statistics.families import FAMILIES
-from attnlab.statistics.simulated_ladders import CROSSOVERS, INSIDE, OUTSIDE
+from attnlab.statistics.forecasts.families import FAMILIES
+from attnlab.statistics.forecasts.simulated_ladders import CROSSOVERS, INSIDE, OUTSIDE
 
 KINDS = (*(family.name for family in FAMILIES), *CROSSOVERS)
 
@@ -72,7 +72,7 @@ def test_simulations_are_reproducible(simulated: SimulatedForecasts) -> None:
 
 
 def test_the_check_fails_for_intervals_that_are_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["attnlab.statistics.forecast"]
+    module = sys.modules["attnlab.statistics.forecasts.forecast"]
     whole = module.LadderFit.forecast
 
     def narrow(self, *args, **keywords):  # type: ignore[no-untyped-def]

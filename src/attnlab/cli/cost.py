@@ -16,7 +16,7 @@ from attnlab.attention import load_variants
 from attnlab.cli.listening import listening
 from attnlab.cli.printing import fits, make_table, say, show, show_json
 from attnlab.cost import CostTable, tabulate
-from attnlab.cost.grids import Grid
+from attnlab.cost.presentation.grids import Grid
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.storage.files import check_writable
 

@@ -9,18 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attnlab.corpora import installed, kinship, python_text, world
-from attnlab.corpora.adjectives import AdjectivesCorpus
+from attnlab.corpora import installed, python_text
 from attnlab.corpora.batches import Corpus
 from attnlab.corpora.cache import Cache
-from attnlab.corpora.matching import MatchingCorpus
-from attnlab.corpora.mqar import MqarCorpus
-from attnlab.corpora.options import OPTIONS, KinshipOptions, WorldOptions
+from attnlab.corpora.generated import kinship, world
+from attnlab.corpora.generated.adjectives import AdjectivesCorpus
+from attnlab.corpora.generated.matching import MatchingCorpus
+from attnlab.corpora.generated.mqar import MqarCorpus
+from attnlab.corpora.generated.options import OPTIONS, KinshipOptions, WorldOptions
+from attnlab.corpora.generated.translation import TranslationCorpus
 from attnlab.corpora.randomness import digest
 from attnlab.corpora.sources import TextSource
 from attnlab.corpora.spec import CorpusSpec
 from attnlab.corpora.text import TextCorpus
-from attnlab.corpora.translation import TranslationCorpus
 from attnlab.errors import UnknownNameError
 
 TEXT, HELD_OUT = "text.txt", "held-out.txt"

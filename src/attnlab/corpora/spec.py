@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
-from attnlab.corpora.options import OPTIONS, TASKS, NoOptions, Options
+from attnlab.corpora.generated.options import OPTIONS, TASKS, NoOptions, Options
 from attnlab.errors import SpecError, UnknownNameError, as_spec_error
 
 TOKENIZERS = ("char", "byte", "word", "bpe")

@@ -21,8 +21,8 @@ from attnlab.cost.question import Question
 from attnlab.cost.tensors import NamedTensor, named_tensors
 
 if TYPE_CHECKING:
+    from attnlab.cost.presentation.table import CostTable, tabulate
     from attnlab.cost.sweep import Crossover, Sweep
-    from attnlab.cost.table import CostTable, tabulate
 
 __all__ = [
     "AttentionCall",
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 # These draw. What they draw with takes a second to import, and who trains wants numbers alone.
-_DRAWING = {"Crossover": "sweep", "Sweep": "sweep", "CostTable": "table", "tabulate": "table"}
+_DRAWING = {"Crossover": "sweep", "Sweep": "sweep", "CostTable": "presentation.table", "tabulate": "presentation.table"}
 
 
 def __getattr__(name: str) -> Any:

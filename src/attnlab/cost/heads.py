@@ -13,7 +13,7 @@ from typing import Any
 
 from attnlab.attention.layer import output_width, projection_widths
 from attnlab.cost.estimate import Estimate
-from attnlab.cost.grids import Grid, count_text, share_text
+from attnlab.cost.presentation.grids import Grid, count_text, share_text
 
 _NAMES = {"query": "W_Q", "key": "W_K", "value": "W_V, down"}
 

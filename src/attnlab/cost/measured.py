@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.cost.estimate import Estimate
-from attnlab.cost.grids import NOTHING, Grid, bytes_text, ratio_text
+from attnlab.cost.presentation.grids import NOTHING, Grid, bytes_text, ratio_text
 
 
 @dataclass(frozen=True)

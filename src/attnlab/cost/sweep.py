@@ -22,10 +22,10 @@ from typing import Any, Literal, get_args
 from attnlab.attention import AttentionSpec
 from attnlab.cost.attention import AttentionCost, multiply_adds
 from attnlab.cost.call import AttentionCall
-from attnlab.cost.grids import NOTHING, Grid, flops_text, share_text
+from attnlab.cost.presentation.grids import NOTHING, Grid, flops_text, share_text
+from attnlab.cost.presentation.terminal import Line, plot_lines
 from attnlab.cost.question import Question
 from attnlab.cost.tensors import named_tensors
-from attnlab.cost.terminal import Line, plot_lines
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.models import ModelSpec
 from attnlab.statistics import power_growth
@@ -134,7 +134,7 @@ class Sweep:
 
     def figure(self) -> Any:
         """The same with plotly."""
-        from attnlab.cost.figures import sweep_figure
+        from attnlab.cost.presentation.figures import sweep_figure
 
         return sweep_figure(self)
 

@@ -1,15 +1,29 @@
-"""Numbers in, numbers out: intervals, paired tests, power, confidence, and forecasts over model size."""
+"""Numbers in, numbers out: intervals, paired tests, power, confidence, and forecasts over model size.
 
-from attnlab.statistics.backtest import Backtest, BacktestArm, backtest
+    differences      paired tests, power, trends
+    forecasts        differences at larger models
+    confidence       what confidence is worth
+    estimates        means and shares with their errors
+    bias_variance    the error of a learner, split
+    goodness         whether samples come from a distribution
+    growth           how fast something grows
+    logit_normal     σ(z) of a normal z
+    checking         what all of these refuse
+"""
+
 from attnlab.statistics.bias_variance import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error
-from attnlab.statistics.estimates import Estimate, estimate_mean, estimate_share, estimate_variance
-from attnlab.statistics.forecast import Forecast, LadderFit, fit_ladder, forecast
-from attnlab.statistics.goodness import kolmogorov_distance, kolmogorov_limit
-from attnlab.statistics.growth import Growth, exponential_growth, power_growth
-from attnlab.statistics.ladders import Ladder, LadderPoint
-from attnlab.statistics.logit_normal import LogitNormal
-from attnlab.statistics.loss_law import LossLaw, fit_loss_law
-from attnlab.statistics.paired import (
+from attnlab.statistics.confidence.proportions import binomial_tail, clopper_pearson
+from attnlab.statistics.confidence.reliability import Reliability, ReliabilityBin, reliability
+from attnlab.statistics.confidence.risk_control import (
+    RiskControl,
+    Tried,
+    control_risk,
+    fewest_needed,
+    spread_thresholds,
+)
+from attnlab.statistics.confidence.selective import RiskCoverage, area_difference, risk_coverage
+from attnlab.statistics.confidence.separation import auroc, auroc_difference
+from attnlab.statistics.differences.paired import (
     Interval,
     Noise,
     bca_interval,
@@ -21,7 +35,7 @@ from attnlab.statistics.paired import (
     paired_t,
     sign_flip,
 )
-from attnlab.statistics.power import (
+from attnlab.statistics.differences.power import (
     count_needed,
     detectable_difference,
     equivalence_count_needed,
@@ -31,13 +45,21 @@ from attnlab.statistics.power import (
     smallest_sign_flip_p,
     upper_sd,
 )
-from attnlab.statistics.proportions import binomial_tail, clopper_pearson
-from attnlab.statistics.reliability import Reliability, ReliabilityBin, reliability
-from attnlab.statistics.risk_control import RiskControl, Tried, control_risk, fewest_needed, spread_thresholds
-from attnlab.statistics.selective import RiskCoverage, area_difference, risk_coverage
-from attnlab.statistics.separation import auroc, auroc_difference
-from attnlab.statistics.simulated_ladders import ForecastCheck, SimulatedForecasts, simulate_forecasts, simulate_ladder
-from attnlab.statistics.trend import Trend, trend
+from attnlab.statistics.differences.trend import Trend, trend
+from attnlab.statistics.estimates import Estimate, estimate_mean, estimate_share, estimate_variance
+from attnlab.statistics.forecasts.backtest import Backtest, BacktestArm, backtest
+from attnlab.statistics.forecasts.forecast import Forecast, LadderFit, fit_ladder, forecast
+from attnlab.statistics.forecasts.ladders import Ladder, LadderPoint
+from attnlab.statistics.forecasts.loss_law import LossLaw, fit_loss_law
+from attnlab.statistics.forecasts.simulated_ladders import (
+    ForecastCheck,
+    SimulatedForecasts,
+    simulate_forecasts,
+    simulate_ladder,
+)
+from attnlab.statistics.goodness import kolmogorov_distance, kolmogorov_limit
+from attnlab.statistics.growth import Growth, exponential_growth, power_growth
+from attnlab.statistics.logit_normal import LogitNormal
 
 __all__ = [
     "Backtest",

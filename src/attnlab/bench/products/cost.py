@@ -18,7 +18,7 @@ from attnlab.bench.results.judging import Claim, Outcome, judge_claim
 from attnlab.bench.results.progress import Listener, Noting
 from attnlab.bench.results.timing import Ratio
 from attnlab.cost import Estimate, MachineRates, MeasuredCost, Question
-from attnlab.cost.grids import bytes_text
+from attnlab.cost.presentation.grids import bytes_text
 from attnlab.processes.child import Child, ChildError
 from attnlab.processes.machine import describe_machine, matmul_peak, using_threads
 

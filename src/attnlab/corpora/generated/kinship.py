@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from attnlab.corpora.names import men, women
-from attnlab.corpora.options import KinshipOptions
+from attnlab.corpora.generated.names import men, women
+from attnlab.corpora.generated.options import KinshipOptions
 from attnlab.corpora.randomness import Stream
 
 VERSION = 1

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.statistics.checking import check_share
-from attnlab.statistics.paired import Interval
-from attnlab.statistics.scored import Outcomes, Scores, check_scored
+from attnlab.statistics.confidence.scored import Outcomes, Scores, check_scored
+from attnlab.statistics.differences.paired import Interval
 
 _POINTS = 200  # of a curve that is drawn
 

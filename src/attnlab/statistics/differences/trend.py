@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from attnlab.errors import InputError, SpecError
 from attnlab.statistics.checking import check_values
-from attnlab.statistics.loss_law import check_logarithms
-from attnlab.statistics.paired import Interval, Noise, mean_interval, paired_t
+from attnlab.statistics.differences.paired import Interval, Noise, mean_interval, paired_t
+from attnlab.statistics.forecasts.loss_law import check_logarithms
 
 _FEWEST_RUNGS = 3
 

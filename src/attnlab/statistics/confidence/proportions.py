@@ -10,7 +10,7 @@ from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from attnlab.errors import InputError
 from attnlab.statistics.checking import check_share
-from attnlab.statistics.paired import Interval
+from attnlab.statistics.differences.paired import Interval
 
 
 def clopper_pearson(successes: int, count: int, level: float = 0.95) -> Interval:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attnlab.errors import InputError, SpecError
 from attnlab.statistics.checking import check_positive, check_values
-from attnlab.statistics.loss_law import SMALLEST_ERROR
+from attnlab.statistics.forecasts.loss_law import SMALLEST_ERROR
 
 Array = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.options import MqarOptions
+from attnlab.corpora.generated.options import MqarOptions
+from attnlab.corpora.generated.tasks import TaskCorpus, tensor
 from attnlab.corpora.randomness import below, uniform
 from attnlab.corpora.spec import CorpusSpec
-from attnlab.corpora.tasks import TaskCorpus, tensor
 from attnlab.errors import SpecError
 
 VERSION = 1

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal, get_args
 
-from attnlab.corpora import phrases
-from attnlab.corpora.names import families, full_names, places
-from attnlab.corpora.options import WorldOptions
+from attnlab.corpora.generated import phrases
+from attnlab.corpora.generated.names import families, full_names, places
+from attnlab.corpora.generated.options import WorldOptions
 from attnlab.corpora.randomness import Stream
 from attnlab.errors import UnknownNameError
 

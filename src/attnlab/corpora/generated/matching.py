@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.mqar import draw_without_replacement
-from attnlab.corpora.options import MatchingOptions
+from attnlab.corpora.generated.mqar import draw_without_replacement
+from attnlab.corpora.generated.options import MatchingOptions
+from attnlab.corpora.generated.tasks import TaskCorpus, tensor
 from attnlab.corpora.spec import CorpusSpec
-from attnlab.corpora.tasks import TaskCorpus, tensor
 from attnlab.errors import SpecError
 
 VERSION = 1

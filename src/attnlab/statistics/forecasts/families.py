@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnlab.statistics.loss_law import LossLaws
+from attnlab.statistics.forecasts.loss_law import LossLaws
 
 Array = NDArray[np.float64]
 

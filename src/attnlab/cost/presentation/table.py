@@ -10,9 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.cost.estimate import QUANTITIES, Estimate, estimate
-from attnlab.cost.grids import NOTHING, Grid, bytes_text, count_text, flops_text, quantity_text, ratio_text, share_text
 from attnlab.cost.heads import PerHead, per_head
 from attnlab.cost.measured import MeasuredCost
+from attnlab.cost.presentation.grids import (
+    NOTHING,
+    Grid,
+    bytes_text,
+    count_text,
+    flops_text,
+    quantity_text,
+    ratio_text,
+    share_text,
+)
 from attnlab.cost.question import Question
 from attnlab.cost.sweep import Sweep
 from attnlab.cost.tensors import grouped
@@ -127,7 +136,7 @@ class CostTable:
 
     def page(self) -> Page:
         """As a page that works offline."""
-        from attnlab.cost.page import cost_page  # which needs plotly, and takes a second to import
+        from attnlab.cost.presentation.page import cost_page  # which needs plotly, and takes a second to import
 
         return cost_page(self)
 

@@ -24,10 +24,17 @@ from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from attnlab.errors import SpecError
 from attnlab.statistics.checking import check_positive, check_share
-from attnlab.statistics.families import FAMILIES, Baseline, FamilyFit, fit_family, lack_of_fit, small_sample_weights
-from attnlab.statistics.ladders import Ladder, Resamples, resample
-from attnlab.statistics.loss_law import LossLaw, LossLaws, fit_loss_laws
-from attnlab.statistics.paired import Interval, mean_interval
+from attnlab.statistics.differences.paired import Interval, mean_interval
+from attnlab.statistics.forecasts.families import (
+    FAMILIES,
+    Baseline,
+    FamilyFit,
+    fit_family,
+    lack_of_fit,
+    small_sample_weights,
+)
+from attnlab.statistics.forecasts.ladders import Ladder, Resamples, resample
+from attnlab.statistics.forecasts.loss_law import LossLaw, LossLaws, fit_loss_laws
 
 Array = NDArray[np.float64]
 

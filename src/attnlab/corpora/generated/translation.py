@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.options import TranslationOptions
+from attnlab.corpora.generated.options import TranslationOptions
+from attnlab.corpora.generated.tasks import TaskCorpus, tensor
 from attnlab.corpora.randomness import digest, permutation
 from attnlab.corpora.spec import CorpusSpec
-from attnlab.corpora.tasks import TaskCorpus, tensor
 from attnlab.errors import InputError, SpecError
 
 VERSION = 1

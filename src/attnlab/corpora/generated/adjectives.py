@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.options import AdjectivesOptions
+from attnlab.corpora.generated.options import AdjectivesOptions
+from attnlab.corpora.generated.tasks import TaskCorpus, tensor
 from attnlab.corpora.spec import CorpusSpec
-from attnlab.corpora.tasks import TaskCorpus, tensor
 from attnlab.errors import SpecError
 
 VERSION = 1

@@ -11,8 +11,8 @@ from attnlab.pages import GREY, PALETTE, new_figure
 
 if TYPE_CHECKING:
     from attnlab.cost.estimate import Estimate
+    from attnlab.cost.presentation.table import CostTable
     from attnlab.cost.sweep import Sweep
-    from attnlab.cost.table import CostTable
 
 _MARKERS = ("circle", "square", "diamond", "cross")
 _PATTERNS = ("", "/", "x", ".", "|")

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnlab.errors import InputError, SpecError
-from attnlab.statistics.proportions import binomial_tail
-from attnlab.statistics.scored import Outcomes, Scores, check_scored, check_scores
+from attnlab.statistics.confidence.proportions import binomial_tail
+from attnlab.statistics.confidence.scored import Outcomes, Scores, check_scored, check_scores
 
 _STEPS = 20  # thresholds of a sequence
 _START = 2  # times the fewest pairs that prove anything: where a sequence begins,

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from attnlab.errors import InputError, SpecError
 from attnlab.statistics.checking import check_share
-from attnlab.statistics.paired import Interval
-from attnlab.statistics.proportions import clopper_pearson
-from attnlab.statistics.scored import Outcomes, Scores, check_scored
+from attnlab.statistics.confidence.proportions import clopper_pearson
+from attnlab.statistics.confidence.scored import Outcomes, Scores, check_scored
+from attnlab.statistics.differences.paired import Interval
 
 _RESAMPLES = 1000
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from attnlab.cost.figures import parts_figure, sweep_figure
-from attnlab.cost.grids import Grid
+from attnlab.cost.presentation.figures import parts_figure, sweep_figure
+from attnlab.cost.presentation.grids import Grid
 from attnlab.pages import Details, Figure, Note, Page, Part, Points, Section, Table
 
 if TYPE_CHECKING:
+    from attnlab.cost.presentation.table import CostTable
     from attnlab.cost.sweep import Sweep
-    from attnlab.cost.table import CostTable
 
 _EXPLANATIONS = (
     "A FLOP is half a multiply–add of a matrix product, as PyTorch's own counter has it; work on single elements is "
@@ -27,7 +27,7 @@ _EXPLANATIONS = (
 
 def cost_page(table: CostTable) -> Page:
     """Side by side, by part, the sweeps, and what was measured."""
-    from attnlab.cost.table import describe
+    from attnlab.cost.presentation.table import describe
 
     first = table.estimates[0]
     sections = [Section("Side by side", _side_by_side(table))]

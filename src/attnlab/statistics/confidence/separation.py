@@ -19,8 +19,8 @@ from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from attnlab.errors import InputError
 from attnlab.statistics.checking import check_share
-from attnlab.statistics.paired import Interval
-from attnlab.statistics.scored import Scores, check_scores
+from attnlab.statistics.confidence.scored import Scores, check_scores
+from attnlab.statistics.differences.paired import Interval
 
 
 @dataclass(frozen=True)
