@@ -12,8 +12,8 @@ from attnlab.experiments.launching import board, local
 from attnlab.experiments.launching.jobs import Job
 from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.launching.usage import read_peak
+from attnlab.processes import crew
 from attnlab.storage.disk import is_alive
-from attnlab.training import crew
 from support.launching import SAVING, Hearing, Meanwhile, assert_undisturbed, grid, holder_of, runs_under_way
 from support.training import KINSHIP, fork, smoke, wait, wait_until
 

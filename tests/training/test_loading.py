@@ -24,7 +24,6 @@ def test_public_names() -> None:
     assert attnlab.training.__all__ == [
         "OPTIMIZERS",
         "RECIPES",
-        "Checkpoints",
         "ConsoleReporter",
         "DivergedError",
         "Execution",
@@ -35,8 +34,6 @@ def test_public_names() -> None:
         "Recipe",
         "Reporter",
         "ResolvedRun",
-        "RunDirectory",
-        "RunHeldError",
         "RunResult",
         "RunSpec",
         "Saving",

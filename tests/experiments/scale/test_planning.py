@@ -105,7 +105,8 @@ def test_hours_add_up_over_arms_seeds_and_rungs(corpus: Corpus) -> None:
     assert planned(corpus, seeds=12).rate_hours == pytest.approx(plan.rate_hours)
     assert planned(corpus, rate_seeds=3).rate_hours == pytest.approx(3 * plan.rate_hours)
     assert plan.hours == plan.run_hours + plan.rate_hours
-    for half, whole in ((plan.rungs[number], plan.rungs[number + 1]) for number in (0, 2, 4)):
+    longer = planned(corpus, half_tokens=True, tokens_per_parameter=5)
+    for half, whole in ((longer.rungs[number], longer.rungs[number + 1]) for number in (0, 2, 4)):
         assert half.seconds[0] == pytest.approx(whole.seconds[0] / 2, rel=0.2)
         assert half.parameters == whole.parameters
 
