@@ -51,7 +51,7 @@ def test_the_shapes_that_the_bars_are_meant_for() -> None:
         "small": (4, 128, 4, 64, 12, 65),
         "mini": (6, 384, 6, 256, 16, 65),
         "gpt2": (12, 768, 12, 512, 2, 50257),
-        "rung": (2, 32, 2, 64, 16, 96),
+        "rung": (2, 32, 2, 64, 12, 96),
     }
     assert SHAPES["gpt2"].tokens == 1024
     assert isinstance(SHAPES["mini"].model("relu").attention[0].normaliser, Relu)

@@ -76,7 +76,7 @@ def test_a_version_is_judged_by_the_one_before() -> None:
     race = Race(Durations(seconds), dict.fromkeys(seconds, 9.0))
     found = read_race(SHAPES["rung"], ["attnlab", "other attnlab"], race, cores=2, models=2)
     assert [one.step_seconds for one in found.runners] == [3.0, pytest.approx(3.4)]
-    assert found.runners[0].tokens_per_second == pytest.approx(16 * 64 / 1.5)
+    assert found.runners[0].tokens_per_second == pytest.approx(12 * 64 / 1.5)
     assert found.gflops_per_core == pytest.approx(found.useful_flops / 1.5 / 2 / 1e9)
     (bar,) = found.outcomes()
     assert (bar.name, bar.verdict) == ("speed-rung", "met")

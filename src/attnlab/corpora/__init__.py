@@ -1,19 +1,19 @@
 """Text and tasks: corpora, tokenizers, batches.
 
-    spec           what to train on, as a value
-    sources        text from files and folders
-    python_text    `pydoc`
-    installed      `python` and `docstrings`
-    generated      texts and tasks that are made on the spot
-    tokenizer      text to numbers and back, with bpe
-    tokens         tokens on disk
-    cache          the folder where texts and tokens are kept
-    batches        what a corpus gives to training
-    order          which windows a step reads
-    text           a corpus of text
-    opening        from a spec to a corpus
-    bigram         the best without looking back
-    randomness     random numbers from a key and a counter
+spec           what to train on, as a value
+sources        text from files and folders
+python_text    `pydoc`
+installed      `python` and `docstrings`
+generated      texts and tasks that are made on the spot
+tokenizer      text to numbers and back, with bpe
+tokens         tokens on disk
+cache          the folder where texts and tokens are kept
+batches        what a corpus gives to training
+order          which windows a step reads
+text           a corpus of text
+opening        from a spec to a corpus
+bigram         the best without looking back
+randomness     random numbers from a key and a counter
 """
 
 from attnlab.corpora.batches import IGNORED, Batch, Corpus

@@ -1,14 +1,14 @@
 """Numbers in, numbers out: intervals, paired tests, power, confidence, and forecasts over model size.
 
-    differences      paired tests, power, trends
-    forecasts        differences at larger models
-    confidence       what confidence is worth
-    estimates        means and shares with their errors
-    bias_variance    the error of a learner, split
-    goodness         whether samples come from a distribution
-    growth           how fast something grows
-    logit_normal     σ(z) of a normal z
-    checking         what all of these refuse
+differences      paired tests, power, trends
+forecasts        differences at larger models
+confidence       what confidence is worth
+estimates        means and shares with their errors
+bias_variance    the error of a learner, split
+goodness         whether samples come from a distribution
+growth           how fast something grows
+logit_normal     σ(z) of a normal z
+checking         what all of these refuse
 """
 
 from attnlab.statistics.bias_variance import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error

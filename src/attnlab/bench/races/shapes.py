@@ -47,7 +47,7 @@ SHAPES: dict[str, Shape] = {
     "small": Shape("small", 4, 128, 4, 64, 12),
     "mini": Shape("mini", 6, 384, 6, 256, 16),
     "gpt2": Shape("gpt2", 12, 768, 12, 512, 2, 50257),
-    "rung": Shape("rung", 2, 32, 2, 64, 16, 96),  # the largest size of the default comparison, 25k
+    "rung": Shape("rung", 2, 32, 2, 64, 12, 96),  # the largest size of the default comparison, 25k
 }
 RACED = ("small", "mini", "gpt2")  # against the peers; `rung` is for comparing versions of attnlab
 ONE_EACH = ("rung",)  # where every core trains a model of its own, with one thread

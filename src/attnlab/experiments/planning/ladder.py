@@ -2,13 +2,12 @@
 
     tokens        = tokens per parameter · N, or a least number that small rungs need before attention sets in;
                     N counts all parameters of the baseline
-    batch         = 1024 tokens up to N = 64 000, then 1024 √(N / 64 000), in steps of 256
+    batch         = 1024 √(N / 64 000) tokens, at least 512, in steps of 256
     warm-up       = a tenth of the steps
     learning rate = the searched one, decaying to 0 at the last step (cosine schedule)
     initial weights ~ N(0, σ²) with σ = 0.02 √(768 / width): GPT-2's own at its width
 
-Batches grow with the square root of the size, so steps do too; below 1024 tokens a CPU spends its time between kernels.
-The context is the same on all rungs.
+Batches grow with the square root of the size, so steps do too. The context is the same on all rungs.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ GPT2_STD = 0.02
 MIN_RATE = 0.0  # learning rate at the last step, of the highest
 MOST_EPOCHS = 8.0  # more repetitions of the same text change what is measured
 _BATCH_TOKENS, _BATCH_AT = 1024, 64_000  # tokens in a batch, for so many parameters
-_BATCH_STEP = 256
+_BATCH_STEP, _LEAST_BATCH = 256, 512
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def budget(model: ModelSpec, tokens_per_parameter: float, least_tokens: int = 0,
     """
     count = model_cost(model).parameters
     wanted = _BATCH_TOKENS * math.sqrt(count / _BATCH_AT)
-    batch = max(_BATCH_TOKENS, _BATCH_STEP * round(wanted / _BATCH_STEP))
+    batch = max(_LEAST_BATCH, _BATCH_STEP * round(wanted / _BATCH_STEP))
     rows = max(1, round(batch / model.context_length))
     tokens = share * max(tokens_per_parameter * count, least_tokens)
     steps = max(1, math.ceil(tokens / (rows * model.context_length)))
