@@ -6,6 +6,7 @@ import json
 import math
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,9 @@ from attnlab.errors import FileError, SpecError, UnknownNameError
 from attnlab.experiments.launching.jobs import LaunchListener
 from attnlab.experiments.planning.plan import Plan, Trial
 from attnlab.experiments.planning.planner import corpus_spec, make_plan
+from attnlab.experiments.planning.procedure import planned_effect
 from attnlab.experiments.request import Request
+from attnlab.statistics import upper_sd
 from support.requests import InProcess, small
 
 
@@ -103,6 +106,30 @@ def test_a_pilot_shows_the_noise(tmp_path: Path) -> None:
     assert "no pilot was run" in foreign.pilot.source
     with pytest.raises(SpecError, match="one seed"):
         planned(tmp_path, small(pilot=1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "believed"),
+    [
+        ({}, True),
+        ({"first_seed": 104}, False),  # the pilot's own seeds
+        ({"first_seed": 97}, False),
+        ({"first_seed": 110}, True),
+        ({"baseline": "sigmoid", "variants": ("tied-kv",)}, False),  # recorded against softmax
+        ({"seeds": 9}, True),
+    ],
+)
+def test_the_recorded_pilot_is_used_for_what_it_was_recorded_of(
+    tmp_path: Path, changes: dict[str, Any], believed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnlab.experiments.planning.planner.time_step", lambda *_: 0.001)
+    request = Request(**changes, pilot=0)
+    plan = planned(tmp_path, request)
+    assert bool(plan.pilot.apart_from(plan.seeds).noise("25k")) is believed
+    alone = planned_effect(
+        upper_sd(plan.pilot.sd, plan.pilot.degrees), len(plan.seeds), len(plan.others), plan.procedure
+    )
+    assert (plan.detectable < alone.detectable) is believed
 
 
 def test_trials_at_the_rates_that_are_taken_show_the_noise(tmp_path: Path) -> None:

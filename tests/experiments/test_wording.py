@@ -29,6 +29,7 @@ from attnlab.experiments.reporting.wording import (
     headline,
     look_words,
     notes,
+    pilot_words,
     rows,
     scale_words,
     verdict_sentence,
@@ -276,3 +277,19 @@ def test_steps_that_an_arm_is_worth() -> None:
 )
 def test_numbers_are_written_for_people(text: str, expected: str) -> None:
     assert text == expected
+
+
+def test_a_pilot_that_was_not_used_is_told() -> None:
+    comparison = make_comparison(("tied-kv", "cosine"), seeds=4)
+    size = comparison.plan.request.size
+    known = {size: {"tied-kv": (0.01, 0.02, 0.03)}}
+    pilot = comparison.plan.pilot.model_copy(update={"differences": known, "seeds": (100, 101, 102)})
+    piloted = dataclasses.replace(comparison, plan=comparison.plan.model_copy(update={"pilot": pilot}))
+    assert pilot_words(comparison) == ""
+    assert pilot_words(piloted).startswith("The pilot was not used for tied-kv, because these seeds are significantly")
+    assert pilot_words(piloted) in notes(piloted)
+    pooled = tuple(dataclasses.replace(one, degrees=5) for one in piloted.judgements)
+    assert pilot_words(dataclasses.replace(piloted, judgements=pooled)) == ""
+    own = pilot.model_copy(update={"seeds": (3, 4, 5)})
+    shared = dataclasses.replace(comparison, plan=comparison.plan.model_copy(update={"pilot": own}))
+    assert "because it has some of these seeds too" in pilot_words(shared)

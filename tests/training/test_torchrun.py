@@ -160,6 +160,7 @@ def test_workers_are_not_for_torchrun(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 SCRIPT = """
+import os
 import sys
 from pathlib import Path
 from support.training import At, kill_self, smoke, train_in
@@ -167,7 +168,7 @@ from support.training import At, kill_self, smoke, train_in
 dying = At(5, kill_self) if "die" in sys.argv else None
 spec = smoke(steps=8, recipe="fast", batch_size=5)
 result = train_in(Path(sys.argv[1]), spec, workers=None, reporter=dying)
-print(result.outcome, result.weights_sha256)
+os.write(1, f"{result.outcome} {result.weights_sha256}\\n".encode())  # in one piece: both processes write
 """
 
 

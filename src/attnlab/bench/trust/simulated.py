@@ -29,14 +29,13 @@ from numpy.typing import NDArray
 from attnlab.errors import SpecError
 from attnlab.experiments.judging.judgement import Judgement, Procedure, judge, planned_effect
 from attnlab.experiments.planning.procedure import rung_shares
-from attnlab.statistics import Noise as KnownNoise
-from attnlab.statistics import holm, pooled_sd, trend
+from attnlab.statistics import Noise, holm, pooled_sd, trend
 
-Noise = Literal["normal", "heavy tails", "unequal"]
+Kind = Literal["normal", "heavy tails", "unequal"]
 Question = Literal["false difference", "false equivalence", "overlooked", "false on a ladder", "false trend"]
 Losses = NDArray[np.float64]  # (1 + arms, seeds), the baseline first
 
-ODD: tuple[Noise, ...] = ("heavy tails", "unequal")  # break what the tests assume
+ODD: tuple[Kind, ...] = ("heavy tails", "unequal")  # break what the tests assume
 PILOT_SEEDS = 3
 _FEW, _POOLED = 4, 10  # seeds of the default comparison, and of its pilot
 _QUIETER = 0.5  # the noise of a pilot that does not tell what to expect
@@ -73,7 +72,7 @@ class Design:
         """How many seeds there are at each look."""
         return tuple(self.seeds + number * self.extension for number in range(self.procedure.looks))
 
-    def draw(self, rng: np.random.Generator, noise: Noise, sd: float) -> tuple[Losses, Losses]:
+    def draw(self, rng: np.random.Generator, noise: Kind, sd: float) -> tuple[Losses, Losses]:
         """Draw the losses of arms that do not differ, at the seeds of all looks, and those of the pilot."""
         losses = draw_losses(rng, noise, self.arms, self.looks[-1], sd)
         return losses, draw_losses(rng, noise, self.arms, self.pooled, self.pilot_noise * sd)
@@ -95,7 +94,7 @@ class Trial:
     goes_wrong: Callable[[np.random.Generator, int], bool]
 
 
-def draw_losses(rng: np.random.Generator, noise: Noise, arms: int, seeds: int, sd: float) -> Losses:
+def draw_losses(rng: np.random.Generator, noise: Kind, arms: int, seeds: int, sd: float) -> Losses:
     """Losses of arms that do not differ; a difference to the baseline has the standard deviation `sd`.
 
     Where arms are unequally noisy, it has that for one that is as noisy as the baseline.
@@ -117,7 +116,7 @@ def take_looks(
     names = [_BASELINE, *(f"arm {number}" for number in range(1, len(losses)))]
     known = {}
     if pilot is not None and pilot.shape[1]:
-        known = {name: KnownNoise.of((pilot[row] - pilot[0]).tolist()) for row, name in enumerate(names) if row}
+        known = {name: Noise.of((pilot[row] - pilot[0]).tolist()) for row, name in enumerate(names) if row}
     for seeds in looks:
         rows = losses[:, :seeds].tolist()
         table = {name: dict(enumerate(row)) for name, row in zip(names, rows, strict=True)}
@@ -135,7 +134,7 @@ def finds_difference(losses: Losses, looks: tuple[int, ...], procedure: Procedur
 
 def all_trials(design: Design) -> list[Trial]:
     """Every question, under noise as the tests assume it and under noise that they do not."""
-    margins: list[tuple[Noise, float]] = [("normal", sd) for sd in _AT_MARGIN]
+    margins: list[tuple[Kind, float]] = [("normal", sd) for sd in _AT_MARGIN]
     margins += [(noise, _AT_MARGIN[1]) for noise in ODD]
     pilots = list(dict.fromkeys((min(2, design.arms), design.arms)))
     few = replace(design, seeds=_FEW, procedure=replace(design.procedure, looks=1), pooled=_POOLED)
@@ -154,7 +153,7 @@ def all_trials(design: Design) -> list[Trial]:
     ]
 
 
-def _no_difference(design: Design, noise: Noise) -> Trial:
+def _no_difference(design: Design, noise: Kind) -> Trial:
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
         losses, pilot = design.draw(rng, noise, _MUCH_NOISE * design.procedure.margin)
         return finds_difference(losses, design.looks, design.procedure, pilot)
@@ -163,7 +162,7 @@ def _no_difference(design: Design, noise: Noise) -> Trial:
     return Trial("false difference", design.named(noise), bounded, goes_wrong)
 
 
-def _null_ladder(design: Design, noise: Noise) -> Trial:
+def _null_ladder(design: Design, noise: Kind) -> Trial:
     procedures = [
         replace(design.procedure, alpha=design.procedure.alpha * share, looks=1) for share in rung_shares(_RUNGS - 1)
     ]
@@ -177,7 +176,7 @@ def _null_ladder(design: Design, noise: Noise) -> Trial:
     return Trial("false on a ladder", noise, noise == "normal", goes_wrong)
 
 
-def _null_trend(design: Design, noise: Noise) -> Trial:
+def _null_trend(design: Design, noise: Kind) -> Trial:
     sizes = [10.0**rung for rung in range(_RUNGS)]
 
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
@@ -192,7 +191,7 @@ def _null_trend(design: Design, noise: Noise) -> Trial:
     return Trial("false trend", design.named(noise), noise == "normal", goes_wrong)
 
 
-def _at_margin(design: Design, noise: Noise, sd: float) -> Trial:
+def _at_margin(design: Design, noise: Kind, sd: float) -> Trial:
     margin = design.procedure.margin
 
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
@@ -205,7 +204,7 @@ def _at_margin(design: Design, noise: Noise, sd: float) -> Trial:
     return Trial("false equivalence", setting, noise == "normal", goes_wrong)
 
 
-def _planted(design: Design, noise: Noise, pilot_arms: int) -> Trial:
+def _planted(design: Design, noise: Kind, pilot_arms: int) -> Trial:
     degrees = pilot_arms * (PILOT_SEEDS - 1)
     # What is detectable grows with the pilot's standard deviation in proportion.
     unit = planned_effect(1.0, design.seeds, design.arms, design.procedure, degrees=degrees).detectable

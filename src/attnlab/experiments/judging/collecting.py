@@ -70,7 +70,8 @@ def judge_rung(
 
     Without a size, as with half the tokens, nothing is known of the noise from a pilot.
     """
-    noise = {} if size is None else plan.pilot.noise(size)
+    seeds = [cell.seed for cell in arms[0].cells]
+    noise = {} if size is None else plan.pilot.apart_from(seeds).noise(size)
     judgements = judge(losses_of(arms), arms[0].name, procedure, noise=noise, witnesses=witnesses)
     return withhold(judgements, arms, plan.bigram_loss)
 

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from attnlab.experiments.judging.collecting import losses_of
 from attnlab.experiments.judging.judgement import Judgement, percent
+from attnlab.experiments.planning.plan import Pilot
 from attnlab.experiments.results import ArmResult, Comparison
 from attnlab.statistics import Interval, Ladder, LadderPoint, Trend, holm, mean_interval, trend
 
@@ -88,8 +90,8 @@ def arm_trends(comparison: Comparison) -> tuple[ArmTrend, ...]:
     """Return the trends of all variants, in the plan's order."""
     level = 1 - comparison.plan.request.alpha
     found = [(name, _rungs(comparison, name)) for name in comparison.plan.variants]
-    pilot = comparison.plan.pilot.differences
-    trends = [_trend(rungs, level, [pilot.get(rung.size, {}).get(name, ()) for rung in rungs]) for name, rungs in found]
+    pilot = comparison.plan.pilot.apart_from(comparison.seeds)
+    trends = [_trend(name, rungs, level, pilot) for name, rungs in found]
     corrected = iter(holm([one.p for one in trends if one is not None]) if any(trends) else [])
     results = []
     for (name, rungs), one in zip(found, trends, strict=True):
@@ -118,7 +120,7 @@ def _rungs(comparison: Comparison, name: str) -> tuple[RungDifference, ...]:
 def _difference(
     facts: tuple[str, str, int, int, int, bool], judged: Judgement, arms: Sequence[ArmResult]
 ) -> RungDifference:
-    losses = {arm.name: {cell.seed: cell.loss for cell in arm.cells} for arm in arms}
+    losses = losses_of(arms)
     baseline, ours = losses[arms[0].name], losses[judged.arm]
     return RungDifference(
         *facts,
@@ -128,13 +130,13 @@ def _difference(
     )
 
 
-def _trend(rungs: Sequence[RungDifference], level: float, pilot: Sequence[Sequence[float]]) -> Trend | None:
-    """Return the trend over the rungs with all their tokens; `pilot` has the pilot's differences on every rung."""
+def _trend(name: str, rungs: Sequence[RungDifference], level: float, pilot: Pilot) -> Trend | None:
+    """Return the trend over the rungs with all their tokens; the pilot's slopes tell of its noise, if it has them."""
     whole = [rung for rung in rungs if not rung.halved]
     if len(whole) < FEWEST_RUNGS or any(rung.judgement.mean is None for rung in whole):
         return None
     differences = [rung.judgement.differences for rung in whole]
-    other = [values for rung, values in zip(rungs, pilot, strict=True) if not rung.halved]
+    other = [pilot.differences.get(rung.size, {}).get(name, ()) for rung in whole]
     known = len({len(values) for values in other}) == 1 and len(other[0]) > 1
     return trend(
         differences,

@@ -16,10 +16,11 @@ VALIDATION_TOKENS = 65_536
 
 @dataclass(frozen=True)
 class Setting:
-    """The recorded rates, and the differences in nats of a pilot's seeds, both by size and arm."""
+    """The recorded rates, and the differences to softmax in nats of a pilot's seeds, both by size and arm."""
 
     rates: dict[str, dict[str, float]]
     differences: dict[str, dict[str, tuple[float, ...]]]
+    pilot_seeds: tuple[int, ...]
 
 
 DEFAULT = Setting(
@@ -64,6 +65,7 @@ DEFAULT = Setting(
             "sigmoid": (0.0084, 0.0096, 0.0241, 0.0197, 0.0142, -0.0053, 0.0270, 0.0057, 0.0407, 0.0071),
         },
     },
+    pilot_seeds=tuple(range(100, 110)),
 )
 
 _SAME = (

@@ -29,15 +29,21 @@ def find_noise(
     launcher: Launcher,
     listener: LaunchListener,
 ) -> Pilot:
-    """The standard deviation of a difference between an arm and the baseline at one seed."""
+    """Return the standard deviation of a difference between an arm and the baseline at one seed."""
     searched = _from_trials({**{rung.size: rung.arms for rung in lower if not rung.halved}, request.size: arms})
     if searched is not None and not request.pilot:
         return searched
-    known = setting_of(request) is not None
+    # Recorded at the recorded rates, against the usual baseline.
+    known = setting_of(request) is not None and not request.tune and request.baseline == Request().baseline
     if request.pilot == 0 or (known and request.pilot is None):
         sd, degrees = pooled_sd(DEFAULT.differences[DEFAULT_SIZE].values())
-        differences = DEFAULT.differences if known else {}
-        return Pilot(sd=sd, degrees=degrees, source=_RECORDED if known else _FOREIGN, differences=differences)
+        return Pilot(
+            sd=sd,
+            degrees=degrees,
+            source=_RECORDED if known else _FOREIGN,
+            differences=DEFAULT.differences if known else {},
+            seeds=DEFAULT.pilot_seeds if known else (),
+        )
     count = _SEEDS if request.pilot is None else request.pilot
     if count < 2:
         raise SpecError("a pilot of one seed shows no noise", hint="use --pilot 3, or --pilot 0 for none")

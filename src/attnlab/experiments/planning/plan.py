@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,13 +78,19 @@ class Arm(_Record):
 class Pilot(_Record):
     """What is known beforehand about the noise of a paired difference.
 
-    `differences` are those of a pilot, by size and arm, at seeds that no comparison uses; the same seeds at every size.
+    `differences` are those of a pilot, by size and arm, at the same `seeds` for every size.
     """
 
     sd: float  # nats
     degrees: int
     source: str
     differences: dict[str, dict[str, tuple[float, ...]]] = {}
+    seeds: tuple[int, ...] = ()
+
+    def apart_from(self, seeds: Sequence[int]) -> Pilot:
+        """Return the pilot of a comparison at these seeds, without its differences if it has one of the seeds too."""
+        shared = not {*self.seeds}.isdisjoint(seeds)
+        return self.model_copy(update={"differences": {}}) if shared else self
 
     def noise(self, size: str) -> dict[str, Noise]:
         """Return the noise of every arm that the pilot has at this size."""

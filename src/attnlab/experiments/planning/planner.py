@@ -24,6 +24,7 @@ from attnlab.experiments.planning.plan import METRIC, Arm, Matching, Plan, Rung,
 from attnlab.experiments.planning.procedure import Procedure, planned_effect, rung_shares
 from attnlab.experiments.planning.rate_search import search_rates
 from attnlab.experiments.request import Request, sha256_of
+from attnlab.models import ModelSpec
 from attnlab.models.sizes import Size, non_embedding
 from attnlab.models.sizes import size as size_by_name
 from attnlab.processes.machine import using_threads
@@ -78,7 +79,7 @@ def make_plan(
     procedure = _procedure(request, rung_shares(len(request.rungs))[-1])
     pilot = find_noise(arms, lower, request, folder / "pilot", launcher, listener)
     likely = upper_sd(pilot.sd, pilot.degrees)
-    noise = pilot.noise(request.size)
+    noise = pilot.apart_from(seeds).noise(request.size)
     pooled = min(noise[arm.name].degrees if arm.name in noise else 0 for arm in arms[1:])
     expected = planned_effect(likely, len(seeds), len(arms) - 1, procedure, known=pooled)
     run = arms[0].run.resolve(corpus, Execution())
@@ -86,7 +87,7 @@ def make_plan(
         request=request,
         arms=arms,
         lower=lower,
-        non_embedding=_non_embedding(run),
+        non_embedding=bare_parameters(run.model),
         tokens=run.steps * run.tokens_per_step,
         context_length=run.model.context_length,
         bytes_per_token=corpus.bytes_per_token,
@@ -131,7 +132,7 @@ def _lower_rungs(request: Request, corpus: Corpus, threads: int, trials: Trials)
                 name=size if share == 1 else f"{size}, half the tokens",
                 size=size,
                 parameters=arms[0].parameters,
-                non_embedding=_non_embedding(run),
+                non_embedding=bare_parameters(run.model),
                 tokens=run.steps * run.tokens_per_step,
                 halved=share != 1,
                 arms=arms,
@@ -141,8 +142,8 @@ def _lower_rungs(request: Request, corpus: Corpus, threads: int, trials: Trials)
     return tuple(rungs)
 
 
-def _non_embedding(run: ResolvedRun) -> int:
-    model = run.model
+def bare_parameters(model: ModelSpec) -> int:
+    """Return the non-embedding parameters of a model as its size is counted: 12 · layers · width²."""
     return non_embedding(Size(model.num_layers, model.model_width, 1, model.context_length))
 
 

@@ -197,6 +197,7 @@ def notes(comparison: Comparison) -> tuple[str, ...]:
     found = [
         bigram_words(comparison),
         look_words(comparison),
+        pilot_words(comparison),
         *diverged_words(comparison),
         *matching_words(comparison),
         *(comparison.plan.warnings if len(comparison.looks) == 1 else ()),  # they are about the first look
@@ -221,6 +222,18 @@ def _bits(comparison: Comparison) -> str:
     """Return the baseline's loss in bits per byte, which other tokenizers and corpora can be compared with."""
     size, loss = comparison.plan.bytes_per_token, comparison.baseline.loss
     return "" if size is None or loss is None else f"; that is {loss / math.log(2) / size:.3f} bits per byte"
+
+
+def pilot_words(comparison: Comparison) -> str:
+    """Return which variants are judged without the pilot that the plan counts on."""
+    known = comparison.plan.pilot.noise(comparison.plan.request.size)
+    without = [one.arm for one in comparison.judgements if one.arm in known and one.degrees == len(one.seeds) - 1]
+    if not without:
+        return ""
+    why = "these seeds are significantly noisier than its own"
+    if not {*comparison.seeds}.isdisjoint(comparison.plan.pilot.seeds):
+        why = "it has some of these seeds too"
+    return f"The pilot was not used for {and_list(without)}, because {why}: less can be detected than the plan says."
 
 
 def look_words(comparison: Comparison) -> str:

@@ -14,7 +14,7 @@ from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
 from attnlab.experiments.launching.launcher import Launcher
-from attnlab.experiments.planning.planner import CROWDED, EVALUATION, drafts_at, time_step
+from attnlab.experiments.planning.planner import CROWDED, EVALUATION, bare_parameters, drafts_at, time_step
 from attnlab.experiments.scale.request import FEWEST_RUNGS, ScaleRequest
 from attnlab.training import Execution
 
@@ -102,11 +102,10 @@ def _rungs(request: ScaleRequest, corpus: Corpus, threads: int) -> Iterator[Rung
             costs = [model_cost(run.model, batch=run.batch_size) for run in runs]
             evaluated = runs[0].steps // runs[0].evaluate_every * runs[0].validation_rows * runs[0].model.context_length
             steps = runs[0].steps + EVALUATION * evaluated / runs[0].tokens_per_step
-            model = runs[0].model
             yield RungCost(
                 size=size,
                 parameters=costs[0].parameters,
-                non_embedding=12 * model.num_layers * model.model_width**2,
+                non_embedding=bare_parameters(runs[0].model),
                 tokens=runs[0].steps * runs[0].tokens_per_step,
                 arms=tuple(draft.name for draft in drafts),
                 seconds=tuple(steps * time_step(run, corpus, threads) for run in runs),

@@ -36,7 +36,7 @@ REPORT, TABLE, DATA = "report.html", "runs.csv", "scale.json"
 
 _LIMITS = (
     "The verdict holds at the size, tokens and context that stand beside it, for this recipe and text.",
-    "A trend is one straight line through a few small sizes; it does not say that the line goes on.",
+    "A trend is one straight line through a few small sizes; it does not show that the line continues.",
     "GPT-2 itself was trained with another context and tokenizer.",
 )
 _TESTED = (
