@@ -11,12 +11,10 @@ from attnlab.pages.page import (
     Part,
     Points,
     Section,
-    Table,
-    Tone,
-    prose,
     render,
     write_page,
 )
+from attnlab.pages.tables import Table, Tone, prose
 
 __all__ = [
     "BLUE",

@@ -6,24 +6,18 @@ follows the reader's choice of light or dark, fits a telephone, and prints.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import jinja2
 import plotly.graph_objects as go
 import plotly.offline
-from markupsafe import Markup, escape
 
 from attnlab.pages.figures import figure_html
 from attnlab.pages.maps import MapGrid, grid_data, levels_for, precision_words
+from attnlab.pages.tables import Table, prose
 from attnlab.storage.files import write_whole
-
-_UNIT = re.compile(r"(?<=\d) (?=[%×])")
-
-Tone = Literal["good", "bad", "even", "open"]
 
 
 @dataclass(frozen=True)
@@ -32,20 +26,6 @@ class Figure:
 
     chart: go.Figure
     caption: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under headings; the first column names its row, and the others are aligned to the right."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-    text_columns: Sequence[int] = (0,)  # those aligned to the left
-    wrap_columns: Sequence[int] = ()  # those whose text may take several lines
-    code_columns: Sequence[int] = ()  # those that are to be copied, such as commands
-    tones: Mapping[str, Tone] = field(default_factory=dict)  # words of cells that stand out, besides what they say
-    shades: Sequence[Sequence[float | None]] = ()  # of each cell, 0 none to 1 full: so that large numbers are seen
 
 
 @dataclass(frozen=True)
@@ -148,14 +128,6 @@ def _part(part: Part, drawn: Iterator[str], levels: int) -> dict[str, object]:
 def write_page(page: Page, path: Path) -> None:
     """Write the page as a whole or not at all."""
     write_whole(path, render(page))
-
-
-def prose(text: str) -> Markup:
-    """Text as HTML: what stands between backticks is code, and a number stays with its unit."""
-    pieces = [str(escape(piece)) for piece in _UNIT.sub("\u00a0", text).split("`")]
-    if len(pieces) % 2 == 0:  # a backtick without its other
-        return Markup("`".join(pieces))
-    return Markup("".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces)))
 
 
 def _environment() -> jinja2.Environment:

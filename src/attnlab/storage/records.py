@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +39,28 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def to_plain(data: object) -> Any:
-    """`data` as strict JSON can hold it: numbers that are not finite and paths become words, tuples lists."""
+def to_plain(data: object, *, nulls: bool = False, digits: int | None = None) -> Any:
+    """Return `data` as strict JSON can hold it: paths become text, tuples lists, dataclasses objects.
+
+    A number that is not finite becomes text such as "nan", or null if `nulls`; others are rounded to so many
+    significant `digits`.
+    """
     match data:
         case float() if not math.isfinite(data):
-            return str(float(data))
+            return None if nulls else str(float(data))
+        case float() if digits is not None:
+            return float(f"{data:.{digits}g}")
         case None | bool() | int() | float() | str():
             return data
         case Path():
             return str(data)
         case Mapping():
-            return {_key(key): to_plain(value) for key, value in data.items()}
+            return {_key(key): to_plain(value, nulls=nulls, digits=digits) for key, value in data.items()}
         case list() | tuple():
-            return [to_plain(value) for value in data]
+            return [to_plain(value, nulls=nulls, digits=digits) for value in data]
+    if is_dataclass(data) and not isinstance(data, type):
+        named = {field.name: getattr(data, field.name) for field in fields(data)}
+        return to_plain(named, nulls=nulls, digits=digits)
     raise InputError(f"JSON cannot hold {data!r}, a {type(data).__name__}", hint="give numbers, text, lists and dicts")
 
 

@@ -1,0 +1,32 @@
+"""The base class of everything that a user specifies: immutable, strict, and clear about what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from attnlab.errors import as_spec_error
+
+
+class Specification(BaseModel):
+    """A frozen model that knows its fields only; a bad value raises a `SpecError` that says what to do.
+
+    A subclass names itself for error messages, as in `what = "a run"`; `help_at` is a hint for values of a wrong type.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    what: ClassVar[str] = "a specification"
+    help_at: ClassVar[str | None] = None
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            known = type(self).model_fields
+            raise as_spec_error(error, self.what, fields=known, hint=self.help_at) from None
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed, validated like a new one."""
+        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
