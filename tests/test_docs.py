@@ -81,3 +81,17 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_architecture_page_is_true() -> None:
+    """Every file that it names exists, every package is drawn, and the walk of `compare` is short."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    source = ROOT / "src" / "attnlab"
+    named = re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", text)
+    assert len(named) > 20
+    assert [name for name in named if not (source / name).exists()] == []
+    drawn = set(re.findall(r'class="name"[^>]*>(\w+)<', (ROOT / "docs" / "images" / "packages.svg").read_text()))
+    packages = {path.stem for path in source.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert drawn == packages - {"__init__", "__main__"}
+    walk = text[text.index("## `attnlab compare`") : text.index("## A new normaliser")]
+    assert len(re.findall(r"^\d+\. ", walk, re.MULTILINE)) <= 12
