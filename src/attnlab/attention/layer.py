@@ -19,8 +19,8 @@ from attnlab.attention.cache import Cache
 from attnlab.attention.functional import attend, for_every_query_head
 from attnlab.attention.linear import Linear, in_heads, together
 from attnlab.attention.observer import Observed, Observer
-from attnlab.attention.operators import full_precision
-from attnlab.attention.positions import Rope
+from attnlab.attention.parts.operators import full_precision
+from attnlab.attention.parts.positions import Rope
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import InputError, UnsupportedError
 

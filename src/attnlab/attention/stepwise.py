@@ -15,8 +15,8 @@ from torch import Tensor
 from attnlab.attention import reference
 from attnlab.attention.functional import attend, for_every_query_head
 from attnlab.attention.layer import MultiHeadAttention
-from attnlab.attention.masks import Visibility
-from attnlab.attention.scores import Matched
+from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.scores import Matched
 from attnlab.errors import InputError, UnsupportedError
 
 

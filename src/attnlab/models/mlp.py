@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnlab.attention.gradients import once
 from attnlab.attention.linear import Linear, weight_gradients
 from attnlab.attention.observer import Observed
-from attnlab.attention.once import once
 from attnlab.models.activations import ACTIVATIONS
 from attnlab.models.spec import ModelSpec
 

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.attention.masks import Visibility
-from attnlab.attention.parts import Part
-from attnlab.attention.piecewise import by_heads
+from attnlab.attention.gradients import by_heads
+from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.part import Declared, Part
 
 _CHUNK = 64
 
@@ -69,6 +69,14 @@ class LinearAttention(Operator):
     kind: ClassVar[str] = "linear"
     recomputes: ClassVar[bool] = True
     equation: ClassVar[str] = "Σ φ(q)·φ(k_j) v_j / Σ φ(q)·φ(k_j), φ = elu + 1"
+    variants = (
+        Declared(
+            "linear",
+            "A running sum in place of softmax: time and memory grow with N.",
+            "Katharopoulos et al. 2020, arXiv 2006.16236",
+            "0.8, 1.6: the square grid is the bottleneck",
+        ),
+    )
 
     def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
         likeness = _feature(query) @ _feature(key).transpose(-2, -1)
