@@ -108,7 +108,7 @@ def test_padding_equals_cutting(name: str, style: str) -> None:
 
 
 @pytest.mark.parametrize("style", ["gpt2", "fast"])
-@pytest.mark.parametrize("name", ["softmax", "sigmoid", "tied-kv", "window", "alibi"])
+@pytest.mark.parametrize("name", ["softmax", "sigmoid", "tied-kv", "window", "alibi", "linear"])
 @torch.no_grad()
 def test_decoding_with_padding_on_the_left(name: str, style: str) -> None:
     model, tokens = model_of(spec_of(name, style)), draw()

@@ -19,6 +19,7 @@ from attnlab.attention.cache import Cache
 from attnlab.attention.functional import attend, for_every_query_head
 from attnlab.attention.linear import Linear, in_heads, together
 from attnlab.attention.observer import Observed, Observer
+from attnlab.attention.parts.masks import Visibility
 from attnlab.attention.parts.operators import full_precision
 from attnlab.attention.parts.positions import Rope
 from attnlab.attention.spec import AttentionSpec
@@ -80,12 +81,11 @@ class MultiHeadAttention(Observed):
         if observer is not None and observer.wants(*_INSIDE):
             query, key, value = _report_vectors(observer, query, key, value, cache)
         if spec.operator is not None and cache is not None and spec.source == "self":
-            if visible is not None or (padding is not None and not bool(padding.all())):
+            if visible is not None:
                 raise InputError(
-                    f"the state of the operator {spec.operator} cannot leave out tokens again",
-                    hint="decode sequences of one length together, or without a cache",
+                    f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead"
                 )
-            return self._join(self._decode(query, key, value, cache, return_weights))
+            return self._join(self._decode(query, key, value, cache, padding, return_weights))
         query, key, value = self.place(query, key, value, cache)
         start = 0 if cache is None else cache.start
         call = functools.partial(
@@ -196,7 +196,13 @@ class MultiHeadAttention(Observed):
         return cache is not None and cache.length > 0 and self.spec.source == "cross"
 
     def _decode(
-        self, query: Tensor | None, key: Tensor | None, value: Tensor | None, cache: Cache, return_weights: bool
+        self,
+        query: Tensor | None,
+        key: Tensor | None,
+        value: Tensor | None,
+        cache: Cache,
+        padding: Tensor | None,
+        return_weights: bool,
     ) -> Tensor:
         """An operator's step from its state."""
         operator = self.spec.operator
@@ -208,9 +214,14 @@ class MultiHeadAttention(Observed):
         assert key is not None
         assert value is not None
         key, value = (for_every_query_head(tensor, self.spec) for tensor in (key, value))
+        new, first = query.shape[2], cache.length
+        if padding is not None:
+            visibility = Visibility(self.spec.mask, new, first + new, first, padding)
+            visibility.check(query.shape[0], self.spec.num_heads)
+        real = cache.advance(new, padding)
+        others = {} if real is None else {"padding": real}
         with full_precision(value) as cast:
-            output, cache.state = operator.decode(cast(query), cast(key), cast(value), cache.state)
-        cache.length += query.shape[2]
+            output, cache.state = operator.decode(cast(query), cast(key), cast(value), cache.state, **others)
         return output.to(value.dtype)
 
     def _join(self, heads: Tensor) -> Tensor:
