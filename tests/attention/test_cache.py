@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
-from attnlab.attention import Cache, Mask, MultiHeadAttention, variant, variants
+from attnlab.attention import Cache, Mask, MultiHeadAttention, Visibility, variant, variants
 from attnlab.errors import InputError
 from support.attention import CONTEXT, HEADS, WIDTH
 
@@ -61,6 +63,27 @@ def test_decoding_with_padding_on_the_left() -> None:
             outputs.append(layer(tokens[:, start:stop], padding=padding[:, :stop], cache=cache))
         alone = layer(tokens[1:, 4:])
     torch.testing.assert_close(torch.cat(outputs, 1)[1:, 4:], alone, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", STEPS, ids=str)
+@pytest.mark.parametrize("name", CAUSAL)
+def test_cached_decoding_with_padding_equals_the_full_pass(name: str, steps: tuple[int, ...]) -> None:
+    """Padding on the left, in the middle and on the right, as the full pass and the reference have it."""
+    layer, tokens = layer_of(name), torch.randn(2, sum(steps), WIDTH, dtype=torch.float64)
+    padding = torch.ones(2, sum(steps), dtype=torch.bool)
+    padding[1, :4] = padding[0, 9] = padding[0, -1] = False
+    cache, outputs, start = Cache(), [], 0
+    with torch.no_grad():
+        for stop in itertools.accumulate(steps):
+            outputs.append(layer(tokens[:, start:stop], padding=padding[:, :stop], cache=cache))
+            start = stop
+        whole = layer(tokens, padding=padding)
+    torch.testing.assert_close(torch.cat(outputs, 1), whole, rtol=1e-9, atol=1e-12)
+    if layer.spec.operator is not None:
+        query, key, value = layer.project(tokens)
+        visibility = Visibility(layer.spec.mask, *tokens.shape[1:2] * 2, padding=padding)
+        defined = layer._join(layer.spec.operator.define(query, key, value, visibility))
+        torch.testing.assert_close(torch.cat(outputs, 1), defined, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["softmax", "sigmoid", "tied-kv", "cosine-learned"])

@@ -83,6 +83,26 @@ def test_every_point_of_every_dimension_is_used() -> None:
     assert {s.value_map for s in specs} == {"factored", "full"}
 
 
+@pytest.mark.parametrize("family", [Score, Normaliser, Position, Operator])
+def test_the_documentation_names_every_point(family: type[Part]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "variants.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| `{family.family}` |")]
+    assert [kind for kind in family.kinds() if f"`{kind}`" not in row] == []
+    numbers = [name for part in family.members() for name in part.model_fields]
+    assert [name for name in numbers if f"`{name}`" not in row] == []
+
+
+def test_what_a_class_declares_is_its_own() -> None:
+    """An entry of the catalogue comes from one class, and not again from a subclass."""
+    names = [one.name for family in (Score, Normaliser, Mask, Position, Operator) for one in declared(family)]
+    assert len(set(names)) == len(names) == len(variants()) - 12
+    assert variant("window").spec(context_length=64).mask == Mask(window=16)
+
+
+def declared(family: type[Part]) -> list[Variant]:
+    return [*catalogue._declared(family)]
+
+
 @pytest.mark.parametrize("heads", [1, 2, 3, 5, 12])
 def test_every_variant_fits_every_number_of_heads(heads: int) -> None:
     for v in variants():

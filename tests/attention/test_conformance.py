@@ -48,8 +48,13 @@ def possible(name: str, mask: str) -> bool:
     return True
 
 
+def by_place(spec: AttentionSpec) -> bool:
+    """Whether it matters where a key stands, besides what the mask shows."""
+    return spec.score.needs_context or (spec.position is not None and spec.position.relative)
+
+
 SELF = [(name, mask) for name in NAMES for mask in MASKS if possible(name, mask)]
-CROSS = [name for name in NAMES if not variant(name).spec().score.needs_context and name not in {"rope", "alibi"}]
+CROSS = [name for name in NAMES if not by_place(variant(name).spec())]
 
 
 def padding_for(batch: int, tokens: int) -> torch.Tensor:
@@ -200,10 +205,7 @@ def test_padding_equals_cutting(name: str) -> None:
     torch.testing.assert_close(whole, by_kernel(short, spec), rtol=1e-10, atol=1e-12)
 
 
-ORDERLESS = [n for n in NAMES if n not in {"rope", "alibi"} and not variant(n).spec().score.needs_context]
-
-
-@pytest.mark.parametrize("name", ORDERLESS)
+@pytest.mark.parametrize("name", CROSS)
 def test_the_order_of_keys_does_not_matter(name: str) -> None:
     spec = small(name).replace(mask=Mask(causal=False))
     inputs = make_inputs(spec, TOKENS)

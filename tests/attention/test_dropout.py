@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnlab.attention import AttentionSpec, MultiHeadAttention, attend
-from attnlab.attention.dropout import WeightDropout
+from attnlab.attention.kernels.dropout import WeightDropout
 from support.attention import by_kernel, make_inputs
 
 WHOLE = slice(None), slice(None), slice(None)

@@ -24,10 +24,13 @@ def layer(spec: AttentionSpec = SPEC) -> MultiHeadAttention:
     return MultiHeadAttention(spec)
 
 
-def decode_padded_operator() -> None:
-    padding = torch.tensor([[False, True, True]])
+def decode_operator_with(*paddings: list[bool] | None) -> None:
+    """Three tokens, and one more for each further padding."""
+    module, cache = layer(LINEAR), Cache()
     with torch.no_grad():
-        layer(LINEAR)(q(1, 3, 8), padding=padding, cache=Cache())
+        for number, padding in enumerate(paddings):
+            given = None if padding is None else torch.tensor([padding])
+            module(q(1, 1 if number else 3, 8), padding=given, cache=cache)
 
 
 def decode_other_batch() -> None:
@@ -84,7 +87,22 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "a source for self-attention": (lambda: layer()(q(1, 5, 8), q(1, 5, 8)), "takes no source"),
     "no source for cross-attention": (lambda: layer(CROSS)(q(1, 5, 8)), "cross-attention needs the other sequence"),
     "a source of another batch": (lambda: layer(CROSS)(q(1, 5, 8), q(2, 5, 8)), "source has shape (2, 5, 8)"),
-    "padding in an operator's state": (decode_padded_operator, "cannot leave out tokens again"),
+    "a token left out of an operator's state later": (
+        lambda: decode_operator_with(None, [False, True, True, True]),
+        "padding of the first 3 tokens differs",
+    ),
+    "a token added to an operator's state later": (
+        lambda: decode_operator_with([False, True, True], [True, True, True, True]),
+        "padding of the first 3 tokens differs",
+    ),
+    "padding of an operator's state not given again": (
+        lambda: decode_operator_with([False, True, True], None),
+        "padding of the first 3 tokens differs",
+    ),
+    "padding of the new token alone for an operator": (
+        lambda: decode_operator_with([True, True, True], [True]),
+        "padding has shape (1, 1), but there are 1 sequences of 4 keys",
+    ),
     "a cache of another batch": (decode_other_batch, "the cache holds another batch"),
 }
 

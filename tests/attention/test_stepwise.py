@@ -24,7 +24,7 @@ def test_the_steps_end_where_the_layer_does(variant: object) -> None:
     layer = make_layer(variant.spec(model_width=12, num_heads=3, context_length=5))
     with torch.no_grad():
         steps, output = follow(layer, X), layer(X[None])[0]
-        joined = layer._joined(steps.output[None])[0]
+        joined = layer._join(steps.output[None])[0]
     torch.testing.assert_close(joined, output)
     if layer.spec.operator is not None:
         assert steps.scores is None

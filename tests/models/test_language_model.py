@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.attention import AttentionSpec, Entmax, Entmax15, Mask, Rope, Softmax, Sparsemax, variants
+from attnlab.attention import AttentionSpec, Mask, Rope, variants
 from attnlab.errors import InputError
 from attnlab.models import IGNORED, Family, LanguageModel, ModelSpec, build_model, loss
 from attnlab.models.blocks import RMSNorm
@@ -108,7 +108,7 @@ def test_padding_equals_cutting(name: str, style: str) -> None:
 
 
 @pytest.mark.parametrize("style", ["gpt2", "fast"])
-@pytest.mark.parametrize("name", ["softmax", "sigmoid", "tied-kv", "window", "alibi"])
+@pytest.mark.parametrize("name", ["softmax", "sigmoid", "tied-kv", "window", "alibi", "linear"])
 @torch.no_grad()
 def test_decoding_with_padding_on_the_left(name: str, style: str) -> None:
     model, tokens = model_of(spec_of(name, style)), draw()
@@ -127,7 +127,7 @@ def test_decoding_with_padding_on_the_left(name: str, style: str) -> None:
 def key_bias_is_idle(spec: AttentionSpec) -> bool:
     """q·b is the same for all keys, and such a normaliser does not see what is added to all scores of a row."""
     shifted = spec.score.kind in {"scaled-dot", "dot"} and not isinstance(spec.position, Rope)
-    unmoved = isinstance(spec.normaliser, Softmax | Sparsemax | Entmax | Entmax15) and spec.operator is None
+    unmoved = spec.normaliser.shift_invariant and spec.operator is None
     return spec.bias and shifted and unmoved and spec.sharing == "none"
 
 

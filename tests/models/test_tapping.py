@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.attention import variants
+from attnlab.attention.observer import Observed
 from attnlab.errors import InputError, UnknownNameError, UnsupportedError
 from attnlab.models import LanguageModel, ModelSpec, build_model, generate, tap_names
 
 NAMES = [variant.name for variant in variants()]
 SYMBOLS, BATCH, TOKENS, SOURCE = 11, 2, 12, 7
-METHODS = {"forward", "_joined", "place", "_cross_entropy"}
 
 
 def make_model(variant: str = "softmax", **changes: object) -> LanguageModel:
@@ -40,7 +40,7 @@ def inputs_of(model: LanguageModel) -> dict[str, Tensor]:
 
 
 def assert_untouched(model: LanguageModel) -> None:
-    assert not any(METHODS & module.__dict__.keys() for module in model.modules())
+    assert all(module.observer is None for module in model.modules() if isinstance(module, Observed))
     assert not model.taps.open
 
 
@@ -222,14 +222,31 @@ def test_taps_go_on_any_exit() -> None:
     assert_untouched(model)
 
 
-def test_a_method_of_ones_own_comes_back() -> None:
+def test_only_modules_whose_results_are_wanted_have_an_observer() -> None:
     model, tokens = make_model().eval(), some_tokens()
     mlp = model.stack.blocks[0].mlp
     mine = partial(torch.mul, other=0.0)
     mlp.forward = mine
-    with model.tap("blocks.0.mlp.hidden"):
+    with model.tap("blocks.0.attention.heads", "blocks.0.mlp.output", "blocks.1.mlp.hidden") as seen:
         model(tokens)
+        observed = {path for path, module in model.named_modules() if getattr(module, "observer", None) is not None}
+    assert observed == {"stack.blocks.0", "stack.blocks.0.attention", "stack.blocks.1.mlp"}
     assert mlp.forward is mine
+    assert (seen["blocks.0.mlp.output"] == 0).all(), "a method of one's own is observed like any other"
+
+
+def test_every_name_is_reported_by_one_module() -> None:
+    model = make_model(family="encoder-decoder")
+    with model.tap("*"):
+        reported = [
+            module.observer.prefix + name
+            for module in model.modules()
+            if isinstance(module, Observed) and module.observer is not None
+            for name in module.reported
+        ]
+    absent = {f"encoder.blocks.{n}.cross_attention.{point}" for n in range(2) for point in ("in", "output", "residual")}
+    assert sorted(set(reported) - absent) == sorted(tap_names(model))
+    assert len(set(reported)) == len(reported)
 
 
 @torch.no_grad()

@@ -1,28 +1,15 @@
 """What attention is: specifications, their definition, fast kernels, a layer, and a catalogue of variants."""
 
 from attnlab.attention.cache import Cache
-from attnlab.attention.catalogue import add_variant, load_variants, variant, variants
+from attnlab.attention.catalogue import Variant, add_variant, equations, load_variants, variant, variants
 from attnlab.attention.functional import attend
 from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
-from attnlab.attention.masks import Block, Mask, Visibility
-from attnlab.attention.named import Variant, equations
-from attnlab.attention.normalisers import (
-    Entmax,
-    Entmax15,
-    Normaliser,
-    Relu,
-    Sigmoid,
-    Softmax,
-    SoftmaxPlusOne,
-    Softpick,
-    Sparsemax,
-    SquaredRelu,
-)
-from attnlab.attention.operators import LinearAttention, Operator
-from attnlab.attention.positions import Alibi, Learned, NoPosition, Position, Rope
-from attnlab.attention.random_scores import dot_mean, dot_variance, draw_scores
-from attnlab.attention.scores import (
+from attnlab.attention.parts.masks import Block, Mask, Visibility
+from attnlab.attention.parts.normalisers import Normaliser, Relu, Sigmoid, Softmax, SoftmaxPlusOne, SquaredRelu
+from attnlab.attention.parts.operators import LinearAttention, Operator
+from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Position, Rope
+from attnlab.attention.parts.scores import (
     Cosine,
     DenseSynthesizer,
     Dot,
@@ -34,6 +21,8 @@ from attnlab.attention.scores import (
     SquaredDistance,
     Table,
 )
+from attnlab.attention.parts.sparse import Entmax, Entmax15, Softpick, Sparsemax
+from attnlab.attention.random_scores import dot_mean, dot_variance, draw_scores
 from attnlab.attention.sharpness import softmax_slope, weight_entropy
 from attnlab.attention.single import one_head
 from attnlab.attention.spec import AttentionSpec

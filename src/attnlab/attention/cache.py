@@ -23,6 +23,7 @@ class Cache:
         self.length = 0
         self.start = 0
         self.state: Tensor | None = None
+        self.padding: Tensor | None = None  # (batch, length), True for each real token in the state; None for all
         self._room: dict[str, Tensor] = {}
         self._begin = 0
 
@@ -35,8 +36,26 @@ class Cache:
     @property
     def nbytes(self) -> int:
         """The bytes of what is remembered."""
-        state = 0 if self.state is None else self.state.nbytes
-        return state + sum(tensor.nbytes for tensor in self.held.values())
+        return sum(tensor.nbytes for tensor in (self.state, self.padding, *self.held.values()) if tensor is not None)
+
+    def advance(self, tokens: int, padding: Tensor | None) -> Tensor | None:
+        """Count tokens that go into the state, and return their padding from that of all tokens so far.
+
+        A state holds sums over tokens: one that is in it cannot be left out again, nor one that is not be added.
+        """
+        before, known = None if padding is None else padding[:, : self.length], self.padding
+        if before is None or known is None:
+            same = all(one is None or bool(one.all()) for one in (before, known))
+        else:
+            same = torch.equal(before, known)
+        if not same:
+            raise InputError(
+                f"the padding of the first {self.length} tokens differs from that which the state was made with",
+                hint="give the padding of all tokens, those in the cache included, at every step",
+            )
+        start, self.length = self.length, self.length + tokens
+        self.padding = padding
+        return None if padding is None else padding[:, start:]
 
     def append(self, tensors: dict[str, Tensor], keep: int | None = None) -> dict[str, Tensor]:
         """Add tokens, after forgetting all but the last `keep` of those before, and return all that is held."""

@@ -8,9 +8,9 @@ from typing import Literal, overload
 from torch import Tensor
 
 from attnlab.attention import kernels, reference
-from attnlab.attention.dropout import WeightDropout, draw_seed
-from attnlab.attention.masks import Visibility
-from attnlab.attention.scores import Matched
+from attnlab.attention.kernels.dropout import WeightDropout, draw_seed
+from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.scores import Matched
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import InputError, UnsupportedError
 

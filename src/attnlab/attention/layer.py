@@ -10,7 +10,7 @@ The three projections serve all heads at once; the spec's sharing leaves some of
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal, overload
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,19 +18,26 @@ from torch import Tensor, nn
 from attnlab.attention.cache import Cache
 from attnlab.attention.functional import attend, for_every_query_head
 from attnlab.attention.linear import Linear, in_heads, together
-from attnlab.attention.operators import full_precision
-from attnlab.attention.positions import Rope
+from attnlab.attention.observer import Observed, Observer
+from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.operators import full_precision
+from attnlab.attention.parts.positions import Rope
 from attnlab.attention.spec import AttentionSpec
-from attnlab.errors import InputError
+from attnlab.errors import InputError, UnsupportedError
+
+_INSIDE = ("query", "key", "value", "weights")
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Observed):
     """The attention of one layer, as its spec says."""
+
+    reported: ClassVar[tuple[str, ...]] = (*_INSIDE, "heads")
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
         self.spec = spec
         self.rope = spec.position if isinstance(spec.position, Rope) else None
+        self.tied = spec.sharing in {"key-value", "query-key-value", "identity"}  # the value is the key
         self.projections = nn.ModuleDict(
             {name: Linear(spec.model_width, width, spec.bias) for name, width in projection_widths(spec).items()}
         )
@@ -52,28 +59,6 @@ class MultiHeadAttention(nn.Module):
         for name, extra in self.spec.score.extras(self.spec).items():
             nn.init.normal_(self.extras[name], extra.mean, extra.std)
 
-    @overload
-    def forward(
-        self,
-        x: Tensor,
-        source: Tensor | None = ...,
-        *,
-        padding: Tensor | None = ...,
-        visible: Tensor | None = ...,
-        cache: Cache | None = ...,
-        return_weights: Literal[False] = ...,
-    ) -> Tensor: ...
-    @overload
-    def forward(
-        self,
-        x: Tensor,
-        source: Tensor | None = ...,
-        *,
-        padding: Tensor | None = ...,
-        visible: Tensor | None = ...,
-        cache: Cache | None = ...,
-        return_weights: Literal[True],
-    ) -> tuple[Tensor, Tensor]: ...
     def forward(
         self,
         x: Tensor,
@@ -90,51 +75,94 @@ class MultiHeadAttention(nn.Module):
         the real tokens among the keys, those in the cache included. Weights are computed by the reference.
         """
         self._check(x, source, cache)
-        first = 0 if cache is None or self.spec.source == "cross" else cache.length
-        made = self._made(x)
-        unturned = query = self._projected("query", x, made)
-        if self.rope is not None and query is not None:
-            query = self.rope.rotate(query, first)
-        if self.spec.operator is not None and cache is not None and self.spec.source == "self":
-            if visible is not None or (padding is not None and not bool(padding.all())):
+        spec, observer = self.spec, self.observer
+        first = 0 if cache is None or spec.source == "cross" else cache.length
+        query, key, value = self._project(x, source, self._holds_source(cache))
+        if observer is not None and observer.wants(*_INSIDE):
+            query, key, value = _report_vectors(observer, query, key, value, cache)
+        if spec.operator is not None and cache is not None and spec.source == "self":
+            if visible is not None:
                 raise InputError(
-                    f"the state of the operator {self.spec.operator} cannot leave out tokens again",
-                    hint="decode sequences of one length together, or without a cache",
+                    f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead"
                 )
-            return self._joined(self._decode(query, x, made, cache, return_weights))
-        key, value = self._keys_and_values(x, source, made, cache, unturned)
+            return self._join(self._decode(query, key, value, cache, padding, return_weights))
+        query, key, value = self.place(query, key, value, cache)
         start = 0 if cache is None else cache.start
         call = functools.partial(
             attend,
             query,
             key,
             value,
-            self.spec,
+            spec,
             num_queries=x.shape[1],
             query_start=first - start,
             extras=dict(self.extras.items()),
             padding=None if padding is None else padding[:, start:],
             visible=visible,
-            training=self.training,
         )
-        if return_weights:
-            output, weights = call(return_weights=True)
-            return self._joined(output), weights
-        return self._joined(call())
+        weights = None
+        if observer is not None and observer.wants("weights"):
+            weights = observer.offer("weights", call(return_weights=True)[1])
+        if weights is not None:
+            heads = weights.to(value.dtype) @ for_every_query_head(value, spec)
+        elif return_weights:
+            heads, weights = call(training=self.training, return_weights=True)
+        else:
+            heads = call(training=self.training)
+        output = self._join(heads)
+        return (output, weights) if return_weights and weights is not None else output
 
     def project(self, x: Tensor, source: Tensor | None = None) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """Queries, keys and values, each (batch, heads, tokens, width), before positions turn them.
+        """Queries, keys and values, each (batch, heads, tokens, width), before they are rotated by their position.
 
         They are one tensor where one projection serves several, and None where the score wants none.
         """
         self._check(x, source, None)
-        served, made, tokens = _SERVED_BY[self.spec.sharing], self._made(x), x if source is None else source
-        query = self._projected("query", x, made)
-        same = source is None and served.get("key") == "query"
-        key = query if same else self._projected("key", tokens, made)
-        value = key if self._ties_values else self._projected("value", tokens, made)
+        query, key, value = self._project(x, source)
         assert value is not None
         return query, key, value
+
+    def place(
+        self, query: Tensor | None, key: Tensor | None, value: Tensor | None, cache: Cache | None = None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """The vectors as attention takes them: rotated by their position, with keys and values of the cache in front.
+
+        Where the value is the key, the cache keeps the one vector as it is, and it is rotated when it is read as a key.
+        """
+        rope, start = self.rope, 0 if cache is None else cache.length
+        late = self.tied and cache is not None
+        if rope is not None:
+            assert query is not None
+            query = rope.rotate(query, start)
+            if not late:
+                assert key is not None
+                key = rope.rotate(key, start)
+        if cache is not None:
+            if self._holds_source(cache):
+                held = cache.held
+            else:
+                new = {"key": key} if self.tied else {"key": key, "value": value}
+                window = self.spec.mask.window
+                held = cache.append(
+                    {name: tensor for name, tensor in new.items() if tensor is not None},
+                    keep=None if window is None else window - 1,
+                )
+            key, value = held.get("key"), held["key" if self.tied else "value"]
+            if late and rope is not None:
+                key = rope.rotate(value, cache.start)
+        assert value is not None
+        return query, key, value
+
+    def _project(
+        self, x: Tensor, source: Tensor | None, only_query: bool = False
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        made, tokens = self._made(x), x if source is None else source
+        query = self._projected("query", x, made)
+        if only_query:
+            return query, None, None
+        same = source is None and _SERVED_BY[self.spec.sharing].get("key") == "query"
+        key = query if same else self._projected("key", tokens, made)
+        return query, key, key if self.tied else self._projected("value", tokens, made)
 
     def _made(self, x: Tensor) -> dict[str, Tensor]:
         """The projections of x by name, in heads; none in cross-attention, where not all are of x."""
@@ -144,56 +172,6 @@ class MultiHeadAttention(nn.Module):
         maps: dict[str, Any] = dict(self.projections.items())
         widths = [spec.value_width if name == "value" else spec.key_width for name in maps]
         return dict(zip(maps, together(x, [*maps.values()], widths), strict=True))
-
-    @property
-    def _ties_values(self) -> bool:
-        """Whether the value is the key."""
-        return self.spec.sharing in {"key-value", "query-key-value", "identity"}
-
-    def _keys_and_values(
-        self, x: Tensor, source: Tensor | None, made: dict[str, Tensor], cache: Cache | None, query: Tensor | None
-    ) -> tuple[Tensor | None, Tensor]:
-        """Keys and values of all tokens, those in the cache included."""
-        spec = self.spec
-        tied = self._ties_values
-        rope = self.rope
-        if spec.source == "cross" and cache is not None and cache.length:
-            held = cache.held
-        else:
-            tokens = x if source is None else source
-            same = source is None and _SERVED_BY[spec.sharing].get("key") == "query"
-            vectors = {"key": query if same else self._projected("key", tokens, made)}
-            if not tied:
-                vectors["value"] = self._projected("value", tokens, made)
-            held = {name: tensor for name, tensor in vectors.items() if tensor is not None}
-            if rope is not None and not tied:
-                held["key"] = rope.rotate(held["key"], 0 if cache is None else cache.length)
-            if cache is not None:
-                window = spec.mask.window
-                held = cache.append(held, keep=None if window is None else window - 1)
-        if not tied:
-            return held.get("key"), held["value"]
-        # The one vector is kept as it is, and turned when it is read as a key.
-        vector = held["key"]
-        return (vector if rope is None else rope.rotate(vector, 0 if cache is None else cache.start)), vector
-
-    def _decode(
-        self, query: Tensor | None, x: Tensor, made: dict[str, Tensor], cache: Cache, return_weights: bool
-    ) -> Tensor:
-        """An operator's step from its state."""
-        operator = self.spec.operator
-        if return_weights or not self.spec.mask.causal:
-            what = "has no attention weights" if return_weights else "decodes only if it is causal"
-            raise InputError(f"the operator {operator} {what}", hint="leave out the cache or the weights")
-        key, value = self._keys_and_values(x, None, made, None, query)
-        assert operator is not None
-        assert query is not None
-        assert key is not None
-        key, value = (for_every_query_head(tensor, self.spec) for tensor in (key, value))
-        with full_precision(value) as cast:
-            output, cache.state = operator.decode(cast(query), cast(key), cast(value), cache.state)
-        cache.length += x.shape[1]
-        return output.to(value.dtype)
 
     def _projected(self, name: str, tokens: Tensor, made: dict[str, Tensor]) -> Tensor | None:
         """Queries, keys or values, (batch, heads, tokens, width); None where the score wants none."""
@@ -213,8 +191,43 @@ class MultiHeadAttention(nn.Module):
             tokens = self.projections[server](tokens)
         return in_heads(tokens, width)
 
-    def _joined(self, heads: Tensor) -> Tensor:
+    def _holds_source(self, cache: Cache | None) -> bool:
+        """Whether the cache holds the keys and values of the other sequence."""
+        return cache is not None and cache.length > 0 and self.spec.source == "cross"
+
+    def _decode(
+        self,
+        query: Tensor | None,
+        key: Tensor | None,
+        value: Tensor | None,
+        cache: Cache,
+        padding: Tensor | None,
+        return_weights: bool,
+    ) -> Tensor:
+        """An operator's step from its state."""
+        operator = self.spec.operator
+        if return_weights or not self.spec.mask.causal:
+            what = "has no attention weights" if return_weights else "decodes only if it is causal"
+            raise InputError(f"the operator {operator} {what}", hint="leave out the cache or the weights")
+        assert operator is not None
+        assert query is not None
+        assert key is not None
+        assert value is not None
+        key, value = (for_every_query_head(tensor, self.spec) for tensor in (key, value))
+        new, first = query.shape[2], cache.length
+        if padding is not None:
+            visibility = Visibility(self.spec.mask, new, first + new, first, padding)
+            visibility.check(query.shape[0], self.spec.num_heads)
+        real = cache.advance(new, padding)
+        others = {} if real is None else {"padding": real}
+        with full_precision(value) as cast:
+            output, cache.state = operator.decode(cast(query), cast(key), cast(value), cache.state, **others)
+        return output.to(value.dtype)
+
+    def _join(self, heads: Tensor) -> Tensor:
         """(batch, heads, tokens, value width) → (batch, tokens, model width)."""
+        if self.observer is not None:
+            heads = self.observer("heads", heads)
         if self.spec.join == "average":
             joined = heads.mean(dim=1)
         elif self.spec.value_map == "full":
@@ -254,6 +267,18 @@ _SERVED_BY: dict[str, dict[str, str]] = {
     "query-key-value": {"key": "query", "value": "query"},
     "identity": {},
 }
+
+
+def _report_vectors(
+    observer: Observer, query: Tensor | None, key: Tensor | None, value: Tensor | None, cache: Cache | None
+) -> tuple[Tensor | None, ...]:
+    if cache is not None:
+        raise UnsupportedError(
+            f"{', '.join(_INSIDE)} of a layer cannot be tapped while it decodes with a cache",
+            hint="give whole sequences without a cache, or tap heads or output",
+        )
+    vectors = {"query": query, "key": key, "value": value}
+    return tuple(None if tensor is None else observer(name, tensor) for name, tensor in vectors.items())
 
 
 def projection_widths(spec: AttentionSpec) -> dict[str, int]:

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.attention.once import once
+from attnlab.attention.gradients import once
 
 PIECES = 4
 _SMALLEST = 1 << 15  # weights; below, starting the threads costs more than it gains

@@ -13,10 +13,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.attention.dropout import WeightDropout
-from attnlab.attention.masks import Visibility
-from attnlab.attention.positions import Alibi
-from attnlab.attention.scores import Matched
+from attnlab.attention.kernels.dropout import WeightDropout
+from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.positions import Alibi
+from attnlab.attention.parts.scores import Matched
 from attnlab.attention.spec import AttentionSpec
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attnlab.attention.masks import Mask
-from attnlab.attention.normalisers import Softmax
-from attnlab.attention.positions import Alibi, Learned, NoPosition, Rope
-from attnlab.attention.scores import ScaledDot
+from attnlab.attention.parts.masks import Mask
+from attnlab.attention.parts.normalisers import Softmax
+from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Rope
+from attnlab.attention.parts.scores import ScaledDot
 from attnlab.errors import SpecError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from attnlab.attention.functional import attend
-from attnlab.attention.masks import Mask
-from attnlab.attention.normalisers import Normaliser, Softmax
-from attnlab.attention.scores import ScaledDot, Score
+from attnlab.attention.parts.masks import Mask
+from attnlab.attention.parts.normalisers import Normaliser, Softmax
+from attnlab.attention.parts.scores import ScaledDot, Score
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import InputError
 

@@ -10,27 +10,20 @@ A spec is checked when it is built: what is impossible is refused with the reaso
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PositiveInt,
-    SerializeAsAny,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny, ValidationError, model_validator
 
-from attnlab.attention.masks import Mask
-from attnlab.attention.normalisers import Normaliser, Softmax
-from attnlab.attention.operators import Operator
-from attnlab.attention.positions import Position
+from attnlab.attention.parts.masks import Mask
+from attnlab.attention.parts.normalisers import Normaliser, Softmax
+from attnlab.attention.parts.operators import Operator
+from attnlab.attention.parts.positions import Position
+from attnlab.attention.parts.scores import ScaledDot, Score
 from attnlab.attention.rules import check
-from attnlab.attention.scores import ScaledDot, Score
 from attnlab.errors import FileError, SpecError, as_spec_error
+from attnlab.specification import Specification
 
 Sharing = Literal["none", "key-value", "query-key", "query-key-value", "identity"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -40,14 +33,14 @@ def _optional(family: type[Position] | type[Operator]) -> BeforeValidator:
     return BeforeValidator(lambda value: None if value is None else family.parse(value))
 
 
-class AttentionSpec(BaseModel):
+class AttentionSpec(Specification):
     """Everything that there is to say about one attention layer.
 
     Widths left out are derived: `key_width` = model_width / num_heads, `value_width` = key_width (or the model's width
     for the full value map), `num_key_value_heads` = num_heads.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what = "an attention spec"
 
     model_width: PositiveInt
     num_heads: PositiveInt
@@ -69,12 +62,6 @@ class AttentionSpec(BaseModel):
     bias: bool = True
     weight_dropout: Probability = 0.0
     output_dropout: Probability = 0.0
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "an attention spec") from None
 
     @model_validator(mode="before")
     @classmethod
@@ -105,12 +92,11 @@ class AttentionSpec(BaseModel):
         check(self)
         return self
 
-    def replace(self, **changes: Any) -> AttentionSpec:
-        """Another spec with some fields changed. Widths that were derived are derived again."""
-        fields = {name: getattr(self, name) for name in type(self).model_fields if name not in self._derived(changes)}
-        return AttentionSpec(**{**fields, **changes})
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed. Widths that were derived are derived again."""
+        return super().replace(**{**dict.fromkeys(self._derived(changes)), **changes})
 
-    def _derived(self, changes: dict[str, Any]) -> set[str]:
+    def _derived(self, changes: Mapping[str, object]) -> set[str]:
         """The widths that a change of these fields leaves open, because they have the value that would be derived."""
         names = set()
         if {"model_width", "num_heads"} & changes.keys() and self.key_width * self.num_heads == self.model_width:
@@ -148,4 +134,4 @@ class AttentionSpec(BaseModel):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise as_spec_error(error, "an attention spec") from None
+            raise as_spec_error(error, cls.what) from None

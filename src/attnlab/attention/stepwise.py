@@ -15,9 +15,8 @@ from torch import Tensor
 from attnlab.attention import reference
 from attnlab.attention.functional import attend, for_every_query_head
 from attnlab.attention.layer import MultiHeadAttention
-from attnlab.attention.masks import Visibility
-from attnlab.attention.positions import Rope
-from attnlab.attention.scores import Matched
+from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.scores import Matched
 from attnlab.errors import InputError, UnsupportedError
 
 
@@ -41,9 +40,7 @@ def follow(layer: MultiHeadAttention, x: Tensor, factor: float = 1.0) -> Steps:
         raise UnsupportedError("only self-attention can be followed", hint='say source="self"')
     if x.dim() != 2:
         raise InputError(f"x has shape {tuple(x.shape)}, not (tokens, model width)", hint="give one sequence")
-    query, key, value = layer.project(x[None])
-    if isinstance(spec.position, Rope) and query is not None and key is not None:
-        query, key = spec.position.rotate(query, 0), spec.position.rotate(key, 0)
+    query, key, value = layer.place(*layer.project(x[None]))
     visibility = Visibility(spec.mask, len(x), len(x))
     visible = visibility.grid(x.device).expand(1, 1, -1, -1)[0, 0]
     if spec.operator is not None:

@@ -35,7 +35,6 @@ from attnlab.models import ModelSpec, loss, mlp
 OptimizerKind = Literal["adamw", "muon"]
 
 _LONG = 2  # times as long as wide, from where on Muon gathers its factors
-_BLOCKS = {"squared-relu": 3, "sparsemax": 3, "entmax15": 3, "softpick": 4, "entmax": 5}  # of scores; 2 for the others
 
 
 @dataclass(frozen=True)
@@ -150,5 +149,5 @@ def _blocks(cost: AttentionCost) -> int:
         return 0
     one = blocked._ROWS * cost.call.keys
     heads = min(cost.call.batch * cost.call.spec.num_heads, max(1, blocked._CACHED // one))
-    blocks = _BLOCKS.get(cost.call.spec.normaliser.kind, 2)
+    blocks = cost.call.spec.normaliser.blocks
     return blocks * heads * one * cost.call.exact.itemsize

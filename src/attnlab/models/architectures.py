@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from attnlab.attention.positions import Learned, Position, Rope
+from attnlab.attention import Learned, Position, Rope
 from attnlab.errors import UnknownNameError
 
 

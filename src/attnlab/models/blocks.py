@@ -7,10 +7,13 @@ x ← x + mlp(norm(x))
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec, Cache, MultiHeadAttention
+from attnlab.attention.observer import Observed
 from attnlab.models.mlp import MLP
 from attnlab.models.spec import ModelSpec
 
@@ -49,8 +52,14 @@ class LayerCache:
         return self.own.nbytes + self.other.nbytes
 
 
-class Block(nn.Module):
+class Block(Observed):
     """Attention, perhaps a look at another sequence, and a perceptron, each with a norm and a residual path."""
+
+    reported: ClassVar[tuple[str, ...]] = (
+        *("attention.in", "attention.output", "attention.residual"),
+        *("cross_attention.in", "cross_attention.output", "cross_attention.residual"),
+        *("mlp.in", "mlp.output", "residual"),
+    )
 
     def __init__(self, spec: ModelSpec, attention: AttentionSpec, cross: AttentionSpec | None = None) -> None:
         super().__init__()
@@ -72,9 +81,32 @@ class Block(nn.Module):
     ) -> Tensor:
         """(batch, tokens, model width) → the same."""
         own, other = (None, None) if cache is None else (cache.own, cache.other)
-        x = x + self.attention(self.attention_norm(x), padding=padding, cache=own)
+        observer = self.observer
+        y = self.attention_norm(x)
+        if observer is not None:
+            y = observer("attention.in", y)
+        y = self.attention(y, padding=padding, cache=own)
+        if observer is not None:
+            y = observer("attention.output", y)
+        x = x + y
+        if observer is not None:
+            x = observer("attention.residual", x)
         if self.cross_attention is not None:
             assert self.cross_norm is not None
-            x = x + self.cross_attention(self.cross_norm(x), memory, padding=memory_padding, cache=other)
-        result: Tensor = x + self.mlp(self.mlp_norm(x))
-        return result
+            y = self.cross_norm(x)
+            if observer is not None:
+                y = observer("cross_attention.in", y)
+            y = self.cross_attention(y, memory, padding=memory_padding, cache=other)
+            if observer is not None:
+                y = observer("cross_attention.output", y)
+            x = x + y
+            if observer is not None:
+                x = observer("cross_attention.residual", x)
+        y = self.mlp_norm(x)
+        if observer is not None:
+            y = observer("mlp.in", y)
+        y = self.mlp(y)
+        if observer is not None:
+            y = observer("mlp.output", y)
+        x = x + y
+        return x if observer is None else observer("residual", x)

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec, attend
 from attnlab.attention.linear import PIECES, in_pieces, linear
-from attnlab.attention.normalisers import Softmax
-from attnlab.attention.positions import Alibi, Rope
-from attnlab.attention.scores import ScaledDot
+from attnlab.attention.parts.normalisers import Softmax
+from attnlab.attention.parts.positions import Alibi, Rope
+from attnlab.attention.parts.scores import ScaledDot
 from attnlab.models.activations import ACTIVATIONS
 from attnlab.models.blocks import Block
 from attnlab.models.language_model import LanguageModel, ModelCache

@@ -196,8 +196,8 @@ def _batches(model: LanguageModel, prompts: Sequence[Sequence[int]]) -> list[lis
     """The numbers of the prompts that can go together."""
     spec = model.spec
     layers = (*spec.attention, *spec.encoder_attention)
-    # A table of scores knows places from the start alone, and the state of an operator cannot leave out padding.
-    if all(layer.operator is None and not layer.score.needs_context for layer in layers):
+    # A table of scores knows places from the start alone.
+    if not any(layer.score.needs_context for layer in layers):
         return [list(range(len(prompts)))]
     by_length: dict[int, list[int]] = {}
     for number, prompt in enumerate(prompts):

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.linear import Linear, linear
+from attnlab.attention.observer import Observed
 from attnlab.corpora import IGNORED
 from attnlab.errors import InputError
 from attnlab.models import tapping
@@ -46,8 +49,10 @@ class ModelCache:
         return sum(layer.nbytes for layer in self.layers)
 
 
-class Stack(nn.Module):
+class Stack(Observed):
     """Positions, blocks and the last norm: the part between the embedding and the head."""
+
+    reported: ClassVar[tuple[str, ...]] = ("embedding", "position", "residual", "norm.in", "norm.output")
 
     def __init__(self, spec: ModelSpec, attention: tuple[AttentionSpec, ...], cross: tuple[AttentionSpec, ...]) -> None:
         super().__init__()
@@ -69,14 +74,24 @@ class Stack(nn.Module):
         cache: ModelCache | None = None,
     ) -> Tensor:
         """Embedded tokens → what the head reads, (batch, tokens, model width)."""
+        observer = self.observer
+        if observer is not None:
+            x = observer("embedding", x)
         if self.positions is not None:
-            x = x + self.place(x.shape[1], positions, 0 if cache is None else cache.length)
+            place = self.place(x.shape[1], positions, 0 if cache is None else cache.length)
+            if observer is not None:
+                place = observer("position", place)
+            x = x + place
         x = self.dropout(x)
+        if observer is not None:
+            x = observer("residual", x)
         for number, block in enumerate(self.blocks):
             layer = None if cache is None else cache.layers[number]
             x = block(x, padding=padding, memory=memory, memory_padding=memory_padding, cache=layer)
+        if observer is not None:
+            x = observer("norm.in", x)
         result: Tensor = self.norm(x)
-        return result
+        return result if observer is None else observer("norm.output", result)
 
     def place(self, count: int, positions: Tensor | None = None, start: int = 0) -> Tensor:
         """The learned vectors (tokens, model width) of so many positions, or those of given ones (batch, tokens, …)."""
@@ -88,8 +103,10 @@ class Stack(nn.Module):
         return result
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(Observed):
     """A model of any family. Weights are drawn by `initialise`; use `build_model`."""
+
+    reported: ClassVar[tuple[str, ...]] = ("logits",)
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
@@ -126,7 +143,8 @@ class LanguageModel(nn.Module):
             positions=positions,
             cache=cache,
         )
-        return linear(hidden[:, -1:] if last_only else hidden, self.head_weight)
+        logits = linear(hidden[:, -1:] if last_only else hidden, self.head_weight)
+        return logits if self.observer is None else self.observer("logits", logits)
 
     def hidden(
         self,
@@ -178,7 +196,12 @@ class LanguageModel(nn.Module):
         A prefix sees all of itself, so its tokens are given and not predicted.
         """
         hidden = self.hidden(tokens, source=source, source_padding=source_padding, padding=padding)
-        return self._cross_entropy(hidden, self.asked(targets))
+        targets = self.asked(targets)
+        logits = None if self.observer is None else self.observer.offer("logits", F.linear(hidden, self.head_weight))
+        if logits is None:
+            return cross_entropy(hidden.flatten(0, 1), self.head_weight, targets.flatten())
+        exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return F.cross_entropy(exact.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
 
     def asked(self, targets: Tensor) -> Tensor:
         """The targets (batch, tokens) that the loss counts; the others are `IGNORED`."""
@@ -187,9 +210,6 @@ class LanguageModel(nn.Module):
             targets = targets.clone()
             targets[:, :given] = IGNORED
         return targets
-
-    def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        return cross_entropy(hidden.flatten(0, 1), self.head_weight, targets.flatten())
 
     def tap(self, *names: str | Mapping[str, Replace]) -> AbstractContextManager[Seen]:
         """Read or replace what the model computes, by name, in every pass inside the `with`.

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.attention.once import once
+from attnlab.attention.gradients import once
 from attnlab.corpora import IGNORED
 
 _CHUNK_BYTES = 64 << 20

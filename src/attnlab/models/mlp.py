@@ -7,22 +7,25 @@ saves a third of what a block keeps.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnlab.attention.gradients import once
 from attnlab.attention.linear import Linear, weight_gradients
-from attnlab.attention.once import once
+from attnlab.attention.observer import Observed
 from attnlab.models.activations import ACTIVATIONS
 from attnlab.models.spec import ModelSpec
 
 _LARGE = 16 << 20  # bytes, above which the slope is made again
 
 
-class MLP(nn.Module):
-    """Widen, bend, narrow."""
+class MLP(Observed):
+    """Up-projection, activation, down-projection."""
+
+    reported: ClassVar[tuple[str, ...]] = ("before", "hidden")
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
@@ -34,13 +37,23 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, model width) → the same."""
-        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-            y = self.narrow(ACTIVATIONS[self.activation].apply(self.widen(x)))
-        else:
+        observer = self.observer
+        fused = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        if fused and observer is None:
             weights = self.widen.weight, self.widen.bias, self.narrow.weight, self.narrow.bias
-            y = _Perceptron.apply(x, *weights, self.activation)  # type: ignore[no-untyped-call]
-        result: Tensor = self.dropout(y) if self.drops else y
-        return result
+            y: Tensor = _Perceptron.apply(x, *weights, self.activation)  # type: ignore[no-untyped-call]
+        else:
+            rows = x.flatten(0, -2) if fused else x  # in the shapes of `_Perceptron`, for the same rounding
+            before = self.widen(rows)
+            if observer is not None:
+                before = observer("before", before.view(*x.shape[:-1], -1))
+            hidden = ACTIVATIONS[self.activation].apply(before)
+            if observer is not None:
+                hidden = observer("hidden", hidden).view(*rows.shape[:-1], -1)
+            y = self.narrow(hidden)
+            if fused:
+                y = y.view_as(x)
+        return self.dropout(y) if self.drops else y
 
 
 class _Perceptron(torch.autograd.Function):

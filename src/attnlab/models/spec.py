@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from attnlab.attention import AttentionSpec, Mask, variant
-from attnlab.attention.positions import Learned, Position
+from attnlab.attention.parts.positions import Learned, Position
 from attnlab.errors import SpecError, as_spec_error
 from attnlab.models.architectures import architecture as architecture_by_name
 from attnlab.models.sizes import size as size_by_name

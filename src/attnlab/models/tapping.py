@@ -3,9 +3,7 @@
     with model.tap("blocks.*.attention.output", {"blocks.1.mlp.hidden": change}) as seen:
         model(tokens)
 
-While a name inside a layer is tapped, that one layer goes another way (`detours.py`): the same steps by the same
-kernels, written out so that each result passes by the tap. All others, and the layer itself afterwards, are as they
-were.
+While a name is tapped, the module that reports it has an observer (`attention/observer.py`). All others have none.
 
 Reading changes no bit of any result. Two names are made beside the way that the model takes, since it never makes them
 itself: `weights`, by the reference, and, where only the loss is asked for, `logits`. Once replaced, the model goes on
@@ -16,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from attnlab.attention.observer import Observed
 from attnlab.errors import InputError, UnknownNameError, UnsupportedError
-from attnlab.models.detours import detours
 from attnlab.models.tap_names import matching, tap_names
 
 if TYPE_CHECKING:
@@ -46,11 +43,10 @@ class Seen(dict[str, Tensor]):
 
 
 class Taps:
-    """The taps on one model, and the layers that go another way because of them."""
+    """The taps on one model."""
 
     def __init__(self) -> None:
         self.open: list[tuple[dict[str, Replace], Seen]] = []  # as they were entered
-        self.detours: list[Callable[[], None]] = []  # what takes each back
 
     def wants(self, *names: str) -> bool:
         return any(name in replaced or name in seen.names for replaced, seen in self.open for name in names)
@@ -71,17 +67,16 @@ class Taps:
         return now
 
     def settle(self, model: LanguageModel) -> None:
-        """Lead the layers whose names are wanted past the taps, and no other."""
-        while self.detours:
-            self.detours.pop()()
-        for module, method, way in detours(model, At(self, "")) if self.open else ():
-            before = module.__dict__.get(method)
-            module.__dict__[method] = way
-            self.detours.append(partial(_restore, module, method, before))
+        """Give the modules whose results are wanted an observer, and no other. A name begins with its module's path."""
+        for path, module in model.named_modules():
+            if isinstance(module, Observed):
+                path = path.removeprefix("stack").removeprefix(".")
+                prefix = f"{path}." if path else ""
+                module.observer = At(self, prefix) if self.wants(*(prefix + name for name in module.reported)) else None
 
 
 class At:
-    """The taps, seen from one part of the model."""
+    """The taps as the observer of one module, whose names begin with `prefix`."""
 
     def __init__(self, taps: Taps, prefix: str) -> None:
         self.taps, self.prefix = taps, prefix
@@ -96,9 +91,6 @@ class At:
 
     def wants(self, *names: str) -> bool:
         return self.taps.wants(*(self.prefix + name for name in names))
-
-    def under(self, prefix: str) -> At:
-        return At(self.taps, self.prefix + prefix)
 
 
 @contextmanager
@@ -144,9 +136,3 @@ def _checked(name: str, made: object, given: Tensor) -> Tensor:
             hint="return a tensor of the same shape and type, e.g. by expand_as and type_as",
         )
     return made
-
-
-def _restore(module: nn.Module, method: str, before: object) -> None:
-    del module.__dict__[method]
-    if before is not None:
-        module.__dict__[method] = before

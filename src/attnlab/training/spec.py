@@ -26,8 +26,8 @@ from pydantic import (
     model_validator,
 )
 
+from attnlab.attention import Position
 from attnlab.attention import variant as variant_by_name
-from attnlab.attention.positions import Position
 from attnlab.corpora import Corpus, CorpusSpec
 from attnlab.errors import SpecError, as_spec_error
 from attnlab.models import Family, ModelSpec

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnlab.attention.dropout import DropoutGrid, WeightDropout
-from attnlab.attention.masks import Block, Visibility
-from attnlab.attention.normalisers import Normaliser
-from attnlab.attention.positions import Alibi
+from attnlab.attention.kernels.dropout import DropoutGrid, WeightDropout
+from attnlab.attention.parts.masks import Block, Visibility
+from attnlab.attention.parts.normalisers import Normaliser
+from attnlab.attention.parts.positions import Alibi
 
 _ROWS = 64  # queries in a block
 _LARGE = 512  # rows of a product that is worth adding while multiplying

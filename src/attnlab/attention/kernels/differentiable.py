@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.attention.dropout import WeightDropout
 from attnlab.attention.kernels.blocked import BlockedAttention
-from attnlab.attention.masks import Mask, Visibility
-from attnlab.attention.normalisers import Normaliser
+from attnlab.attention.kernels.dropout import WeightDropout
+from attnlab.attention.parts.masks import Mask, Visibility
+from attnlab.attention.parts.normalisers import Normaliser
 from attnlab.errors import UnsupportedError
 
 

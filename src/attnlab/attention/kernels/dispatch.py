@@ -6,13 +6,13 @@ from typing import Literal
 
 from torch import Tensor
 
-from attnlab.attention.dropout import WeightDropout
 from attnlab.attention.kernels.differentiable import Plan, Tensors, blocked_attention
+from attnlab.attention.kernels.dropout import WeightDropout
 from attnlab.attention.kernels.fused import can_add_one, fused_softmax, fused_softmax_plus_one
-from attnlab.attention.masks import Visibility
-from attnlab.attention.operators import full_precision
-from attnlab.attention.positions import Alibi
-from attnlab.attention.scores import InnerProduct, Matched, Table
+from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.operators import full_precision
+from attnlab.attention.parts.positions import Alibi
+from attnlab.attention.parts.scores import InnerProduct, Matched, Table
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import InputError
 

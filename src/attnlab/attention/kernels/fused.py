@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.attention.once import once
-from attnlab.attention.scores import InnerProduct
+from attnlab.attention.gradients import once
+from attnlab.attention.parts.scores import InnerProduct
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward

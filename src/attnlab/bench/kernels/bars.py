@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnlab.attention import (
-    AttentionSpec,
-    Entmax,
-    Entmax15,
-    Mask,
-    RandomSynthesizer,
-    Relu,
-    Sigmoid,
-    Softmax,
-    SoftmaxPlusOne,
-    Softpick,
-    Sparsemax,
-    SquaredRelu,
-    Variant,
-    kernel_for,
-)
+from attnlab.attention import AttentionSpec, Entmax, Mask, Variant, kernel_for
 from attnlab.bench.kernels import yardsticks
 from attnlab.bench.kernels.attention import check_peer, fitting
 from attnlab.bench.kernels.cases import Size
@@ -73,7 +58,7 @@ def _probes(variants: Sequence[Variant]) -> list[Variant]:
 
 
 def _is_pointwise(spec: AttentionSpec) -> bool:
-    return spec.operator is None and isinstance(spec.normaliser, Sigmoid | Relu | SquaredRelu)
+    return spec.operator is None and spec.normaliser.group == "pointwise"
 
 
 def _is_near_fused(spec: AttentionSpec) -> bool:
@@ -83,7 +68,7 @@ def _is_near_fused(spec: AttentionSpec) -> bool:
 
 def _is_soft(spec: AttentionSpec) -> bool:
     """Softmax (plus one), causal and nothing else, with values through the head."""
-    softmax = spec.operator is None and isinstance(spec.normaliser, Softmax | SoftmaxPlusOne)
+    softmax = spec.operator is None and spec.normaliser.group == "exponential"
     return softmax and spec.mask == Mask() and spec.value_map != "full"
 
 
@@ -92,11 +77,11 @@ def _is_soft_otherwise(spec: AttentionSpec) -> bool:
 
 
 def _is_sparse(spec: AttentionSpec) -> bool:
-    return spec.operator is None and isinstance(spec.normaliser, Sparsemax | Entmax15 | Entmax | Softpick)
+    return spec.operator is None and spec.normaliser.group == "sparse"
 
 
 def _is_lean(spec: AttentionSpec) -> bool:
-    return spec.value_map != "full" and not isinstance(spec.score, RandomSynthesizer)
+    return spec.value_map != "full" and not spec.score.materialised
 
 
 BARS: tuple[Bar, ...] = (

@@ -8,7 +8,7 @@ from functools import partial
 
 from torch import Tensor
 
-from attnlab.attention import AttentionSpec, Entmax, Entmax15, Matched, Normaliser, Sparsemax, Visibility
+from attnlab.attention import AttentionSpec, Matched, Normaliser, Visibility
 from attnlab.attention.reference import scores
 
 PEER = "entmax"
@@ -23,10 +23,7 @@ def peer_is_installed() -> bool:
 
 def has_peer(spec: AttentionSpec) -> bool:
     """Whether the package computes this normaliser."""
-    if spec.operator is not None:
-        return False
-    normaliser = spec.normaliser
-    return isinstance(normaliser, Sparsemax | Entmax15) or (isinstance(normaliser, Entmax) and normaliser.alpha > 1)
+    return spec.operator is None and spec.normaliser.order is not None and spec.normaliser.order > 1
 
 
 def peer_attend(given: Matched, value: Tensor, spec: AttentionSpec, visibility: Visibility) -> Tensor:
@@ -39,9 +36,6 @@ def peer_attend(given: Matched, value: Tensor, spec: AttentionSpec, visibility: 
 def _normalise(normaliser: Normaliser) -> Callable[[Tensor], Tensor]:
     import entmax  # an extra, which need not be installed
 
-    if isinstance(normaliser, Sparsemax):
-        return partial(entmax.sparsemax, dim=-1)
-    if isinstance(normaliser, Entmax15):
-        return partial(entmax.entmax15, dim=-1)
-    assert isinstance(normaliser, Entmax)
-    return partial(entmax.entmax_bisect, alpha=normaliser.alpha, dim=-1)
+    assert normaliser.order is not None
+    exact = {2.0: entmax.sparsemax, 1.5: entmax.entmax15}.get(normaliser.order)
+    return partial(exact, dim=-1) if exact else partial(entmax.entmax_bisect, alpha=normaliser.order, dim=-1)

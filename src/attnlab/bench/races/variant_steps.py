@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnlab.attention import Entmax, Entmax15, Sparsemax, Variant
+from attnlab.attention import Variant
 from attnlab.bench.races.contenders import make_engine
 from attnlab.bench.races.shapes import Shape
 from attnlab.bench.results.findings import FoundTable
@@ -56,7 +56,7 @@ def claim_of(variant: Variant, shape: Shape) -> Claim:
     spec = shape.model(variant.name).attention[0]
     if spec.value_map == "full":
         return FULL
-    return SPARSE if spec.operator is None and isinstance(spec.normaliser, Sparsemax | Entmax15 | Entmax) else PLAIN
+    return SPARSE if spec.operator is None and spec.normaliser.order is not None else PLAIN
 
 
 def judge_variants(steps: Sequence[VariantStep]) -> list[Outcome]:

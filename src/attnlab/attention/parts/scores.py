@@ -23,12 +23,15 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from attnlab.attention.direction import direction
-from attnlab.attention.parts import Part
+from attnlab.attention.gradients import direction
+from attnlab.attention.parts.part import Declared, Part
 from attnlab.errors import InputError
 
 if TYPE_CHECKING:
     from attnlab.attention.spec import AttentionSpec
+
+
+_TAY = "Tay et al. 2020, arXiv 2005.00743"
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,11 @@ class Score(Part):
     needs_context: ClassVar[bool] = False  # its parameters are sized by the longest sequence
     sign: ClassVar[Literal["any", "never positive"]] = "any"
 
+    @property
+    def materialised(self) -> bool:
+        """Whether a kernel gets all scores of a sequence at once, because the class does not state its `logits`."""
+        return type(self).logits is Score.logits
+
     def extras(self, spec: AttentionSpec) -> dict[str, Extra]:  # noqa: ARG002
         """The parameters that the layer makes for this score."""
         return {}
@@ -142,6 +150,14 @@ class Dot(Score):
     kind: ClassVar[str] = "dot"
     pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k"
+    variants = (
+        Declared(
+            "dot",
+            "Scores are not divided by √D_k, so that softmax saturates.",
+            "Luong et al. 2015, arXiv 1508.04025",
+            "0.4, 2a–c: what does the division do?",
+        ),
+    )
 
     def define(self, given: Matched) -> Tensor:
         query, key = given.vectors
@@ -161,6 +177,22 @@ class Cosine(Score):
     kind: ClassVar[str] = "cosine"
     pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k / (|q| |k| T)"
+    variants = (
+        Declared(
+            "cosine",
+            "Scores are the cosine of query and key: direction without length.",
+            "the notes",
+            "0.2, 0.3, 0.11: normalise the dot product",
+        ),
+        Declared(
+            "cosine-learned",
+            "The cosine divided by a temperature that each head learns.",
+            "Henry et al. 2020, arXiv 2010.04245",
+            "0.11: the normalised dot product, with room to be sharp",
+            {"temperature": "learned"},
+        ),
+    )
+
     temperature: PositiveFloat | Literal["learned"] = 1.0
 
     def formula(self) -> str:
@@ -195,6 +227,14 @@ class SquaredDistance(Score):
     kind: ClassVar[str] = "l2"
     sign: ClassVar[Literal["any", "never positive"]] = "never positive"
     equation: ClassVar[str] = "−|q − k|² / √D_k"
+    variants = (
+        Declared(
+            "l2",
+            "Scores fall with the squared distance of query and key.",
+            "Kim et al. 2020, arXiv 2006.04710",
+            "0.3: does length draw attention?",
+        ),
+    )
 
     def define(self, given: Matched) -> Tensor:
         query, key = given.vectors
@@ -212,6 +252,14 @@ class DenseSynthesizer(Score):
 
     kind: ClassVar[str] = "synthesizer-dense"
     equation: ClassVar[str] = "(ReLU(x A + b₁) B + b₂)_j"
+    variants = (
+        Declared(
+            "synthesizer-dense",
+            "Each token predicts its scores by itself, without looking at keys.",
+            _TAY,
+            "syn: cannot compare pairs in one layer",
+        ),
+    )
     projects_key: ClassVar[bool] = False
     needs_context: ClassVar[bool] = True
 
@@ -241,6 +289,14 @@ class RandomSynthesizer(Score):
 
     kind: ClassVar[str] = "synthesizer-random"
     equation: ClassVar[str] = "R_ij"
+    variants = (
+        Declared(
+            "synthesizer-random",
+            "One learned table of scores for every text.",
+            _TAY,
+            "syn: cannot compare pairs in one layer",
+        ),
+    )
     projects_query: ClassVar[bool] = False
     projects_key: ClassVar[bool] = False
     needs_context: ClassVar[bool] = True

@@ -23,7 +23,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from attnlab.attention.parts import Part
+from attnlab.attention.parts.part import Declared, Part
 from attnlab.errors import InputError, SpecError
 
 Position = TypeVar("Position", int, Tensor)
@@ -34,6 +34,29 @@ class Mask(Part):
 
     family: ClassVar[str] = "mask"
     kind: ClassVar[str] = "interval"
+    variants = (
+        Declared(
+            "window",
+            "Each token sees the last quarter of the context, itself included.",
+            "Child et al. 2019, arXiv 1904.10509; Beltagy et al. 2020",
+            "1.6: the square grid is the bottleneck",
+            {"window": lambda context: max(1, context // 4)},
+        ),
+        Declared(
+            "prefix",
+            "The first sixteenth of the context sees all of itself; the rest is causal.",
+            "Raffel et al. 2019, arXiv 1910.10683",
+            "1.5: masking, and not masking",
+            {"prefix": lambda context: max(1, context // 16)},
+        ),
+        Declared(
+            "bidirectional",
+            "Every token sees every token, as in an encoder.",
+            "Devlin et al. 2018, arXiv 1810.04805",
+            "1.5: bidirectional models do not mask",
+            {"causal": False},
+        ),
+    )
 
     causal: bool = True
     window: int | None = Field(default=None, ge=1)

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.attention.masks import Visibility
-from attnlab.attention.parts import Part
-from attnlab.attention.piecewise import by_heads
+from attnlab.attention.gradients import by_heads
+from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.part import Declared, Part
 
 _CHUNK = 64
 
@@ -38,8 +38,13 @@ class Operator(Part):
         """The same, fast."""
         raise NotImplementedError
 
-    def decode(self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The output for tokens that follow those which made the state, and the new state."""
+    def decode(
+        self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None, padding: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the output for tokens that follow those which made the state, and the new state.
+
+        `padding` (batch, tokens) is True for each real token; the others leave no trace in the state.
+        """
         raise NotImplementedError
 
     def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
@@ -69,6 +74,14 @@ class LinearAttention(Operator):
     kind: ClassVar[str] = "linear"
     recomputes: ClassVar[bool] = True
     equation: ClassVar[str] = "Σ φ(q)·φ(k_j) v_j / Σ φ(q)·φ(k_j), φ = elu + 1"
+    variants = (
+        Declared(
+            "linear",
+            "A running sum in place of softmax: time and memory grow with N.",
+            "Katharopoulos et al. 2020, arXiv 2006.16236",
+            "0.8, 1.6: the square grid is the bottleneck",
+        ),
+    )
 
     def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
         likeness = _feature(query) @ _feature(key).transpose(-2, -1)
@@ -77,9 +90,7 @@ class LinearAttention(Operator):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
         def some_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            query, key, value = _feature(query), _feature(key), _with_one(value)
-            if visibility.padding is not None:
-                key = key * visibility.padding[:, None, :, None]
+            query, key, value = _feature(query), _real(_feature(key), visibility.padding), _with_one(value)
             if not visibility.mask.causal:
                 return _ratio(query @ (key.transpose(-2, -1) @ value))
             before = visibility.query_start
@@ -90,8 +101,10 @@ class LinearAttention(Operator):
 
         return by_heads(some_heads, query, key, value)
 
-    def decode(self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        query, key, value = _feature(query), _feature(key), _with_one(value)
+    def decode(
+        self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None, padding: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        query, key, value = _feature(query), _real(_feature(key), padding), _with_one(value)
         if state is None:
             state = key.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
         return _causal(query, key, value, state), state + key.transpose(-2, -1) @ value
@@ -115,6 +128,11 @@ class LinearAttention(Operator):
 def _feature(vectors: Tensor) -> Tensor:
     """elu(x) + 1, without losing e^x to the rounding of e^x − 1 + 1 where x is far below 0."""
     return torch.where(vectors > 0, vectors + 1, vectors.clamp(max=0).exp())
+
+
+def _real(key: Tensor, padding: Tensor | None) -> Tensor:
+    """The features of keys, 0 for padding."""
+    return key if padding is None else key * padding[:, None, :, None]
 
 
 def _with_one(value: Tensor) -> Tensor:

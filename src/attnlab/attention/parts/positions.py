@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from attnlab.attention.parts import Part
+from attnlab.attention.parts.part import Declared, Part
 
 
 class Position(Part):
@@ -29,15 +29,20 @@ class Learned(Position):
     kind: ClassVar[str] = "learned"
 
 
-class NoPosition(Position):
-    kind: ClassVar[str] = "none"
-
-
 class Rope(Position):
     """Rotary embedding: the pair (x[i], x[i + d/2]) turns by position · base^(−2i/d)."""
 
     kind: ClassVar[str] = "rope"
     relative: ClassVar[bool] = True
+    variants = (
+        Declared(
+            "rope",
+            "Queries and keys are turned by their position.",
+            "Su et al. 2021, arXiv 2104.09864",
+            "pre: the assignment's own third model",
+        ),
+    )
+
     base: float = Field(default=10_000.0, gt=1)
 
     def rotate(self, vectors: Tensor, start: int) -> Tensor:
@@ -58,6 +63,14 @@ class Alibi(Position):
 
     kind: ClassVar[str] = "alibi"
     relative: ClassVar[bool] = True
+    variants = (
+        Declared(
+            "alibi",
+            "Scores fall linearly with distance.",
+            "Press et al. 2021, arXiv 2108.12409",
+            "0.3: what draws attention",
+        ),
+    )
 
     @staticmethod
     def slopes(num_heads: int, like: Tensor) -> Tensor:
@@ -68,3 +81,15 @@ class Alibi(Position):
     def distance(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
         """−|i − j| for all pairs of positions, (queries, keys)."""
         return -(queries[:, None] - keys).abs().to(dtype)
+
+
+class NoPosition(Position):
+    kind: ClassVar[str] = "none"
+    variants = (
+        Declared(
+            "no-position",
+            "Nothing tells tokens where they stand but the causal mask.",
+            "Haviv et al. 2022, arXiv 2203.16634",
+            "1.5: masking breaks the symmetry",
+        ),
+    )

@@ -1,34 +1,47 @@
-"""The base of everything a specification is made of: a small frozen value with a `kind`.
+"""The base of everything that a specification is made of: a small frozen value with a `kind`.
 
-A family (scores, normalisers, positions, operators) is an abstract subclass of `Part` that names its `family`; a
+A family (scores, normalisers, masks, positions, operators) is an abstract subclass of `Part` that names its `family`; a
 concrete part is a subclass that names its `kind`. Defining the class is all it takes to make the kind known, in this
-package or in a user's own file.
+package or in a user's own file. The class also declares the variants of the catalogue that it makes.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from attnlab.errors import SpecError, UnknownNameError, as_spec_error
+from attnlab.errors import SpecError, UnknownNameError
+from attnlab.specification import Specification
 
 
-class Part(BaseModel):
+@dataclass(frozen=True)
+class Declared:
+    """A variant of the catalogue that puts a part, with these numbers, in the place of GPT-2's.
+
+    A number may be a function of the context length.
+    """
+
+    name: str
+    meaning: str
+    source: str
+    asks: str
+    numbers: Mapping[str, object | Callable[[int], object]] = field(default_factory=dict)
+
+
+class Part(Specification):
     """A named choice with its numbers; equal, hashed and stored by value."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     family: ClassVar[str] = "part"
     kind: ClassVar[str]
+    variants: ClassVar[tuple[Declared, ...]] = ()
     _known: ClassVar[dict[tuple[str, str], type[Part]]] = {}
 
     def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, f"{self.family} {type(self).kind!r}") from None
+        super().__init__(**fields)
         assert self.text  # made now, because `torch.compile` can read it later but not make it
 
     @functools.cached_property
@@ -46,16 +59,22 @@ class Part(BaseModel):
                 f"the {cls.family} kind {cls.kind!r} is taken by {holder.__module__}.{holder.__qualname__}",
                 hint="give your own class another `kind`",
             )
+        cls.what = f"{cls.family} {cls.kind!r}"
         cls._known[cls.family, cls.kind] = cls
 
     @classmethod
+    def members(cls) -> list[type[Self]]:
+        """Return the known classes of this family, in the order of their definition."""
+        return [known for (family, _), known in cls._known.items() if family == cls.family and issubclass(known, cls)]
+
+    @classmethod
     def kinds(cls) -> list[str]:
-        """The known kinds of this family."""
-        return sorted(kind for family, kind in cls._known if family == cls.family)
+        """Return the known kinds of this family."""
+        return sorted(known.kind for known in cls.members())
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """A part from itself, from its kind ("sigmoid"), or from a mapping with its kind and numbers."""
+        """Return a part from itself, from its kind ("sigmoid"), or from a mapping with its kind and numbers."""
         if isinstance(value, cls):
             return value
         numbers: dict[str, Any] = {}
@@ -77,5 +96,5 @@ class Part(BaseModel):
         return {"kind": type(self).kind, **handler(self)}
 
     def __str__(self) -> str:
-        changed = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self).kind + (f"({', '.join(f'{k}={v}' for k, v in changed.items())})" if changed else "")
+        numbers = ", ".join(f"{name}={getattr(self, name)}" for name in type(self).model_fields)
+        return type(self).kind + (f"({numbers})" if numbers else "")

@@ -1,6 +1,7 @@
-"""α-entmax: between softmax (α = 1) and sparsemax (α = 2), with exact zeros for α > 1.
+"""Normalisers that give exact zeros: α-entmax, between softmax (α = 1) and sparsemax (α = 2), and softpick.
 
-    p_j = ReLU((α − 1) s_j − τ)^(1/(α − 1)),   τ such that Σ p_j = 1              (arXiv 1602.02068, 1905.05702)
+    α-entmax   p_j = ReLU((α − 1) s_j − τ)^(1/(α − 1)),   τ such that Σ p_j = 1      (arXiv 1602.02068, 1905.05702)
+    softpick   p_j = ReLU(e^(s_j) − 1) / (ε + Σ |e^(s_l) − 1|)                       (arXiv 2504.20966)
 
 With z = (α − 1)(s − max s) and ρ = 1/(α − 1), the row's threshold τ is the root of ‖ReLU(z − τ)‖_ρ = 1 in [−1, 0]. That
 norm is convex and falls with τ, so Newton's steps from τ = −1 climb to the root and never pass it, in five or so. The
@@ -12,12 +13,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 
-from attnlab.attention.masks import Block
-from attnlab.attention.normalisers.base import Normaliser, hidden, row_maximum
-from attnlab.attention.normalisers.exponential import Softmax
+from attnlab.attention.parts.masks import Block
+from attnlab.attention.parts.normalisers import ASKS, Normaliser, Softmax, hidden, row_maximum
+from attnlab.attention.parts.part import Declared
 
 _MOST_STEPS = 64  # of Newton, besides one for each key
 
@@ -25,9 +26,11 @@ _MOST_STEPS = 64  # of Newton, besides one for each key
 class _Entmax(Normaliser):
     """What the family shares; `order` is α."""
 
+    group = "sparse"
     sums_to_one: ClassVar[bool] = True
     shift_invariant: ClassVar[bool] = True
     statistics: ClassVar[int] = 2
+    blocks = 3
 
     @property
     def order(self) -> float:
@@ -114,6 +117,14 @@ class Sparsemax(_Entmax):
 
     kind: ClassVar[str] = "sparsemax"
     equation: ClassVar[str] = "ReLU(s_j − τ), Σ = 1"
+    variants = (
+        Declared(
+            "sparsemax",
+            "The nearest point of the simplex: most weights are exactly 0.",
+            "Martins and Astudillo 2016, arXiv 1602.02068",
+            ASKS,
+        ),
+    )
 
     @property
     def order(self) -> float:
@@ -125,6 +136,9 @@ class Entmax15(_Entmax):
 
     kind: ClassVar[str] = "entmax15"
     equation: ClassVar[str] = "ReLU(s_j / 2 − τ)², Σ = 1"
+    variants = (
+        Declared("entmax15", "Halfway between softmax and sparsemax.", "Peters et al. 2019, arXiv 1905.05702", ASKS),
+    )
 
     @property
     def order(self) -> float:
@@ -136,6 +150,11 @@ class Entmax(_Entmax):
 
     kind: ClassVar[str] = "entmax"
     equation: ClassVar[str] = "ReLU((α − 1) s_j − τ)^(1/(α − 1)), Σ = 1"
+    blocks = 5
+    variants = (
+        Declared("entmax", "α-entmax at α = 1.25, nearer to softmax.", "Correia et al. 2019, arXiv 1909.00015", ASKS),
+    )
+
     alpha: float = Field(default=1.25, ge=1, le=2)
 
     def formula(self) -> str:
@@ -159,3 +178,56 @@ class Entmax(_Entmax):
     def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
         softmax = self.alpha == 1
         return (Softmax().backward if softmax else super().backward)(weights, gradient, context, block)
+
+
+class Softpick(Normaliser):
+    """Rectified softmax: scores below 0 get no weight, but still make the others smaller."""
+
+    kind: ClassVar[str] = "softpick"
+    only_positive: ClassVar[bool] = True
+    equation: ClassVar[str] = "ReLU(e^s_j − 1) / (ε + Σ |e^s_l − 1|)"
+    group = "sparse"
+    blocks = 4
+    variants = (
+        Declared(
+            "softpick",
+            "Rectified softmax: negative scores get nothing, and no sink is needed.",
+            "Zuhri et al. 2025, arXiv 2504.20966",
+            ASKS,
+        ),
+    )
+
+    epsilon: PositiveFloat = 1e-6
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        scores = hidden(scores, visible)
+        largest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
+        one = torch.exp(-largest)
+        lifted = (torch.exp(scores - largest) - one).masked_fill(~visible, 0.0)
+        return lifted.relu() / (lifted.abs().sum(-1, keepdim=True) + self.epsilon * one)
+
+    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
+        _, lifted, total = self._row(scores, block)
+        return torch.relu_(lifted).mul_(total), None
+
+    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
+        """Besides the weights, c = sign(s) e^s / D, so that ∂s = ReLU(c) g − c Σ p g."""
+        del kept
+        raised, lifted, total = self._row(scores, block)
+        signed = raised.mul_(total).mul_(lifted.sign())
+        return torch.relu_(lifted).mul_(total), signed
+
+    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
+        del block
+        assert context is not None
+        shared = torch.linalg.vecdot(weights, gradient).unsqueeze(-1)
+        return gradient.mul_(context.relu()).addcmul_(context, shared, value=-1)
+
+    def _row(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor, Tensor]:
+        """e^(s−m), e^(s−m) − e^(−m) with zeros where hidden, and one over the row's total."""
+        largest = scores.amax(-1, keepdim=True).clamp_(min=0)
+        one = largest.neg().exp_()
+        raised = scores.sub_(largest).exp_()
+        lifted = block.conceal_(raised - one)
+        total = torch.linalg.vector_norm(lifted, 1, dim=-1, keepdim=True).add_(one, alpha=self.epsilon)
+        return raised, lifted, total.reciprocal_()

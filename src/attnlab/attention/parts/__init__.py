@@ -1,0 +1,15 @@
+"""The parts of a specification: each a class that states its equation, its kernel's share, and its variants.
+
+part           the base: a value with a kind, and the registry of kinds
+masks          which keys a query sees
+scores         how well a query and a key match
+normalisers    from scores to weights
+sparse         normalisers that give exact zeros
+positions      how attention learns where a token stands
+operators      what does not factor into a score and a normaliser
+"""
+
+from attnlab.attention.parts import masks, normalisers, operators, positions, scores, sparse
+from attnlab.attention.parts.part import Part
+
+__all__ = ["Part", "masks", "normalisers", "operators", "positions", "scores", "sparse"]
