@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 
 NOTHING = "–"
-_DECIMAL_UNITS = ("", " k", " M", " G", " T", " P", " E")
-_BYTE_UNITS = (" B", " KiB", " MiB", " GiB", " TiB")
+_DECIMAL_UNITS = ("", " k", " M", " G", " T", " P", " E", " Z", " Y", " R", " Q")
+_BYTE_UNITS = (" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB", " ZiB", " YiB")
 _LEAST_P = 0.001
 
 

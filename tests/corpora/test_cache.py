@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from attnlab.corpora import CacheWarning, Corpus, CorpusSpec, TextCorpus, cache, open_corpus, text, tokens
-from attnlab.corpora.cache import Cache
+from attnlab.corpora.cache import CorpusCache
 from attnlab.errors import FileError
 from attnlab.storage import disk
 from attnlab.storage.disk import name_temporary
@@ -140,7 +140,7 @@ def test_a_cache_that_cannot_be_written(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     folder = tmp_path / "cache"
-    owners: dict[str, Any] = {"lock": cache, "make_folder": disk.disk, "write": text, "fsync": os}
+    owners: dict[str, Any] = {"lock": cache, "make_folder": disk.disk, "write": text, "fsync": os, "rename": disk.disk}
     with monkeypatch.context() as patch:
         patch.setattr(owners.get(moment, Path), {"lock": "FileLock", "write": "write_shards"}.get(moment, moment), full)
         with pytest.raises(FileError, match="cannot be written: no space left on device") as caught:
@@ -175,7 +175,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
         (folder / "file").write_text("whole")
         return {"a": 1}
 
-    entry = Cache(tmp_path).entry("key", build)
+    entry = CorpusCache(tmp_path).entry("key", build)
     assert entry.about == {"a": 1}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "key.lock"]
 
@@ -189,11 +189,11 @@ def test_another_process_was_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def wait(_: Path) -> Iterator[None]:
         """While we wait for the lock, its holder makes the entry."""
         monkeypatch.undo()
-        Cache(tmp_path).entry("key", build)
+        CorpusCache(tmp_path).entry("key", build)
         yield
 
     monkeypatch.setattr(cache, "FileLock", wait)
-    assert Cache(tmp_path).entry("key", never).folder == tmp_path / "key"
+    assert CorpusCache(tmp_path).entry("key", never).folder == tmp_path / "key"
 
 
 SCRIPT = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.corpora import CorpusSpec, TextCorpus, installed, open_corpus
-from attnlab.corpora.cache import Cache
+from attnlab.corpora import CorpusSpec, TextCorpus, open_corpus, python_sources
+from attnlab.corpora.cache import CorpusCache
 from attnlab.corpora.sources import TextSource
 from attnlab.errors import FileError
 
@@ -36,8 +36,8 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, texts: Sequence[str],
     paths = [folder / f"file{number:03d}.py" for number in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(installed, "_files", lambda: iter(paths))
-    monkeypatch.setattr(installed, "_distributions", lambda: [Package("small", version)])
+    monkeypatch.setattr(python_sources, "_files", lambda: iter(paths))
+    monkeypatch.setattr(python_sources, "_distributions", lambda: [Package("small", version)])
     return paths
 
 
@@ -54,12 +54,12 @@ def documents(text: str) -> list[str]:
 def test_every_document_is_in_one_part_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [source(number) for number in range(COUNT)]
     install(monkeypatch, tmp_path, texts)
-    split = installed.installed_text("python")
+    split = python_sources.installed_text("python")
     train, validation = documents(split.train), documents(split.validation)
     assert (len(train), len(validation)) == (COUNT - 2, 2)
-    assert sorted([*train, *validation]) == sorted(installed.normalise(text) for text in texts)
-    assert validation != [installed.normalise(text) for text in texts[:2]]  # shuffled, not the first
-    assert installed.installed_text("python") == split
+    assert sorted([*train, *validation]) == sorted(python_sources.normalise(text) for text in texts)
+    assert validation != [python_sources.normalise(text) for text in texts[:2]]  # shuffled, not the first
+    assert python_sources.installed_text("python") == split
 
 
 def test_docstrings_are_the_docstrings_of_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_docstrings_are_the_docstrings_of_the_same_files(tmp_path: Path, monkeyp
         _, head, *_ = source(number).split('"""')
         texts.append("".join(f'def f{line}():\n    """{head} Line {chr(97 + line)}."""\n' for line in range(8)))
     install(monkeypatch, tmp_path, texts)
-    split = installed.installed_text("docstrings")
+    split = python_sources.installed_text("docstrings")
     assert len(documents(split.train)) + len(documents(split.validation)) == COUNT
     assert "def " not in split.train + split.validation
     assert split.train.count("Return what") == 8 * (COUNT - 2)
@@ -88,17 +88,17 @@ def test_docstrings_are_the_docstrings_of_the_same_files(tmp_path: Path, monkeyp
 )
 def test_copies_and_data_are_left_out(text: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, tmp_path, [*(source(number) for number in range(COUNT)), text])
-    split = installed.installed_text("python")
+    split = python_sources.installed_text("python")
     found = documents(split.train) + documents(split.validation)
     assert len(found) == COUNT + kept
-    assert (installed.normalise(text) in found) is (kept or text == source(1))
+    assert (python_sources.normalise(text) in found) is (kept or text == source(1))
 
 
 def test_unreadable_files_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = install(monkeypatch, tmp_path, [source(number) for number in range(COUNT)])
     paths[0].write_bytes(b"\xff\xfe" * 400)
     paths[1].unlink()
-    split = installed.installed_text("python")
+    split = python_sources.installed_text("python")
     assert len(documents(split.train)) + len(documents(split.validation)) == COUNT - 2
 
 
@@ -112,7 +112,7 @@ def test_too_few_documents_are_refused(count: int, tmp_path: Path, monkeypatch: 
 
 def test_the_split_is_where_the_held_out_text_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, tmp_path, [source(number) for number in range(COUNT)])
-    split = installed.installed_text("python")
+    split = python_sources.installed_text("python")
     for tokenizer in ("char", "byte"):
         corpus = opened(tmp_path / "cache", tokenizer=tokenizer)
         assert corpus.training_tokens == len(split.train)
@@ -128,9 +128,9 @@ def test_the_cache_is_used_until_a_package_changes(tmp_path: Path, monkeypatch: 
     (tmp_path / "file000.py").write_text(source(900))  # the same versions: nothing is read again
     assert opened(tmp_path / "cache").hash == first.hash
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == entries
-    before = installed.identity()
-    monkeypatch.setattr(installed, "_distributions", lambda: [Package("small", "1.1")])
-    assert installed.identity() != before
+    before = python_sources.identity()
+    monkeypatch.setattr(python_sources, "_distributions", lambda: [Package("small", "1.1")])
+    assert python_sources.identity() != before
     assert opened(tmp_path / "cache").hash != first.hash
 
 
@@ -180,7 +180,8 @@ def test_a_task_has_no_bytes() -> None:
 def test_held_out_text_and_the_same_text_in_one_piece_are_two_corpora(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("abcd" * 100 + "\n")
     (tmp_path / "b.txt").write_text("dcba" * 300 + "\n")
-    files, cache, spec = (tmp_path / "a.txt", tmp_path / "b.txt"), Cache(tmp_path / "cache"), CorpusSpec(name="any")
+    files, spec = (tmp_path / "a.txt", tmp_path / "b.txt"), CorpusSpec(name="any")
+    cache = CorpusCache(tmp_path / "cache")
     held_out = TextCorpus.open(spec, TextSource("held", files[:1], files[1:]), cache)
     whole = TextCorpus.open(spec, TextSource("whole", files), cache)
     assert (held_out.training_tokens, held_out.validation_tokens) == (401, 1201)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.corpora import CorpusSpec, TextCorpus, open_corpus
-from attnlab.corpora.order import WindowOrder
+from attnlab.corpora.text import WindowOrder
 from attnlab.errors import SpecError
 
 SIZES: dict[str, Any] = {"batch_size": 6, "context_length": 8}

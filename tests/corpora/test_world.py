@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from attnlab.corpora import CorpusSpec, TextCorpus, World, open_corpus
-from attnlab.corpora.generated import names, phrases
-from attnlab.corpora.generated.options import MOST_PHRASINGS
+from attnlab.corpora.generated import names
+from attnlab.corpora.generated import world as phrases
+from attnlab.corpora.spec import MOST_PHRASINGS
 from attnlab.errors import SpecError, UnknownNameError
 
 

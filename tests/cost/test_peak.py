@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnlab.bench import peak_bytes
-from attnlab.cost import model_cost, training_memory
+from attnlab.cost import activations, model_cost, training_memory
 from attnlab.models import ModelSpec, build_model, loss, mlp
 from attnlab.training.optimizers import Optimizer, OptimizerSpec
 
@@ -72,13 +72,11 @@ def test_loss_by_chunks(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
 
 
 def test_a_large_perceptron_makes_its_slope_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from attnlab.cost import model_activations
-
     monkeypatch.setattr(mlp, "_LARGE", 0)
-    model_activations.kept_outside_attention.cache_clear()
+    activations.kept_outside_attention.cache_clear()
     spec = shape(context_length=120)
     memory = training_memory(model_cost(spec, batch=8))
-    model_activations.kept_outside_attention.cache_clear()
+    activations.kept_outside_attention.cache_clear()
     assert 1 / LIMIT < measured(spec, 8) / memory.moments[memory.moment] < LIMIT
 
 

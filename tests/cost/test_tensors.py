@@ -10,10 +10,10 @@ import torch
 from attnlab.attention import variants
 from attnlab.cost import Question, estimate, model_cost, named_tensors
 from attnlab.cost.peak import training_memory
-from attnlab.cost.question import RECIPES
 from attnlab.cost.tensors import grouped
 from attnlab.errors import SpecError
 from attnlab.models import SIZES, LanguageModel, ModelSpec, build_model
+from attnlab.models.architectures import RECIPE_OPTIMIZERS
 from attnlab.training.optimizers import Optimizer
 from attnlab.training.recipes import RECIPES as TRAINED
 
@@ -62,17 +62,17 @@ def test_alike_layers_are_on_one_line() -> None:
 
 
 def test_recipes_are_those_of_training() -> None:
-    assert {name: recipe.optimizer.kind for name, recipe in TRAINED.items()} == RECIPES
+    assert {name: recipe.optimizer.kind for name, recipe in TRAINED.items()} == RECIPE_OPTIMIZERS
     assert all(recipe.architecture == name for name, recipe in TRAINED.items())
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", RECIPE_OPTIMIZERS)
 @pytest.mark.parametrize("variant", ["softmax", "cosine-learned", "tied-kv"])
 def test_optimizer_memory_is_what_it_remembers(recipe: str, variant: str) -> None:
     spec = Question(size="pico", recipe=recipe, variant=variant, vocabulary_size=17).model()
     state = Optimizer(TRAINED[recipe].optimizer, build_model(spec)).state()
     kept = sum(tensor.nbytes for name, tensor in state.items() if name != "count")
-    assert training_memory(model_cost(spec), RECIPES[recipe]).optimizer == kept
+    assert training_memory(model_cost(spec), RECIPE_OPTIMIZERS[recipe]).optimizer == kept
 
 
 def test_an_impossible_variant_is_refused() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.corpora import CharTokenizer, WordTokenizer, World
-from attnlab.corpora.generated.phrases import QUESTION
+from attnlab.corpora.generated.world import QUESTION
 from attnlab.corpora.tokenizer import WORD
 from attnlab.errors import InputError, UnknownNameError, UnsupportedError
 from attnlab.lens import Fact, Tracing, known_facts, trace, world_facts

@@ -14,9 +14,8 @@ from rich.text import Text
 
 from attnlab.attention import load_variants
 from attnlab.cli.listening import listening
-from attnlab.cli.printing import fits, make_table, say, show, show_json
+from attnlab.cli.printing import fits, say, show, show_json
 from attnlab.cost import CostTable, tabulate
-from attnlab.cost.presentation.grids import Grid
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.storage.files import check_writable
 
@@ -133,11 +132,11 @@ def _measured(table: CostTable, threads: int | None) -> CostTable:
 
 
 def _print(table: CostTable) -> None:
-    wide = fits(_table(table.side_by_side()))
-    for place, grid in enumerate(table.grids(wide=wide)):
-        show(*([""] if place else []), grid.title, "", _table(grid))
-        if grid.words:
-            show("", grid.words)
+    wide = fits(table.side_by_side().to_terminal())
+    for place, one in enumerate(table.tables(wide=wide)):
+        show(*([""] if place else []), one.caption, "", one.to_terminal())
+        if one.note:
+            show("", one.note)
     console = Console()
     for sweep in table.sweeps:
         width = min(_WIDEST_PLOT, console.width)
@@ -146,7 +145,3 @@ def _print(table: CostTable) -> None:
         console.print(Text.from_ansi(sweep.text(width, colour=colour)), soft_wrap=True)
     for note in table.notes:
         say(f"note: {note}")
-
-
-def _table(grid: Grid) -> Any:
-    return make_table(grid.headings, grid.rows, left=grid.text_columns, wrap=(0,))

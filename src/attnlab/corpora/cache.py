@@ -2,17 +2,15 @@
 
 An entry is a folder named by a hash of what it was made from, with a manifest of its files' sizes and hashes. It is
 written beside its place, flushed and renamed into it, under a lock, so that two processes may ask for it at once. If a
-file has another size, or (looked at once in a process) another hash, the entry is made again. An entry that is there
+file has another size, or (checked once in a process) another hash, the entry is made again. An entry that is there
 needs no permission to write.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +20,16 @@ from platformdirs import user_cache_path
 
 from attnlab.corpora.randomness import digest
 from attnlab.errors import FileError
-from attnlab.storage.disk import find_temporaries, flush_file, flush_folder, make_folders, name_temporary
+from attnlab.storage.disk import find_temporaries, flush_file, make_folders, new_folder, remove_tree, write_new
 from attnlab.storage.files import hash_file
+from attnlab.storage.records import encode_json, read_json
 
 VARIABLE = "ATTNLAB_CACHE"
 MANIFEST = "manifest.json"
 FORMAT = 1
 _checked: set[tuple[str, int, int, int]] = set()  # files whose hash was right, as they were then
 
-Builder = Callable[[Path], dict[str, Any]]  # fills a folder, and returns what the manifest should keep
+Builder = Callable[[Path], Mapping[str, object]]  # fills a folder, and returns what the manifest should keep
 
 
 class CacheWarning(UserWarning):
@@ -42,33 +41,33 @@ class _DamagedError(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """What is kept under a key: a folder of files, and what its builder said about them."""
 
     folder: Path
-    about: dict[str, Any]
-    hashes: dict[str, str]  # of each file
+    about: Mapping[str, Any]
+    hashes: Mapping[str, str]  # of each file
 
 
 def default_cache() -> Path:
-    """$ATTNLAB_CACHE, or the place that the system has for such things."""
+    """Return $ATTNLAB_CACHE, or the place that the system has for such things."""
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).expanduser() if chosen else user_cache_path("attnlab") / "corpora"
 
 
-class Cache:
+class CorpusCache:
     """Entries by key, in one folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = default_cache() if folder is None else folder
 
-    def entry(self, key: str, build: Builder) -> Entry:
-        """The entry of this key, made by `build` if it is not there or is damaged."""
+    def entry(self, key: str, build: Builder) -> CacheEntry:
+        """Return the entry of this key, made by `build` if it is not there or is damaged."""
         found = self._read(key, warn=True)
         if found is not None:
             return found
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folders(self.folder)
             with FileLock(self.folder / f"{key}.lock"):
                 found = self._read(key, warn=False)  # another process may have made it in the meantime
                 return found if found is not None else self._make(key, build)
@@ -81,7 +80,7 @@ class Cache:
                 hint=f"name a folder of your own with space in it by the environment variable {VARIABLE}",
             ) from None
 
-    def _read(self, key: str, *, warn: bool) -> Entry | None:
+    def _read(self, key: str, *, warn: bool) -> CacheEntry | None:
         folder = self.folder / key
         if not folder.is_dir():
             return None
@@ -92,50 +91,36 @@ class Cache:
                 warnings.warn(f"{folder} is damaged ({error}) and is made again", CacheWarning, stacklevel=2)
             return None
 
-    def _make(self, key: str, build: Builder) -> Entry:
+    def _make(self, key: str, build: Builder) -> CacheEntry:
         for left_over in find_temporaries(self.folder, key):  # by processes that were killed; we hold the lock
-            shutil.rmtree(left_over, ignore_errors=True)
-        temporary = name_temporary(self.folder, key)
-        try:
-            make_folders(temporary)
-            _finish(temporary, build(temporary))
-            final = self.folder / key
-            if final.exists():
-                shutil.rmtree(final)
-            temporary.rename(final)
-            flush_folder(self.folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        return _open(final)
+            remove_tree(left_over)
+        with new_folder(self.folder / key) as temporary:
+            about = build(temporary)
+            files = {}
+            for path in sorted(temporary.iterdir()):
+                flush_file(path)
+                files[path.name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
+            manifest = {"format": FORMAT, "files": files, "about": about, "sha256": digest(files, about)}
+            write_new(temporary / MANIFEST, encode_json(manifest))
+        return _open(self.folder / key)
 
 
-def _finish(folder: Path, about: dict[str, Any]) -> None:
-    """Flush the files, and write the manifest that lists them."""
-    files = {}
-    for path in sorted(folder.iterdir()):
-        flush_file(path)
-        files[path.name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
-    manifest = folder / MANIFEST
-    content = {"format": FORMAT, "files": files, "about": about, "sha256": digest(files, about)}
-    manifest.write_text(json.dumps(content), encoding="utf-8")
-    flush_file(manifest)
-    flush_folder(folder)
-
-
-def _open(folder: Path) -> Entry:
+def _open(folder: Path) -> CacheEntry:
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
+        manifest = read_json(folder / MANIFEST)
+    except FileError as error:
+        raise _DamagedError(error.message) from None
+    try:
         if manifest["format"] != FORMAT:
             raise _DamagedError(f"its format is {manifest['format']}")
         if manifest["sha256"] != digest(manifest["files"], manifest["about"]):
             raise _DamagedError("its manifest does not have the hash that it had")
         files = {name: (kept["bytes"], kept["sha256"]) for name, kept in manifest["files"].items()}
-        entry = Entry(folder, manifest["about"], {name: sha256 for name, (_, sha256) in files.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _DamagedError(f"its manifest cannot be read: {error!r}") from None
     for name, (size, sha256) in files.items():
         _check(folder / name, size, sha256)
-    return entry
+    return CacheEntry(folder, manifest["about"], {name: sha256 for name, (_, sha256) in files.items()})
 
 
 def _check(path: Path, size: int, sha256: str) -> None:

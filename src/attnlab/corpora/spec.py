@@ -1,4 +1,4 @@
-"""What to train on, as a value.
+"""A corpus as a value: its name, its tokenizer, how much is held out, and the options of what is generated.
 
 CorpusSpec()                                                        Python's own documentation, by characters
 CorpusSpec(name="notes.txt", tokenizer="bpe", vocabulary_size=1024)
@@ -8,20 +8,135 @@ CorpusSpec(name="mqar", vocabulary_size=64, options={"pairs": 4})
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveInt, ValidationError, field_validator, model_validator
 
-from attnlab.corpora.generated.options import OPTIONS, TASKS, NoOptions, Options
 from attnlab.errors import SpecError, UnknownNameError, as_spec_error
+from attnlab.specification import Specification
 
 TOKENIZERS = ("char", "byte", "word", "bpe")
 GPT2 = "gpt2:"
 SMALLEST_BPE = 256  # the bytes themselves
 DEFAULT_BPE = 2048
+MOST_PHRASINGS = 16  # as many as world.BIRTHPLACE has
 
 
-class CorpusSpec(BaseModel):
+class GeneratorOptions(Specification):
+    """The base of the options of a generated corpus."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class NoOptions(GeneratorOptions):
+    """The options of a corpus that has none."""
+
+    what: ClassVar[str] = "a corpus that is not generated"
+
+
+class WorldOptions(GeneratorOptions):
+    """The options of `world`."""
+
+    what: ClassVar[str] = "the world"
+
+    people: Annotated[int, Field(gt=0, le=200_000)] = 1000  # who are in the text
+    unseen: Annotated[int, Field(ge=0, le=200_000)] = 250  # and who are not
+    places: Annotated[int, Field(gt=0, le=2000)] = 100
+    skew: NonNegativeFloat = 0.5  # the place of rank r is a birthplace in proportion to 1 / r^skew
+    exposures: str = "1,2,4,8,16"  # how many documents name a person: each number for as many people
+    phrasings: Annotated[int, Field(gt=0, le=MOST_PHRASINGS)] = 8  # at most so many ways to state a birthplace
+    details: Annotated[int, Field(ge=0, le=3)] = 2  # other facts in each document
+    asked: Annotated[float, Field(ge=0, le=1)] = 0.5  # share of the people whose question belongs to the train split
+    questions: bool = False  # whether the text holds the train split's questions and answers as well
+
+    @field_validator("exposures")
+    @classmethod
+    def _are_numbers(cls, text: str) -> str:
+        parts = text.split(",")
+        if not all(part.strip().isascii() and part.strip().isdigit() and 0 < int(part) <= 10_000 for part in parts):
+            raise SpecError(f"exposures of the world are {text!r}", hint='give whole numbers such as "1,2,4,8,16"')
+        return text
+
+    @property
+    def exposure_levels(self) -> list[int]:
+        return [int(part) for part in self.exposures.split(",")]
+
+
+class KinshipOptions(GeneratorOptions):
+    """The options of `kinship`."""
+
+    what: ClassVar[str] = "the kinship text"
+
+    families: Annotated[int, Field(gt=0, le=200)] = 20
+    sentences: Annotated[int, Field(gt=0, le=10_000_000)] = 20_000
+    shuffled: bool = False  # the control: every gendered word has its gender drawn anew, so that nothing agrees
+
+
+class MqarOptions(GeneratorOptions):
+    """The options of `mqar`."""
+
+    what: ClassVar[str] = "associative recall"
+
+    pairs: PositiveInt = 8
+    power: Annotated[float, Field(gt=0)] = 0.01  # 1: queries anywhere; towards 0: more of them soon after the pairs
+    filler: Literal["random", "blank"] = "random"  # what stands between the queries
+    validation_examples: PositiveInt = 512
+
+
+class MatchingOptions(GeneratorOptions):
+    """The options of `matching`."""
+
+    what: ClassVar[str] = "the matching task"
+
+    places: Annotated[int, Field(ge=2, le=10_000)] = 16  # of symbols, and of the questions after them
+    validation_examples: PositiveInt = 512
+
+
+class AdjectivesOptions(GeneratorOptions):
+    """The options of `adjectives`."""
+
+    what: ClassVar[str] = "the sentences with adjectives"
+
+    sentences: Annotated[int, Field(gt=0, le=1000)] = 3  # of a row
+    others: Annotated[int, Field(ge=0, le=100)] = 2  # at most so many adjectives that decide nothing, before a noun
+    validation_examples: PositiveInt = 512
+
+    @property
+    def longest(self) -> int:
+        """The words of the longest row: each sentence has an article, an adjective, a noun, a verb and a stop."""
+        return self.sentences * (self.others + 5)
+
+
+class TranslationOptions(GeneratorOptions):
+    """The options of `translation`."""
+
+    what: ClassVar[str] = "the translation task"
+
+    clauses: Annotated[int, Field(gt=0, le=100)] = 2  # at most so many in a sentence
+    adjectives: Annotated[int, Field(ge=0, le=100)] = 2  # at most so many before a noun
+    validation_examples: PositiveInt = 512
+
+    @property
+    def longest(self) -> int:
+        """The words of the longest sentence: each clause has two nouns, a verb and an end."""
+        return self.clauses * (2 * self.adjectives + 4)
+
+
+OPTIONS: dict[str, type[GeneratorOptions]] = {
+    "pydoc": NoOptions,
+    "python": NoOptions,
+    "docstrings": NoOptions,
+    "world": WorldOptions,
+    "kinship": KinshipOptions,
+    "mqar": MqarOptions,
+    "translation": TranslationOptions,
+    "matching": MatchingOptions,
+    "adjectives": AdjectivesOptions,
+}
+TASKS = ("mqar", "translation", "matching", "adjectives")
+
+
+class CorpusSpec(Specification):
     """A corpus by its name or path, how its text becomes tokens, and how much of it is held back for validation.
 
     A name that attnlab knows wins over a file of that name, which is "./world" then. `tokenizer` is "char", "byte",
@@ -30,20 +145,14 @@ class CorpusSpec(BaseModel):
     text is the last part of the text; `seed` and `options` are those of what is generated.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what: ClassVar[str] = "a corpus spec"
 
     name: str = "pydoc"
     tokenizer: str = "char"
     vocabulary_size: PositiveInt | None = None
     validation_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
     seed: int = 0
-    options: dict[str, int | float | str | bool] = {}
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "a corpus spec", fields=type(self).model_fields) from None
+    options: dict[str, int | float | str | bool] = Field(default={})
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -60,7 +169,7 @@ class CorpusSpec(BaseModel):
         return self.name in TASKS
 
     @property
-    def parsed_options(self) -> Options:
+    def parsed_options(self) -> GeneratorOptions:
         """The options with their defaults, as the generator takes them."""
         return OPTIONS.get(self.name, NoOptions)(**self.options)
 
@@ -72,7 +181,7 @@ class CorpusSpec(BaseModel):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise as_spec_error(error, "a corpus spec", fields=cls.model_fields) from None
+            raise as_spec_error(error, cls.what, fields=cls.model_fields) from None
 
     def __hash__(self) -> int:
         return hash((self.name, self.tokenizer, self.vocabulary_size, self.validation_share, self.seed))

@@ -13,18 +13,68 @@ import torch
 from numpy.typing import NDArray
 
 from attnlab.corpora.batches import Batch, Corpus, check_sizes, spread
-from attnlab.corpora.bpe import BpeTokenizer, Gpt2Tokenizer
-from attnlab.corpora.cache import Cache
-from attnlab.corpora.order import WindowOrder
-from attnlab.corpora.randomness import digest
+from attnlab.corpora.cache import CorpusCache
+from attnlab.corpora.randomness import below, digest, permutation, words
 from attnlab.corpora.sources import TextSource
 from attnlab.corpora.spec import DEFAULT_BPE, GPT2, CorpusSpec
-from attnlab.corpora.tokenizer import WORD, ByteTokenizer, CharTokenizer, Tokenizer, WordTokenizer, utf8
+from attnlab.corpora.tokenizer import (
+    WORD,
+    BpeTokenizer,
+    ByteTokenizer,
+    CharTokenizer,
+    Gpt2Tokenizer,
+    Tokenizer,
+    WordTokenizer,
+    utf8,
+)
 from attnlab.corpora.tokens import Tokens, dtype_for, write_shards
 from attnlab.errors import FileError, SpecError
 
 _MEASURED_TOKENS = 1 << 20  # of the validation text, from which the bytes of a token are counted
 VERSION = 1  # of how text becomes tokens; part of the name under which they are kept
+_KEPT = 4  # epochs whose order is remembered: a batch may touch two, and there may be two readers
+
+
+class WindowOrder:
+    """Which windows of a text a step reads: epochs without replacement, as a pure function of the text's hash.
+
+    Sample i = step × batch size + row lies in epoch i // W, where W is the number of windows in an epoch. Each epoch
+    starts its windows at a phase of its own, so that in time every token stands at every position of a window, and has
+    its own order of them.
+    """
+
+    def __init__(self, corpus_hash: str, tokens: int) -> None:
+        self._hash = corpus_hash
+        self._tokens = tokens
+        self._epochs: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+
+    def windows(self, context_length: int) -> int:
+        """The windows of an epoch: all that fit whatever the phase, and at least one. Targets need one token more."""
+        return max(1, (self._tokens - context_length) // context_length)
+
+    def starts(self, samples: NDArray[np.int64], seed: int, context_length: int) -> NDArray[np.int64]:
+        """Where the window of each sample begins."""
+        epochs, places = np.divmod(samples, self.windows(context_length))
+        starts = np.empty_like(samples)
+        for epoch in np.unique(epochs).tolist():
+            chosen = epochs == epoch
+            starts[chosen] = self._epoch(seed, epoch, context_length)[places[chosen]]
+        return starts
+
+    def _epoch(self, seed: int, epoch: int, context_length: int) -> NDArray[np.int64]:
+        """The starts of all windows of an epoch, in its order."""
+        name = (seed, epoch, context_length)
+        starts = self._epochs.get(name)
+        if starts is None:
+            key = digest(self._hash, "order", int(seed), epoch)
+            windows = self.windows(context_length)
+            phases = min(context_length, self._tokens - windows * context_length)
+            phase = below(phases, words(digest(key, "phase"), 1))
+            starts = phase + permutation(key, windows) * context_length
+            self._epochs[name] = starts
+            if len(self._epochs) > _KEPT:
+                self._epochs.pop(next(iter(self._epochs)), None)
+        return starts
 
 
 class TextCorpus(Corpus):
@@ -44,22 +94,23 @@ class TextCorpus(Corpus):
         self._order = WindowOrder(self.hash, split)
 
     @classmethod
-    def open(cls, spec: CorpusSpec, source: TextSource, cache: Cache) -> TextCorpus:
+    def open(cls, spec: CorpusSpec, source: TextSource, cache: CorpusCache) -> TextCorpus:
         """Take the tokens of this text from the cache, where they are put first if need be."""
         ready = _ready_tokenizer(spec)
         how = spec.tokenizer if ready is None else digest(ready.to_json())
         content = source.hash()
         size = spec.vocabulary_size or DEFAULT_BPE
 
-        def build(folder: Path) -> dict[str, Any]:
+        def build(folder: Path) -> dict[str, object]:
             tokenizer = ready if ready is not None else _make_tokenizer(spec.tokenizer, source, size)
             dtype = dtype_for(tokenizer.vocabulary_size)
             lengths = [0] * len(source.parts())
             counts = write_shards(folder, _encode(source, tokenizer, content, lengths), dtype)
             if not counts:
                 raise FileError(f"{source.name} has no tokens", hint=f"check the tokenizer {spec.tokenizer}")
+            split = {"split": lengths[0]} if source.held_out else {}
             about = {"counts": counts, "dtype": dtype.str, "tokenizer": tokenizer.to_json(), "text": content}
-            return {**about, "split": lengths[0]} if source.held_out else about
+            return {**about, **split}
 
         parts = [part.hash() for part in source.parts()[:-1]]  # where the same text is split depends on the source
         key = digest("tokens", VERSION, content, how, size if spec.tokenizer == "bpe" else None, *parts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnlab.cost.attention import AttentionCost, attention_cost
 from attnlab.cost.call import AttentionCall, ModelCall
-from attnlab.cost.estimate import Estimate, estimate
+from attnlab.cost.estimate import CostEstimate, estimate
 from attnlab.cost.heads import PerHead, per_head
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.measured import MachineRates, MeasuredCost
@@ -21,16 +21,16 @@ from attnlab.cost.question import Question
 from attnlab.cost.tensors import NamedTensor, named_tensors
 
 if TYPE_CHECKING:
-    from attnlab.cost.presentation.table import CostTable, tabulate
+    from attnlab.cost.presentation.cost_table import CostTable, tabulate
     from attnlab.cost.sweep import Crossover, Sweep
 
 __all__ = [
     "AttentionCall",
     "AttentionCost",
     "Cost",
+    "CostEstimate",
     "CostTable",
     "Crossover",
-    "Estimate",
     "InferencePass",
     "MachineRates",
     "MeasuredCost",
@@ -53,7 +53,12 @@ __all__ = [
 ]
 
 # These draw. What they draw with takes a second to import, and who trains wants numbers alone.
-_DRAWING = {"Crossover": "sweep", "Sweep": "sweep", "CostTable": "presentation.table", "tabulate": "presentation.table"}
+_DRAWING = {
+    "Crossover": "sweep",
+    "Sweep": "sweep",
+    "CostTable": "presentation.cost_table",
+    "tabulate": "presentation.cost_table",
+}
 
 
 def __getattr__(name: str) -> Any:

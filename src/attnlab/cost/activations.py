@@ -1,4 +1,4 @@
-"""What autograd keeps of one attention layer between its forward and its backward pass.
+"""What autograd keeps of a model between its forward and its backward pass: of attention, and of all else.
 
 Products follow from the equations, but what is kept depends on how they are written: a quotient keeps both its terms,
 a padded copy stands in for what it copies, a view keeps all of what it is a view of. So this is not stated by formulas
@@ -12,6 +12,18 @@ Only the two kernels cannot be called like that. What they keep, and what they m
     both       make the product of queries and keys again
 
 An operator that recomputes keeps what goes into it, and is not called either.
+
+Apart from attention, this is the one place that assumes how blocks are joined and how the loss is taken:
+
+    a norm       keeps what goes into it, and the statistics of each row
+    attention    keeps what `attention_cost` says, its input (what the norm made) included
+    a perceptron keeps its input and what goes into φ; see `attnlab.models.mlp`
+    residuals    keep nothing: a sum needs neither of its terms again
+    the loss     keeps what the head reads, the logarithms of all probabilities, and the targets; or, where
+                 `attnlab.models.loss` goes by chunks, the gradients that it has made already
+
+Norms, perceptron and dropout are not stated by formulas: the real ones are called with tensors that have a shape and no
+numbers. There the statistics of a LayerNorm are never kept in half precision, as on a GPU; a CPU keeps them so.
 """
 
 from __future__ import annotations
@@ -28,8 +40,13 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import for_every_query_head
-from attnlab.cost.call import AttentionCall
+from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
+from attnlab.models import loss
+from attnlab.models.blocks import make_norm
+from attnlab.models.mlp import MLP
+
+_INDEX_BYTES = 8  # of a token's number
 
 
 class Ledger:
@@ -230,3 +247,35 @@ class _Walk:
         seed = torch.empty((), dtype=torch.int64) if spec.weight_dropout else None
         self.ledger.keep("weighted sum", value, statistics, seed)
         return torch.empty(*rows, value.shape[-1], dtype=self.call.dtype, requires_grad=True)
+
+
+@functools.lru_cache(maxsize=512)
+def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
+    """The bytes that one norm, one perceptron and the embedding's dropout keep of so many tokens a sequence."""
+    spec = call.spec
+
+    def fresh() -> Tensor:
+        return torch.empty(call.batch, tokens, spec.model_width, dtype=call.dtype, requires_grad=True)
+
+    with torch.device("meta"):
+        modules = {"embedding dropout": nn.Dropout(spec.dropout), "norm": make_norm(spec), "mlp": MLP(spec)}
+        ledger = Ledger(nn.ModuleList(modules.values()).to(call.dtype))
+        for name, module in modules.items():
+            with ledger.watch(name):
+                module(fresh())
+    return ledger.bytes_by_part()
+
+
+def kept_by_embedding(call: ModelCall) -> int:
+    """The tokens themselves, those of the source included."""
+    return call.batch * (call.tokens + (call.source_tokens or 0)) * _INDEX_BYTES
+
+
+def kept_by_loss(call: ModelCall) -> int:
+    """The bytes that the head and the cross-entropy keep."""
+    spec, rows, number = call.spec, call.batch * call.tokens, call.bytes_per_number
+    hidden = rows * spec.model_width * number
+    if rows > loss.rows_at_once(rows, spec.vocabulary_size, number):
+        return hidden + spec.vocabulary_size * spec.model_width * number
+    exact = max(4, number)  # bytes of what the loss is made from, which is never in half precision
+    return hidden + rows * (spec.vocabulary_size * exact + _INDEX_BYTES) + exact  # the last: how many targets count

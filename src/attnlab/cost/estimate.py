@@ -39,11 +39,11 @@ class Quantity:
     key: str
     label: str
     unit: str  # "", "FLOPs", "B" or "FLOPs/B"
-    value: Callable[[Estimate], float | int | None]
+    value: Callable[[CostEstimate], float | int | None]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What a model costs. It is derived when asked for, and then kept."""
 
     question: Question
@@ -119,7 +119,7 @@ class Estimate:
         inside: dict[str, PartCost] = {}
         for cost in self.training.attention:
             for part in cost.parts:
-                inside[part.name] = _joined(part.name, (inside.get(part.name, PartCost(part.name)), part))
+                inside[part.name] = Cost((inside.get(part.name, PartCost(part.name)), part)).total(part.name)
         named = [inside[name] for name in ATTENTION_PARTS if name in inside]
         rest = [part for name, part in inside.items() if name not in ATTENTION_PARTS]
         found: list[PartCost] = []
@@ -128,10 +128,10 @@ class Estimate:
             if part.name.endswith("norm"):
                 norms.append(part)
             elif part.name == "attention":
-                found += named + ([_joined("rest of attention", rest)] if rest else [])
+                found += named + ([Cost(tuple(rest)).total("rest of attention")] if rest else [])
             else:
                 found.append(part)
-        return *found, _joined("norms", norms)
+        return *found, Cost(tuple(norms)).total("norms")
 
     def as_dict(self, *, tensors: bool = False) -> dict[str, Any]:
         """Everything as plain numbers, for JSON."""
@@ -152,7 +152,7 @@ class Estimate:
             "memory": {**asdict(memory), "peak": memory.peak, "moment": memory.moment},
             "prefill": self.prefill.as_dict(),
             "decoding": None if self.decoding is None else self.decoding.as_dict(),
-            **({"tensors": [_tensor(tensor) for tensor in self.tensors]} if tensors else {}),
+            **({"tensors": [tensor.as_dict() for tensor in self.tensors]} if tensors else {}),
         }
 
     def _cost(self, *, visible_only: bool) -> ModelCost:
@@ -171,26 +171,15 @@ class Estimate:
         )
 
 
-def estimate(size: str = "gpt2", **fields: Any) -> Estimate:
+def estimate(size: str = "gpt2", **fields: Any) -> CostEstimate:
     """What a model costs; `fields` are those of a `Question`."""
     question = Question(size=size, **fields)
-    return Estimate(question, question.model())
+    return CostEstimate(question, question.model())
 
 
-def _joined(name: str, parts: Any) -> PartCost:
-    cost = Cost(tuple(parts))
-    return PartCost(
-        name,
-        parameters=cost.parameters,
-        forward_flops=cost.forward_flops,
-        backward_flops=cost.backward_flops,
-        recomputed_flops=cost.recomputed_flops,
-        activation_bytes=cost.activation_bytes,
-    )
-
-
-def _tensor(tensor: NamedTensor) -> dict[str, Any]:
-    return {"name": tensor.name, "shape": list(tensor.shape), "parameters": tensor.parameters}
+def _decoding(found: CostEstimate, name: str) -> float | int | None:
+    value: float | int | None = getattr(found.decoding, name, None)
+    return value
 
 
 QUANTITIES: tuple[Quantity, ...] = (
@@ -198,22 +187,17 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("attention_parameters", "of which attention", "", lambda e: e.attention_parameters),
     Quantity("training_flops", "to train on one batch", "FLOPs", lambda e: e.training.useful_training_flops),
     Quantity("defined_flops", "the same, every pair", "FLOPs", lambda e: e.defined_flops),
-    Quantity("recomputed_flops", "done again in the kernels", "FLOPs", lambda e: e.training.recomputed_flops),
+    Quantity("recomputed_flops", "recomputed in the kernels", "FLOPs", lambda e: e.training.recomputed_flops),
     Quantity("weight_bytes", "weights", "B", lambda e: e.memory.weights),
     Quantity("gradient_bytes", "gradients", "B", lambda e: e.memory.gradients),
     Quantity("optimizer_bytes", "optimizer state", "B", lambda e: e.memory.optimizer),
     Quantity("activation_bytes", "activations kept", "B", lambda e: e.memory.activations),
     Quantity("peak_bytes", "peak of training", "B", lambda e: e.memory.peak),
-    Quantity("prefill_flops", "to read the context", "FLOPs", lambda e: e.prefill.flops),
-    Quantity("prefill_intensity", "  FLOPs per byte, reading", "FLOPs/B", lambda e: e.prefill.intensity),
-    Quantity("decoding_flops", "to write one token", "FLOPs", lambda e: e.decoding.flops if e.decoding else None),
-    Quantity("decoding_bytes", "  bytes moved, writing", "B", lambda e: e.decoding.bytes_moved if e.decoding else None),
-    Quantity(
-        "decoding_intensity",
-        "  FLOPs per byte, writing",
-        "FLOPs/B",
-        lambda e: e.decoding.intensity if e.decoding else None,
-    ),
+    Quantity("prefill_flops", "prefill of the context", "FLOPs", lambda e: e.prefill.flops),
+    Quantity("prefill_intensity", "  FLOPs per byte, prefill", "FLOPs/B", lambda e: e.prefill.intensity),
+    Quantity("decoding_flops", "to decode one token", "FLOPs", lambda e: _decoding(e, "flops")),
+    Quantity("decoding_bytes", "  bytes moved, decoding", "B", lambda e: _decoding(e, "bytes_moved")),
+    Quantity("decoding_intensity", "  FLOPs per byte, decoding", "FLOPs/B", lambda e: _decoding(e, "intensity")),
     Quantity("cache_bytes", "cache after the context", "B", lambda e: e.cache_bytes),
     Quantity("cache_bytes_per_token", "  cache of each token", "B", lambda e: e.cache_bytes_per_token),
 )

@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from attnlab.attention.layer import output_width, projection_widths
-from attnlab.cost.estimate import Estimate
-from attnlab.cost.presentation.grids import Grid, count_text, share_text
+from attnlab.cost.estimate import CostEstimate
 
 _NAMES = {"query": "W_Q", "key": "W_K", "value": "W_V, down"}
 
 
 @dataclass(frozen=True)
-class HeadMap:
+class HeadMatrix:
     """One map of one head, without its bias; several query heads may share it."""
 
     name: str
@@ -31,13 +30,17 @@ class HeadMap:
     def parameters(self) -> int:
         return self.rows * self.columns
 
+    @property
+    def label(self) -> str:
+        return self.name if self.shared_by == 1 else f"{self.name}, shared by {self.shared_by} heads"
+
 
 @dataclass(frozen=True)
 class PerHead:
     """The parameters of a head, of a layer's heads, of all attention, and of the model. Layers are the first one's."""
 
-    estimate: Estimate
-    maps: tuple[HeadMap, ...]
+    estimate: CostEstimate
+    maps: tuple[HeadMatrix, ...]
 
     @property
     def width(self) -> int:
@@ -82,40 +85,17 @@ class PerHead:
             "attention_share": self.attention / self.estimate.parameters,
         }
 
-    def grid(self) -> Grid:
-        spec, found = self.estimate.model.attention[0], self.estimate
-        rows = [[*_named(one), _shape(one.rows, one.columns), count_text(one.parameters)] for one in self.maps]
-        rows.append(["the maps of a head", "", count_text(self.head)])
-        if len({self.width, self.rounded_width}) > 1:
-            rounded = self.rounded_width
-            rows.append([f"a full W_V, with {rounded:,}", _shape(rounded, rounded), count_text(rounded**2)])
-        rows.append(["a full W_V, not factored", _shape(self.width, self.width), count_text(self.full_value)])
-        rows.append([f"all {spec.num_heads} heads of a layer", "", count_text(self.layer)])
-        layers = found.model.num_layers
-        rows.append([f"attention of all {layers} layers, with biases", "", count_text(self.attention)])
-        rows.append(["the whole model", "", count_text(found.parameters)])
-        rows.append(["attention's share", "", share_text(self.attention, found.parameters)])
-        return Grid(f"{found.label}: the parameters of a head", ("", "shape", "parameters"), rows)
 
-
-def per_head(found: Estimate) -> PerHead:
+def per_head(found: CostEstimate) -> PerHead:
     """The maps of one head of the first layer."""
     spec = found.model.attention[0]
     maps = []
     for name, width in projection_widths(spec).items():
         heads = spec.num_heads if name == "query" else spec.num_key_value_heads
         label = "W_V, full" if name == "value" and spec.value_map == "full" else _NAMES[name]
-        maps.append(HeadMap(label, spec.model_width, width // heads, spec.num_heads // heads))
+        maps.append(HeadMatrix(label, spec.model_width, width // heads, spec.num_heads // heads))
     inner = output_width(spec)
     if inner is not None:
         shared = spec.num_heads if spec.join == "average" else 1
-        maps.append(HeadMap("W_V, up: its part of W_O", spec.value_width, spec.model_width, shared))
+        maps.append(HeadMatrix("W_V, up: its part of W_O", spec.value_width, spec.model_width, shared))
     return PerHead(found, tuple(maps))
-
-
-def _named(one: HeadMap) -> list[str]:
-    return [one.name if one.shared_by == 1 else f"{one.name}, shared by {one.shared_by} heads"]
-
-
-def _shape(rows: int, columns: int) -> str:
-    return f"{rows:,} × {columns:,}"

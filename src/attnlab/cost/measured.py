@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.cost.estimate import Estimate
-from attnlab.cost.presentation.grids import NOTHING, Grid, bytes_text, ratio_text
+from attnlab.cost.estimate import CostEstimate
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class MachineRates:
 class MeasuredCost:
     """Times and memory of one model; `refusal` says why nothing was measured."""
 
-    estimate: Estimate
+    estimate: CostEstimate
     rates: MachineRates
     step_seconds: float | None = None
     prefill_seconds: float | None = None
@@ -55,19 +54,6 @@ class MeasuredCost:
             "writing one token": self.decoding_seconds,
         }
 
-    def grids(self) -> list[Grid]:
-        name = f"{self.estimate.label}: predicted and measured here"
-        if self.refusal:
-            return [Grid(name, ("", "reason"), [["not measured", self.refusal]], text_columns=(0, 1))]
-        rows = []
-        measured = self.measured_seconds()
-        for what, predicted in self.predicted_seconds().items():
-            rows.append([what, _time(predicted), _time(measured[what]), _ratio(measured[what], predicted)])
-        peak = self.estimate.memory.peak
-        held = self.peak_bytes
-        rows.append(["peak memory of training", bytes_text(peak), _bytes(held), _ratio(held, peak)])
-        return [Grid(name, ("", "predicted", "measured", "measured ÷ predicted"), rows, self._words())]
-
     def as_dict(self) -> dict[str, Any]:
         return {
             "question": self.estimate.question.model_dump(),
@@ -79,28 +65,3 @@ class MeasuredCost:
             "measured_peak_bytes": self.peak_bytes,
             "refusal": self.refusal or None,
         }
-
-    def _words(self) -> str:
-        rates = self.rates
-        return (
-            f"Predicted times are the least that products take at this machine's {rates.flops_per_second / 1e9:.0f} "
-            f"GFLOPS and {rates.bytes_per_second / 1e9:.1f} GB/s, both measured just before: work on single elements "
-            f"and waiting come on top. What has fewer than {rates.balance:.0f} FLOPs per byte is bound by memory here. "
-            f"Memory is highest when {self.estimate.memory.moment}."
-        )
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return NOTHING
-    if seconds >= 1:
-        return f"{seconds:.2f} s"
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
-
-
-def _bytes(number: int | None) -> str:
-    return NOTHING if number is None else bytes_text(number)
-
-
-def _ratio(measured: float | None, predicted: float | None) -> str:
-    return NOTHING if measured is None or not predicted else ratio_text(measured / predicted)

@@ -18,15 +18,15 @@ peak is a share of. Six times the parameters times the tokens is a good estimate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.kernels import Kernel
+from attnlab.cost.activations import kept_by_embedding, kept_by_loss, kept_outside_attention
 from attnlab.cost.attention import AttentionCost, attention_cost, multiply_adds
 from attnlab.cost.call import ModelCall
-from attnlab.cost.model_activations import kept_by_embedding, kept_by_loss, kept_outside_attention
 from attnlab.cost.parts import Cost, PartCost
 from attnlab.models import ModelSpec
 
@@ -43,11 +43,6 @@ class ModelCost(Cost):
     attention: tuple[AttentionCost, ...]  # by layers, as in the spec
     cross_attention: tuple[AttentionCost, ...]
     encoder_attention: tuple[AttentionCost, ...]
-
-    @property
-    def training_flops(self) -> int:
-        """Those of one step on the batch, without the optimizer's."""
-        return self.forward_flops + self.backward_flops + self.recomputed_flops
 
     @property
     def useful_training_flops(self) -> int:
@@ -101,7 +96,7 @@ class ModelCost(Cost):
         sums: dict[str, PartCost] = {}
         for part in self.parts:
             kind = part.name.rpartition(": ")[2]
-            sums[kind] = _added(kind, [sums.get(kind, PartCost(kind)), part])
+            sums[kind] = Cost((sums.get(kind, PartCost(kind)), part)).total(kind)
         return tuple(sums.values())
 
     def as_dict(self) -> dict[str, Any]:
@@ -216,11 +211,11 @@ class _Builder:
         for number, cost in enumerate(attention):
             layer = f"{place}layer {number + 1}: "
             yield replace(norm, name=f"{layer}attention norm")
-            yield _added(f"{layer}attention", cost.parts)
+            yield cost.total(f"{layer}attention")
             if cross:
                 yield replace(norm, name=f"{layer}cross-attention norm")
-                seen = [part for part in cross[number].parts if part.name != "source"]
-                yield _added(f"{layer}cross-attention", seen)
+                seen = tuple(part for part in cross[number].parts if part.name != "source")
+                yield Cost(seen).total(f"{layer}cross-attention")
             yield replace(norm, name=f"{layer}mlp norm")
             yield replace(mlp, name=f"{layer}mlp")
         yield replace(norm, name=f"{at}final norm", activation_bytes=norm.activation_bytes + output_bytes)
@@ -239,16 +234,3 @@ def _products(name: str, multiply_adds: int, **others: int) -> PartCost:
 
 def _norm_parameters(spec: ModelSpec) -> int:
     return 0 if spec.norm == "rms" else spec.model_width * (1 + spec.bias)
-
-
-def _added(name: str, parts: Iterable[PartCost]) -> PartCost:
-    """Several parts as one."""
-    cost = Cost(tuple(parts))
-    return PartCost(
-        name,
-        parameters=cost.parameters,
-        forward_flops=cost.forward_flops,
-        backward_flops=cost.backward_flops,
-        recomputed_flops=cost.recomputed_flops,
-        activation_bytes=cost.activation_bytes,
-    )

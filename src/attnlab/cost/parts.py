@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any
 
 
@@ -22,6 +23,13 @@ class PartCost:
     recomputed_flops: int = 0  # what a kernel does again in the backward pass instead of remembering it
     activation_bytes: int = 0
 
+    @property
+    def training_flops(self) -> int:
+        return self.forward_flops + self.backward_flops + self.recomputed_flops
+
+
+_NUMBERS = tuple(field.name for field in fields(PartCost) if field.name != "name")
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -29,26 +37,40 @@ class Cost:
 
     parts: tuple[PartCost, ...]
 
+    @cached_property
+    def _sums(self) -> PartCost:
+        return self.total("")
+
+    def total(self, name: str) -> PartCost:
+        """Return all parts as one, under a name."""
+        sums = {field: sum(getattr(part, field) for part in self.parts) for field in _NUMBERS}
+        return PartCost(name, **sums)
+
     @property
     def parameters(self) -> int:
-        return sum(part.parameters for part in self.parts)
+        return self._sums.parameters
 
     @property
     def forward_flops(self) -> int:
-        return sum(part.forward_flops for part in self.parts)
+        return self._sums.forward_flops
 
     @property
     def backward_flops(self) -> int:
         """Those of the gradients alone, without what is computed again."""
-        return sum(part.backward_flops for part in self.parts)
+        return self._sums.backward_flops
 
     @property
     def recomputed_flops(self) -> int:
-        return sum(part.recomputed_flops for part in self.parts)
+        return self._sums.recomputed_flops
+
+    @property
+    def training_flops(self) -> int:
+        """Those of one step on the batch, without the optimizer's."""
+        return self._sums.training_flops
 
     @property
     def activation_bytes(self) -> int:
-        return sum(part.activation_bytes for part in self.parts)
+        return self._sums.activation_bytes
 
     def part(self, name: str) -> PartCost:
         """A part by its name; one that costs nothing if there is none."""
@@ -56,11 +78,5 @@ class Cost:
 
     def as_dict(self) -> dict[str, Any]:
         """The sums and the parts, for JSON."""
-        return {
-            "parameters": self.parameters,
-            "forward_flops": self.forward_flops,
-            "backward_flops": self.backward_flops,
-            "recomputed_flops": self.recomputed_flops,
-            "activation_bytes": self.activation_bytes,
-            "parts": [asdict(part) for part in self.parts],
-        }
+        sums = {field: getattr(self, field) for field in _NUMBERS}
+        return {**sums, "parts": [asdict(part) for part in self.parts]}

@@ -24,15 +24,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
 
 from attnlab.attention.kernels import blocked
 from attnlab.cost.attention import AttentionCost
 from attnlab.cost.model import ModelCost
 from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.models import ModelSpec, loss, mlp
-
-OptimizerKind = Literal["adamw", "muon"]
+from attnlab.models.architectures import OptimizerKind
 
 _LONG = 2  # times as long as wide, from where on Muon gathers its factors
 

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
-from attnlab.cost.peak import OptimizerKind
-from attnlab.errors import SpecError, UnknownNameError, as_spec_error
+from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models import ModelSpec
+from attnlab.models.architectures import RECIPE_OPTIMIZERS, OptimizerKind
 from attnlab.models.sizes import Size
 from attnlab.models.sizes import size as size_called
+from attnlab.specification import Specification
 
 GPT2_VOCABULARY = 50257
-
-# A recipe is an architecture of the same name and an optimizer; the rest of it costs nothing.
-RECIPES: dict[str, OptimizerKind] = {"gpt2": "adamw", "fast": "muon"}
 
 _MOST = 2**36  # beyond it, products of two of them are no shapes any more
 Count = Annotated[PositiveInt, Field(le=_MOST)]
 
 
-class Question(BaseModel):
-    """A model by its names, with what is changed about its size. What is left out is the size's own."""
+class Question(Specification):
+    """A model by its names, with what is changed about its size. What is left out is the size's own.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    A recipe is an architecture of the same name and an optimizer; the rest of it costs nothing.
+    """
+
+    what: ClassVar[str] = "a question of cost"
+    help_at: ClassVar[str | None] = "give another number, or leave it out"
 
     size: str = "gpt2"
     variant: str = "softmax"
@@ -40,23 +42,16 @@ class Question(BaseModel):
     head_width: Count | None = None
     mlp_width: Count | None = None
 
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            told = as_spec_error(error, "a question of cost")
-            raise SpecError(told.message, hint=told.hint or "give another number, or leave it out") from None
-
     @model_validator(mode="after")
     def _known(self) -> Question:
         size_called(self.size)
-        if self.recipe not in RECIPES:
-            raise UnknownNameError("recipe", self.recipe, RECIPES)
+        if self.recipe not in RECIPE_OPTIMIZERS:
+            raise UnknownNameError("recipe", self.recipe, RECIPE_OPTIMIZERS)
         return self
 
     @property
     def optimizer(self) -> OptimizerKind:
-        return RECIPES[self.recipe]
+        return RECIPE_OPTIMIZERS[self.recipe]
 
     @property
     def shape(self) -> Size:
@@ -68,9 +63,6 @@ class Question(BaseModel):
     def is_changed(self) -> bool:
         """Whether its shape is not that of the named size."""
         return self.shape != size_called(self.size) or self.head_width is not None or self.mlp_width is not None
-
-    def replace(self, **changes: Any) -> Question:
-        return Question(**{**self.model_dump(), **changes})
 
     def model(self) -> ModelSpec:
         """The spec of the model; what is impossible is refused here."""

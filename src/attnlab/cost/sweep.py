@@ -22,7 +22,6 @@ from typing import Any, Literal, get_args
 from attnlab.attention import AttentionSpec
 from attnlab.cost.attention import AttentionCost, multiply_adds
 from attnlab.cost.call import AttentionCall
-from attnlab.cost.presentation.grids import NOTHING, Grid, flops_text, share_text
 from attnlab.cost.presentation.terminal import Line, plot_lines
 from attnlab.cost.question import Question
 from attnlab.cost.tensors import named_tensors
@@ -63,6 +62,15 @@ class Crossover:
     name: str
     value: int | None
     times_width: float | None  # the context by the model's width there
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A context as a multiple of the width D, and the power of N by which FLOPs grow from there to twice as many."""
+
+    name: str
+    point: SweepPoint
+    growth: float
 
 
 @dataclass(frozen=True)
@@ -107,14 +115,6 @@ class Sweep:
             raise InputError(f"fewer than two points between {low} and {high}", hint="give a wider range")
         return power_growth([point.value for point in chosen], [point.total for point in chosen]).slope
 
-    def grids(self) -> list[Grid]:
-        """The crossovers and the regimes as tables."""
-        rows = [_crossover_row(one, self.axis) for one in self.crossovers]
-        headings = ("", "at N =" if self.axis == "context" else "up to D =", "N ÷ D there")
-        what = f"{self.label}: where attention overtakes, as the {self.axis} grows"
-        found = [Grid(what, headings, rows, _WORDS[self.axis])]
-        return [*found, self._regimes()] if self.axis == "context" else found
-
     def text(self, width: int = 80, *, colour: bool = False) -> str:
         """A plot for a terminal, on two logarithmic axes."""
         across = [point.value for point in self.points]
@@ -134,7 +134,7 @@ class Sweep:
 
     def figure(self) -> Any:
         """The same with plotly."""
-        from attnlab.cost.presentation.figures import sweep_figure
+        from attnlab.cost.presentation.page import sweep_figure
 
         return sweep_figure(self)
 
@@ -147,26 +147,19 @@ class Sweep:
             "crossovers": [asdict(one) for one in self.crossovers],
         }
 
-    def _regimes(self) -> Grid:
-        """N below and above D: who does the work, and how fast it grows."""
-        rows = []
+    def regimes(self) -> list[Regime]:
+        """Return contexts below and above the model's width, and how fast the FLOPs grow there."""
+        found = []
         for times in _TIMES_WIDTH:
             tokens = max(2, round(times * self.width))
             here, further = (_at_context(self.question, n) for n in (tokens, 2 * tokens))
             growth = power_growth([tokens, 2 * tokens], [here.total, further.total]).slope
-            shares = [share_text(here.flops[group], here.total) for group in GROUPS]
             name = "D" if times == 1 else f"{times:g} D" if times > 1 else f"D/{1 / times:g}"
-            rows.append([name, f"{tokens:,}", *shares, flops_text(here.total), f"N^{growth:.2f}"])
-        headings = ("N", "tokens", *GROUPS, "forward", "grows as")
-        words = f"D = {self.width:,}; FLOPs of one whole sequence, and their growth from N to 2 N."
-        return Grid(f"{self.label}: below and above N = D", headings, rows, words)
+            found.append(Regime(name, here, growth))
+        return found
 
 
 _AXIS_LABELS = {"context": "context N, tokens", "width": "width D"}
-_WORDS = {
-    "context": "Forward FLOPs of visible pairs. Below the first, time grows with N; far beyond the last, with N².",
-    "width": "Forward FLOPs of visible pairs; heads keep their width, so that there are more of them.",
-}
 
 
 def flops_by_group(model: ModelSpec, tokens: int) -> dict[str, int]:
@@ -277,9 +270,3 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low
-
-
-def _crossover_row(one: Crossover, axis: Axis) -> list[str]:
-    if one.value is None:
-        return [one.name, "never" if axis == "context" else NOTHING, NOTHING]
-    return [one.name, f"{one.value:,}", NOTHING if one.times_width is None else f"{one.times_width:.3g}"]

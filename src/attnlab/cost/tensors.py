@@ -29,6 +29,9 @@ class NamedTensor:
     def parameters(self) -> int:
         return math.prod(self.shape)
 
+    def as_dict(self) -> dict[str, object]:
+        return {"name": self.name, "shape": list(self.shape), "parameters": self.parameters}
+
     @property
     def is_hidden_matrix(self) -> bool:
         """Whether it is a matrix inside a block, and no parameter of a score: what Muon is for."""

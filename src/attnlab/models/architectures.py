@@ -10,10 +10,12 @@ Both tie the embedding to the head. The attention of the layers is chosen apart 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from attnlab.attention import Learned, Position, Rope
 from attnlab.errors import UnknownNameError
+
+OptimizerKind = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ ARCHITECTURES: dict[str, Architecture] = {
     "gpt2": Architecture("layer", "gelu-tanh", True, True, False, Learned()),
     "fast": Architecture("rms", "relu-squared", False, True, True, Rope()),
 }
+
+
+# What trains each architecture in the recipe of its name (`attnlab.training.recipes` has the numbers).
+RECIPE_OPTIMIZERS: dict[str, OptimizerKind] = {"gpt2": "adamw", "fast": "muon"}
 
 
 def architecture(name: str) -> Architecture:

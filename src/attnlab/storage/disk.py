@@ -11,7 +11,8 @@ import os
 import re
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attnlab.errors import FileError
@@ -92,6 +93,24 @@ def replace_file(path: Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Yield a folder to fill that becomes `target` at the end: whole, in place of what was there, or not at all."""
+    temporary = name_temporary(target.parent, target.name)
+    try:
+        disk.make_folder(temporary)
+        yield temporary
+        flush_folder(temporary)
+        if target.exists() or target.is_symlink():
+            move_away(target)
+        disk.rename(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            remove_tree(temporary)
+        raise
+    flush_folder(target.parent)
 
 
 def try_folder(path: Path) -> None:

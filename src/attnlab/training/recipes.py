@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnlab.errors import UnknownNameError
+from attnlab.models.architectures import RECIPE_OPTIMIZERS
 from attnlab.training.optimizers import OptimizerSpec
 from attnlab.training.schedules import Schedule
 
@@ -28,7 +29,7 @@ class Recipe:
 RECIPES: dict[str, Recipe] = {
     "gpt2": Recipe(
         "gpt2",
-        OptimizerSpec(kind="adamw", learning_rate=1e-3, betas=(0.9, 0.99)),
+        OptimizerSpec(kind=RECIPE_OPTIMIZERS["gpt2"], learning_rate=1e-3, betas=(0.9, 0.99)),
         Schedule(kind="cosine", warmup_steps=100, end=0.1),
         batch_size=12,
         steps=2000,
@@ -36,7 +37,13 @@ RECIPES: dict[str, Recipe] = {
     ),
     "fast": Recipe(
         "fast",
-        OptimizerSpec(kind="muon", learning_rate=0.02, betas=(0.9, 0.95), weight_decay=0.0, matrix_learning_rate=0.02),
+        OptimizerSpec(
+            kind=RECIPE_OPTIMIZERS["fast"],
+            learning_rate=0.02,
+            betas=(0.9, 0.95),
+            weight_decay=0.0,
+            matrix_learning_rate=0.02,
+        ),
         Schedule(kind="trapezoid", warmup_steps=10, decay=0.9, end=0.0),
         batch_size=24,
         steps=600,

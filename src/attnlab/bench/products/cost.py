@@ -17,8 +17,8 @@ from attnlab.bench.results.findings import Findings, FoundTable
 from attnlab.bench.results.judging import Claim, Outcome, judge_claim
 from attnlab.bench.results.progress import Listener, Noting
 from attnlab.bench.results.timing import Ratio
-from attnlab.cost import Estimate, MachineRates, MeasuredCost, Question
-from attnlab.cost.presentation.grids import bytes_text
+from attnlab.cost import CostEstimate, MachineRates, MeasuredCost, Question
+from attnlab.formats import byte_count
 from attnlab.processes.child import Child, ChildError
 from attnlab.processes.machine import describe_machine, matmul_peak, using_threads
 
@@ -36,7 +36,7 @@ MEMORY = Claim(
 
 
 def measure_costs(
-    estimates: Sequence[Estimate], threads: int | None = None, listener: Listener | None = None
+    estimates: Sequence[CostEstimate], threads: int | None = None, listener: Listener | None = None
 ) -> tuple[MeasuredCost, ...]:
     """Run each model here, in processes of its own; what would not fit is refused, with the reason."""
     listener, threads = listener or Listener(), check_threads(threads)
@@ -76,7 +76,7 @@ def why_not(wanted: MeasuredCost) -> str:
         return f"only float32 is measured, and {question.bytes_per_number} bytes a number were asked for"
     free = free_bytes()
     if free is not None and peak > _ROOM * free:
-        return f"training would take {bytes_text(peak)}, and {bytes_text(free)} are free here"
+        return f"training would take {byte_count(peak)}, and {byte_count(free)} are free here"
     seconds = wanted.predicted_step_seconds
     if seconds > _PATIENCE:
         return f"one training step would take at least {seconds:,.0f} s here, and {_PATIENCE:.0f} s are waited at most"
@@ -159,7 +159,7 @@ class CostBench(Findings):
 
     def tables(self) -> list[FoundTable]:
         rows = [
-            (one.what, bytes_text(one.predicted), bytes_text(one.measured), f"{one.measured / one.predicted:.3f}")
+            (one.what, byte_count(one.predicted), byte_count(one.measured), f"{one.measured / one.predicted:.3f}")
             for one in self.peaks
         ]
         words = "The most that a fresh process holds in two training steps, beyond what it held before."
@@ -178,7 +178,7 @@ def bench_cost(
     peaks = []
     for place, question in enumerate(plan.shapes):
         listener.step(f"memory of {_words(question)}", place, len(plan.shapes))
-        found = Estimate(question, question.model())
+        found = CostEstimate(question, question.model())
         peaks.append(
             MeasuredPeak(_words(question), found.memory.peak, int(_asked(question, threads, "memory")["bytes"]))
         )

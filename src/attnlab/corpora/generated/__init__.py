@@ -1,13 +1,10 @@
-"""Texts and tasks that are made on the spot.
+"""Texts and tasks that are made on the spot; `corpora.spec` has their options.
 
-options        their numbers
 names          invented names
-phrases        how the world says what it says
 world          people and places with a table of truth
 kinship        families and courts
 tasks          the base of the tasks
-mqar           associative recall
-matching       where did this symbol stand?
+recall         associative recall (`mqar`), and the place of a symbol (`matching`)
 adjectives     a word that decides what follows
 translation    sentences with a known alignment
 """

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.generated.options import AdjectivesOptions
-from attnlab.corpora.generated.tasks import TaskCorpus, tensor
-from attnlab.corpora.spec import CorpusSpec
+from attnlab.corpora.generated.tasks import TaskCorpus, draws, tensor
+from attnlab.corpora.spec import AdjectivesOptions, CorpusSpec
 from attnlab.errors import SpecError
 
 VERSION = 1
@@ -92,12 +91,7 @@ class AdjectivesCorpus(TaskCorpus):
 
     def _sentences(self, words: NDArray[np.uint64]) -> list[int]:
         """The sentences of a row from its random words."""
-        numbers = iter(words.tolist())
-
-        def draw(bound: int) -> int:
-            word: int = next(numbers)
-            return ((word >> 32) * bound) >> 32
-
+        draw = draws(words)
         text: list[int] = []
         for _ in range(self.options.sentences):
             which = draw(len(self.adjectives))

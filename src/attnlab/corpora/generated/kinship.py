@@ -15,8 +15,8 @@ from itertools import combinations
 from typing import Any
 
 from attnlab.corpora.generated.names import men, women
-from attnlab.corpora.generated.options import KinshipOptions
 from attnlab.corpora.randomness import Stream
+from attnlab.corpora.spec import KinshipOptions
 
 VERSION = 1
 RELATIONS = (

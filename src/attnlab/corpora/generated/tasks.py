@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -66,3 +66,14 @@ class TaskCorpus(Corpus):
 
 def tensor(values: NDArray[np.int64]) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(values))
+
+
+def draws(words: NDArray[np.uint64]) -> Callable[[int], int]:
+    """Return a function that makes of each random word in turn a number below its argument."""
+    numbers = iter(words.tolist())
+
+    def draw(bound: int) -> int:
+        word: int = next(numbers)
+        return ((word >> 32) * bound) >> 32
+
+    return draw

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.generated.options import TranslationOptions
-from attnlab.corpora.generated.tasks import TaskCorpus, tensor
+from attnlab.corpora.generated.tasks import TaskCorpus, draws, tensor
 from attnlab.corpora.randomness import digest, permutation
-from attnlab.corpora.spec import CorpusSpec
+from attnlab.corpora.spec import CorpusSpec, TranslationOptions
 from attnlab.errors import InputError, SpecError
 
 VERSION = 1
@@ -101,12 +100,7 @@ class TranslationCorpus(TaskCorpus):
 
     def _sentence(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """A source sentence from its random words."""
-        numbers = iter(words.tolist())
-
-        def draw(bound: int) -> int:
-            word: int = next(numbers)
-            return ((word >> 32) * bound) >> 32
-
+        draw = draws(words)
         sentence: list[int] = []
         for _ in range(1 + draw(self.options.clauses)):
             for phrase in range(2):

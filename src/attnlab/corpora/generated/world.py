@@ -21,13 +21,59 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal, get_args
 
-from attnlab.corpora.generated import phrases
 from attnlab.corpora.generated.names import families, full_names, places
-from attnlab.corpora.generated.options import WorldOptions
 from attnlab.corpora.randomness import Stream
+from attnlab.corpora.spec import WorldOptions
 from attnlab.errors import UnknownNameError
 
 VERSION = 1
+
+# The first ways to state a birthplace are the ones used when few are asked for.
+BIRTHPLACE = (
+    "{name} was born in {place}.",
+    "The birthplace of {name} is {place}.",
+    "{place} is where {name} was born.",
+    "{name} came into the world in {place}.",
+    "{name} is a native of {place}.",
+    "It was in {place} that {name} was born.",
+    "The town in which {name} was born is {place}.",
+    "{name} hails from {place}.",
+    "By birth {name} belongs to {place}.",
+    "The life of {name} began in {place}.",
+    "{name} first saw daylight in {place}.",
+    "{place} counts {name} among those born there.",
+    "The parents of {name} were living in {place} when their child was born.",
+    "{name} was delivered by a midwife of {place}.",
+    "The register of births of {place} lists {name}.",
+    "If you ask where {name} was born, the answer is {place}.",
+)
+YEAR = (
+    "The year of birth of {name} is {year}.",
+    "{name} belongs to those who were born in {year}.",
+    "When {year} ended, {name} was not yet one year old.",
+    "{name} turned ten in {ten}.",
+)
+OCCUPATION = (
+    "{name} works as {article} {occupation}.",
+    "By trade {name} is {article} {occupation}.",
+    "{name} earns a living as {article} {occupation}.",
+    "Neighbours know {name} as {article} {occupation}.",
+)
+EMPLOYER = (
+    "{name} is employed by {employer}.",
+    "The employer of {name} is {employer}.",
+    "{employer} pays the wages of {name}.",
+    "Every morning {name} goes to work at {employer}.",
+)
+DETAILS = (YEAR, OCCUPATION, EMPLOYER)
+_OCCUPATIONS = (
+    "architect baker botanist carpenter chemist clockmaker dentist engineer farmer gardener geologist glazier "
+    "illustrator interpreter joiner lawyer librarian mason midwife miller nurse optician painter pilot plumber "
+    "potter printer sailor surveyor tailor teacher weaver"
+)
+OCCUPATIONS = tuple(_OCCUPATIONS.split())
+EMPLOYERS = ["Bank", "Bakeries", "College", "Library", "Mills", "Museum", "Railway", "Shipyard", "Theatre", "Works"]
+QUESTION = "Where was {name} born?"
 Role = Literal["train", "heldout", "unseen"]
 
 
@@ -46,7 +92,7 @@ class Person:
 
     @property
     def question(self) -> str:
-        return phrases.QUESTION.format(name=self.name)
+        return QUESTION.format(name=self.name)
 
 
 @dataclass(frozen=True)
@@ -68,7 +114,7 @@ class World:
         towns = stream.sample(places(), options.places)
         names = full_names(stream, options.people + options.unseen)
         shares = list(accumulate((rank + 1) ** -options.skew for rank in range(len(towns))))
-        employers = [f"the {family} {kind}" for family in stream.sample(families(), 20) for kind in phrases.EMPLOYERS]
+        employers = [f"the {family} {kind}" for family in stream.sample(families(), 20) for kind in EMPLOYERS]
         truth = []
         for name, (role, exposures, ways) in zip(names, _parts(stream, options), strict=True):
             truth.append(
@@ -76,7 +122,7 @@ class World:
                     name=name,
                     birthplace=stream.weighted(towns, shares),
                     birth_year=1920 + stream.below(80),
-                    occupation=stream.choice(phrases.OCCUPATIONS),
+                    occupation=stream.choice(OCCUPATIONS),
                     employer=stream.choice(employers),
                     role=role,
                     exposures=exposures,
@@ -105,7 +151,7 @@ class World:
         stream = Stream("world text", VERSION, self.seed, self.options.model_dump_json())
         lines = []
         for person in self.truth:
-            ways = stream.sample(phrases.BIRTHPLACE[: self.options.phrasings], person.phrasings)
+            ways = stream.sample(BIRTHPLACE[: self.options.phrasings], person.phrasings)
             for number in range(person.exposures):
                 lines.append(_document(person, ways[number % len(ways)], self.options.details, stream))
             if self.options.questions and person.role == "train":
@@ -131,7 +177,7 @@ def _parts(stream: Stream, options: WorldOptions) -> list[tuple[Role, int, int]]
 
 
 def _document(person: Person, birthplace: str, details: int, stream: Stream) -> str:
-    sentences = [birthplace, *(stream.choice(ways) for ways in stream.sample(phrases.DETAILS, details))]
+    sentences = [birthplace, *(stream.choice(ways) for ways in stream.sample(DETAILS, details))]
     facts = {
         "name": person.name,
         "place": person.birthplace,

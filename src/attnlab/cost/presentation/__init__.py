@@ -1,8 +1,7 @@
 """Cost as tables, figures and pages.
 
-grids       rows under headings
-table       models side by side
-figures     where parameters and FLOPs are
+tables      the tables of one model
+cost_table  models side by side
 terminal    lines in a terminal
-page        one offline page
+page        one offline page, with its figures
 """

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.corpora import Person, Tokenizer, World
-from attnlab.corpora.generated.phrases import BIRTHPLACE
+from attnlab.corpora.generated.world import BIRTHPLACE
 from attnlab.errors import InputError, UnsupportedError
 from attnlab.lens.maps.attention_maps import check_tokens, evaluating
 from attnlab.models import LanguageModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attnlab.corpora import CorpusSpec, Tokenizer, World, WorldOptions
-from attnlab.corpora.generated.phrases import BIRTHPLACE
+from attnlab.corpora.generated.world import BIRTHPLACE
 from attnlab.errors import InputError
 from attnlab.lens.facts.facts import GROUPS, Fact, known_facts, world_facts
 from attnlab.lens.facts.traced import PARTS, Tracing, What

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnlab.attention import variants
-from attnlab.cost import CostTable, Estimate, Question, Sweep
+from attnlab.cost import CostEstimate, CostTable, Question, Sweep
 from attnlab.models.sizes import SIZES
 from attnlab.studio.work.parts import page_data
 
@@ -24,6 +24,6 @@ def cost(question: dict[str, Any]) -> dict[str, Any]:
     """The page of the model that a question names, beside softmax at the same size."""
     asked = Question(**question)
     names = dict.fromkeys((_BASELINE, asked.variant))
-    estimates = tuple(Estimate(one, one.model()) for one in (asked.replace(variant=name) for name in names))
+    estimates = tuple(CostEstimate(one, one.model()) for one in (asked.replace(variant=name) for name in names))
     sweeps = tuple(Sweep.over(axis, asked) for axis in ("context", "width"))
     return {"page": page_data(CostTable(estimates, sweeps=sweeps).page())}

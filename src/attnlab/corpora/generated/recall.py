@@ -1,10 +1,20 @@
-"""`mqar`: multi-query associative recall. Keys with values first, then each key again, to be answered.
+"""Two tasks of recall: the value of a key (`mqar`), and the place of a symbol (`matching`).
+
+`mqar`: multi-query associative recall. Keys with values first, then each key again, to be answered.
 
     k3 v7 k1 v2 … | k1 _ k3 …      targets: v2 where k1 is asked, v7 where k3 is asked, IGNORED elsewhere
 
 As in Zoology (Arora et al., arXiv 2312.04927): no key or value occurs twice among the pairs; the queries lie in slots
 of two tokens after the pairs, slot g with probability ∝ g^(power − 1), no slot twice; what is between them is random.
 An example is as long as the context.
+
+`matching`: symbols in a random order, then each of them again: at which place did it stand?
+
+    s7 s2 s9 s4 | s9 s7 s4 s2      targets: p2 p0 p3 p1 under the second half, IGNORED before
+
+No symbol occurs twice in a half, and which ones occur is random too, so that nothing but comparing the symbol that asks
+with each one before it tells the place. Whoever compares nothing is right once in as many times as there are places.
+What is left of the context is blank.
 """
 
 from __future__ import annotations
@@ -13,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.generated.options import MqarOptions
 from attnlab.corpora.generated.tasks import TaskCorpus, tensor
 from attnlab.corpora.randomness import below, uniform
-from attnlab.corpora.spec import CorpusSpec
+from attnlab.corpora.spec import CorpusSpec, MatchingOptions, MqarOptions
 from attnlab.errors import SpecError
 
 VERSION = 1
@@ -64,8 +73,8 @@ class MqarCorpus(TaskCorpus):
     def examples(self, words: NDArray[np.uint64], context_length: int) -> Batch:
         pairs, slots = self.options.pairs, self._slots(context_length)
         for_keys, for_values, for_slots, for_filler = np.split(words, [pairs, 2 * pairs, 2 * pairs + slots], axis=1)
-        keys = 1 + draw_without_replacement(self.num_keys, for_keys)  # (rows, pairs)
-        values = self.first_value + draw_without_replacement(self.num_values, for_values)
+        keys = 1 + _draw_without_replacement(self.num_keys, for_keys)  # (rows, pairs)
+        values = self.first_value + _draw_without_replacement(self.num_values, for_values)
         places = 2 * pairs + 2 * _draw_slots(for_slots, pairs, self.options.power)
 
         inputs = np.full((len(words), context_length), BLANK, dtype=np.int64)
@@ -79,7 +88,58 @@ class MqarCorpus(TaskCorpus):
         return Batch(tensor(inputs), tensor(targets))
 
 
-def draw_without_replacement(bound: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+class MatchingCorpus(TaskCorpus):
+    """Symbol 0 is blank, then come the answers p0, p1, …, and then the symbols that have places."""
+
+    def __init__(self, spec: CorpusSpec) -> None:
+        options = spec.parsed_options
+        assert isinstance(options, MatchingOptions)
+        self.options = options
+        self.first_symbol = 1 + options.places
+        size = spec.vocabulary_size or self.first_symbol + 2 * options.places
+        self.num_symbols = size - self.first_symbol
+        if self.num_symbols < options.places:
+            raise SpecError(
+                f"of {size} symbols {max(self.num_symbols, 0)} are left for {options.places} places",
+                hint=f"use a vocabulary_size of at least {self.first_symbol + options.places}, or fewer places",
+            )
+        answers = [f"p{place}" for place in range(options.places)]
+        symbols = [f"s{number}" for number in range(self.num_symbols)]
+        super().__init__(spec, VERSION, ["_", *answers, *symbols], options.validation_examples)
+
+    @property
+    def chance(self) -> float:
+        """How often one is right who compares nothing."""
+        return 1 / self.options.places
+
+    @property
+    def validation_tokens(self) -> int:
+        return self.validation_examples * self.options.places
+
+    def words_needed(self, context_length: int) -> int:
+        places = self.options.places
+        if context_length < 2 * places:
+            raise SpecError(
+                f"{places} places and as many questions do not fit into a context of {context_length}",
+                hint=f"use a context of at least {2 * places}"
+                + (f", or at most {context_length // 2} places" if context_length > 3 else ""),
+            )
+        return 2 * places
+
+    def examples(self, words: NDArray[np.uint64], context_length: int) -> Batch:
+        places = self.options.places
+        for_symbols, for_questions = np.split(words, 2, axis=1)
+        symbols = self.first_symbol + _draw_without_replacement(self.num_symbols, for_symbols)  # (rows, places)
+        asked = _draw_without_replacement(places, for_questions)  # the place that each question is about
+        inputs = np.full((len(words), context_length), BLANK, dtype=np.int64)
+        targets = np.full_like(inputs, IGNORED)
+        inputs[:, :places] = symbols
+        inputs[:, places : 2 * places] = np.take_along_axis(symbols, asked, axis=1)
+        targets[:, places : 2 * places] = 1 + asked
+        return Batch(tensor(inputs), tensor(targets))
+
+
+def _draw_without_replacement(bound: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """For each row, as many different numbers below the bound as it has words: the start of a Fisher–Yates shuffle."""
     pool = np.tile(np.arange(bound, dtype=np.int64), (len(words), 1))
     rows = np.arange(len(words))

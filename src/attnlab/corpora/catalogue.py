@@ -1,4 +1,4 @@
-"""From a spec to a corpus."""
+"""Every corpus by its name or path: from a spec to a corpus."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from attnlab.corpora import installed, python_text
+from attnlab.corpora import python_sources
 from attnlab.corpora.batches import Corpus
-from attnlab.corpora.cache import Cache
+from attnlab.corpora.cache import CorpusCache
 from attnlab.corpora.generated import kinship, world
 from attnlab.corpora.generated.adjectives import AdjectivesCorpus
-from attnlab.corpora.generated.matching import MatchingCorpus
-from attnlab.corpora.generated.mqar import MqarCorpus
-from attnlab.corpora.generated.options import OPTIONS, KinshipOptions, WorldOptions
+from attnlab.corpora.generated.recall import MatchingCorpus, MqarCorpus
 from attnlab.corpora.generated.translation import TranslationCorpus
 from attnlab.corpora.randomness import digest
 from attnlab.corpora.sources import TextSource
-from attnlab.corpora.spec import CorpusSpec
+from attnlab.corpora.spec import OPTIONS, CorpusSpec, KinshipOptions, WorldOptions
 from attnlab.corpora.text import TextCorpus
 from attnlab.errors import UnknownNameError
 
@@ -35,11 +32,11 @@ _TASKS: dict[str, Callable[[CorpusSpec], Corpus]] = {
 
 
 def open_corpus(spec: CorpusSpec, cache: Path | None = None) -> Corpus:
-    """The corpus of a spec. What takes time to make is kept in the cache folder, by default $ATTNLAB_CACHE or the
-    system's own place for such things."""
+    """Return the corpus of a spec. What takes time to make is kept in the cache folder, by default $ATTNLAB_CACHE or
+    the system's own place for such things."""
     if spec.name in _TASKS:
         return _TASKS[spec.name](spec)
-    kept = Cache(cache)
+    kept = CorpusCache(cache)
     if spec.name in _INSTALLED:
         source = _installed(spec.name, kept)
     else:
@@ -56,35 +53,41 @@ def _given(name: str) -> TextSource:
     return TextSource.find(path)
 
 
-def _installed(name: str, cache: Cache) -> TextSource:
+def _installed(name: str, cache: CorpusCache) -> TextSource:
     """Return the text of installed sources as two files in the cache, the second held out for validation."""
 
-    def build(folder: Path) -> dict[str, Any]:
-        split = installed.installed_text(name)
-        (folder / TEXT).write_text(split.train, encoding="utf-8", newline="\n")
-        (folder / HELD_OUT).write_text(split.validation, encoding="utf-8", newline="\n")
-        return {"name": name, "made from": installed.identity()}
+    def build(folder: Path) -> dict[str, object]:
+        split = python_sources.installed_text(name)
+        _write(folder / TEXT, split.train)
+        _write(folder / HELD_OUT, split.validation)
+        return {"name": name, "made from": python_sources.identity()}
 
-    folder = cache.entry(digest(name, installed.VERSION, installed.identity()), build).folder
+    folder = cache.entry(digest(name, python_sources.VERSION, python_sources.identity()), build).folder
     return TextSource(name, (folder / TEXT,), (folder / HELD_OUT,))
 
 
-def _generated(spec: CorpusSpec, cache: Cache) -> TextSource:
-    """A text that attnlab makes, as a file in the cache."""
+def _generated(spec: CorpusSpec, cache: CorpusCache) -> TextSource:
+    """Return a text that attnlab makes, as a file in the cache."""
     options = spec.parsed_options
-    make: Callable[[], str]
     if isinstance(options, WorldOptions):
         key = digest("world", world.VERSION, spec.seed, options.model_dump())
-        make = lambda: world.World.build(spec.seed, options).text()  # noqa: E731
     elif isinstance(options, KinshipOptions):
         key = digest("kinship", kinship.VERSION, spec.seed, options.model_dump())
-        make = lambda: kinship.Kinship.build(spec.seed, options).text()  # noqa: E731
     else:
-        key = digest("pydoc", python_text.VERSION, sys.version, sysconfig.get_path("stdlib"))
-        make = python_text.python_text
+        key = digest("pydoc", python_sources.VERSION, sys.version, sysconfig.get_path("stdlib"))
 
-    def build(folder: Path) -> dict[str, Any]:
-        (folder / TEXT).write_text(make(), encoding="utf-8", newline="\n")
+    def build(folder: Path) -> dict[str, object]:
+        if isinstance(options, WorldOptions):
+            text = world.World.build(spec.seed, options).text()
+        elif isinstance(options, KinshipOptions):
+            text = kinship.Kinship.build(spec.seed, options).text()
+        else:
+            text = python_sources.python_text()
+        _write(folder / TEXT, text)
         return {"name": spec.name}
 
     return TextSource(spec.name, (cache.entry(key, build).folder / TEXT,))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")

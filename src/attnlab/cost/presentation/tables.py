@@ -1,0 +1,170 @@
+"""The tables of one model's cost: by part, by tensor, by head, along a sweep, and as measured."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnlab.cost.estimate import CostEstimate
+from attnlab.cost.heads import PerHead
+from attnlab.cost.measured import MeasuredCost
+from attnlab.cost.parts import PartCost
+from attnlab.cost.sweep import GROUPS, Axis, Crossover, Sweep
+from attnlab.cost.tensors import grouped
+from attnlab.formats import NOTHING, byte_count, count, percent, significant
+from attnlab.pages import Table
+
+_CROSSOVER_NOTES = {
+    "context": "Forward FLOPs of visible pairs. Below the first, time grows with N; far beyond the last, with N².",
+    "width": "Forward FLOPs of visible pairs; heads keep their width, so that there are more of them.",
+}
+
+_TIMED = {"reading the context": "prefill of the context", "writing one token": "decoding one token"}
+
+
+@dataclass(frozen=True)
+class NotedTable(Table):
+    """A table whose caption is its title, with a note on how to read it."""
+
+    wrap_columns: Sequence[int] = (0,)
+    note: str = ""
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=1000, color_system=None)
+        console.print(self.to_terminal(padding=2))
+        assert isinstance(console.file, io.StringIO)
+        lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+        return "\n".join([self.caption, "", *lines, *(["", self.note] if self.note else [])])
+
+
+def part_table(found: CostEstimate) -> NotedTable:
+    """Return where the parameters and the FLOPs are."""
+    parts = found.parts()
+    total = found.training.total("all")
+    rows = [_part_row(part, total) for part in (*parts, total)]
+    headings = ("", "parameters", "share", "to train", "share", "forward", "kept")
+    note = "FLOPs of visible pairs, of one batch; to train is forward, backward, and what kernels recompute."
+    return NotedTable(headings, rows, f"{describe(found)}, by part", note=note)
+
+
+def _part_row(part: PartCost, total: PartCost) -> list[str]:
+    parameters, training = (
+        [f"{part.parameters:,}", percent(part.parameters / total.parameters, 1)],
+        [count(part.training_flops), percent(part.training_flops / total.training_flops, 1)],
+    )
+    if part is total:
+        parameters[1] = training[1] = ""
+    return [
+        part.name,
+        *(parameters if part.parameters else (NOTHING, "")),
+        *(training if part.training_flops else (NOTHING, "")),
+        count(part.forward_flops) if part.forward_flops else NOTHING,
+        byte_count(part.activation_bytes) if part.activation_bytes else NOTHING,
+    ]
+
+
+def tensor_table(found: CostEstimate) -> NotedTable:
+    """Return every named tensor; layers that are alike are on one line."""
+    rows = [
+        [one.name, " × ".join(f"{n:,}" for n in one.shape) or "1", str(one.count), f"{one.parameters:,}"]
+        for one in grouped(found.tensors)
+    ]
+    rows.append(["all", "", f"{len(found.tensors):,}", f"{found.parameters:,}"])
+    headings = ("name", "shape", "tensors", "parameters")
+    return NotedTable(headings, rows, f"{found.label}: every named tensor")
+
+
+def head_table(heads: PerHead) -> NotedTable:
+    """Return the maps of a single head, and what they add up to."""
+    found, width, rounded = heads.estimate, heads.width, heads.rounded_width
+    rows = [[one.label, _shape(one.rows, one.columns), f"{one.parameters:,}"] for one in heads.maps]
+    rows.append(["the maps of a head", "", f"{heads.head:,}"])
+    if width != rounded:
+        rows.append([f"a full W_V, with {rounded:,}", _shape(rounded, rounded), f"{rounded**2:,}"])
+    rows.append(["a full W_V, not factored", _shape(width, width), f"{heads.full_value:,}"])
+    rows.append([f"all {found.model.attention[0].num_heads} heads of a layer", "", f"{heads.layer:,}"])
+    rows.append([f"attention of all {found.model.num_layers} layers, with biases", "", f"{heads.attention:,}"])
+    rows.append(["the whole model", "", f"{found.parameters:,}"])
+    rows.append(["attention's share", "", percent(heads.attention / found.parameters, 1)])
+    return NotedTable(("", "shape", "parameters"), rows, f"{found.label}: the parameters of a head")
+
+
+def sweep_tables(sweep: Sweep) -> list[NotedTable]:
+    """Return the crossovers and, along the context, what does the work below and above N = D."""
+    rows = [_crossover_row(one, sweep.axis) for one in sweep.crossovers]
+    headings = ("", "at N =" if sweep.axis == "context" else "up to D =", "N ÷ D there")
+    title = f"{sweep.label}: where attention overtakes, as the {sweep.axis} grows"
+    crossovers = NotedTable(headings, rows, title, note=_CROSSOVER_NOTES[sweep.axis])
+    return [crossovers, _regime_table(sweep)] if sweep.axis == "context" else [crossovers]
+
+
+def _regime_table(sweep: Sweep) -> NotedTable:
+    rows = []
+    for regime in sweep.regimes():
+        point = regime.point
+        shares = [percent(point.flops[group] / point.total, 1) for group in GROUPS]
+        rows.append([regime.name, f"{point.tokens:,}", *shares, count(point.total), f"N^{regime.growth:.2f}"])
+    headings = ("N", "tokens", *GROUPS, "forward", "grows as")
+    note = f"D = {sweep.width:,}; FLOPs of one whole sequence, and their growth from N to 2 N."
+    return NotedTable(headings, rows, f"{sweep.label}: below and above N = D", note=note)
+
+
+def _crossover_row(one: Crossover, axis: Axis) -> list[str]:
+    if one.value is None:
+        return [one.name, "never" if axis == "context" else NOTHING, NOTHING]
+    return [one.name, f"{one.value:,}", NOTHING if one.times_width is None else significant(one.times_width)]
+
+
+def measured_table(measured: MeasuredCost) -> NotedTable:
+    """Return predicted and measured times and memory, or why nothing was measured."""
+    title = f"{measured.estimate.label}: predicted and measured here"
+    if measured.refusal:
+        return NotedTable(("", "reason"), [["not measured", measured.refusal]], title, text_columns=(0, 1))
+    times, peak = measured.measured_seconds(), measured.estimate.memory.peak
+    rows = []
+    for what, predicted in measured.predicted_seconds().items():
+        taken = times[what]
+        rows.append(
+            [_TIMED.get(what, what), _seconds_text(predicted), _seconds_text(taken), _quotient(taken, predicted)]
+        )
+    held = measured.peak_bytes
+    rows.append(["peak memory of training", byte_count(peak), byte_count(held), _quotient(held, peak)])
+    rates = measured.rates
+    note = (
+        f"Predicted times are the least that products take at this machine's {rates.flops_per_second / 1e9:.0f} "
+        f"GFLOPS and {rates.bytes_per_second / 1e9:.1f} GB/s, both measured just before: elementwise work and waiting "
+        f"come on top. What has fewer than {rates.balance:.0f} FLOPs per byte is bound by memory here. Memory is "
+        f"highest when {measured.estimate.memory.moment}."
+    )
+    return NotedTable(("", "predicted", "measured", "measured ÷ predicted"), rows, title, note=note)
+
+
+def describe(found: CostEstimate) -> str:
+    """Return the model and the batch in words."""
+    spec, asked = found.model, found.question
+    heads = spec.attention[0]
+    changed = ", changed" if asked.is_changed else ""
+    return (
+        f"{found.label}{changed}: {spec.num_layers} layers of width {spec.model_width:,}, {heads.num_heads} heads of "
+        f"width {heads.key_width:,}, {asked.batch_size:,} × {spec.context_length:,} tokens, vocabulary "
+        f"{spec.vocabulary_size:,}, {asked.bytes_per_number} bytes a number, recipe {asked.recipe}"
+    )
+
+
+def _shape(rows: int, columns: int) -> str:
+    return f"{rows:,} × {columns:,}"
+
+
+def _seconds_text(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+
+
+def _quotient(measured: float | None, predicted: float | None) -> str:
+    return NOTHING if measured is None or not predicted else significant(measured / predicted)
