@@ -49,3 +49,7 @@ def test_intervals_and_words() -> None:
     assert formats.interval(0.25, 0.5, 1, sign=False) == "0.2 … 0.5"
     assert [formats.plural(number, "seed") for number in (1, 4)] == ["1 seed", "4 seeds"]
     assert [formats.and_list(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+
+
+def test_durations() -> None:
+    assert [formats.clock_time(seconds) for seconds in (0, 59.6, 72, 3725)] == ["0:00", "1:00", "1:12", "1:02:05"]

@@ -72,6 +72,13 @@ def byte_count(number: float | None) -> str:
     return NOTHING if number is None else _scaled(number, 1024, 1024, _BYTE_UNITS)
 
 
+def clock_time(seconds: float) -> str:
+    """Return a duration as a clock shows it: 3725 → 1:02:05, 72 → 1:12."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def ratio(ours: float | None, theirs: float | None) -> str:
     """Return how many times as large one number is as another: 1.25 ×."""
     return NOTHING if ours is None or not theirs else f"{significant(ours / theirs)} ×"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,10 +26,10 @@ from attnlab.bench.races.writing import WritePlan, bench_generate
 from attnlab.bench.results.progress import Listener
 from attnlab.bench.results.resident import own_peak_bytes, tree_bytes
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
+from attnlab.experiments.launching.jobs import Job, JobEnd
 from attnlab.processes.child import ChildError
 from attnlab.processes.machine import available_cores
-from attnlab.training import RunResult, RunSpec
-from attnlab.training.grid import GridResult
+from attnlab.training import RunResult
 from support.nanogpt import MODEL, write_nanogpt
 
 SMALL = tiny(SHAPES["small"])
@@ -179,11 +180,15 @@ def test_writing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_variants_and_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pretend(specs: Sequence[RunSpec], out: Path, processes: int, threads: int) -> list[GridResult]:
-        assert (len(specs), processes, threads) == (2, 1, 1)
-        return [GridResult(spec, RunResult(out, "finished", 2, 1.0, 1.0)) for spec in specs]
+    def finish(jobs: Sequence[Job]) -> list[JobEnd]:
+        assert len(jobs) == 2
+        return [JobEnd(job, RunResult(job.out, "finished", 2, 1.0, 1.0), None, None) for job in jobs]
 
-    monkeypatch.setattr(grid_race, "run_side_by_side", pretend)
+    def pretend(where: str, processes: int, threads: int) -> SimpleNamespace:
+        assert (where, processes, threads) == ("local", 1, 1)
+        return SimpleNamespace(run=finish)
+
+    monkeypatch.setattr(grid_race, "launcher", pretend)
     chosen = [variant(name) for name in ("sparsemax", "bidirectional", "full-value", "relu")]
     plan = TrainPlan.make([], chosen, memory=False, grid=True, rounds=2).smoke()
     found = bench_train(plan, Peers(), threads=1)
@@ -200,9 +205,10 @@ def test_variants_and_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_grid_with_a_failed_run_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        grid_race, "run_side_by_side", lambda specs, *_: [GridResult(spec, None, "out of memory") for spec in specs]
-    )
+    def fail(jobs: Sequence[Job]) -> list[JobEnd]:
+        return [JobEnd(job, None, "out of memory", None) for job in jobs]
+
+    monkeypatch.setattr(grid_race, "launcher", lambda *_: SimpleNamespace(run=fail))
     with pytest.raises(AttnlabError, match=r"a run of the grid failed.*: out of memory"):
         grid_race.race_grid(grid_race.GridPlan.smoke(), 1, 1, Listener())
 

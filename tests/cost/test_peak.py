@@ -10,7 +10,8 @@ import torch
 from attnlab.bench import peak_bytes
 from attnlab.cost import activations, model_cost, training_memory
 from attnlab.models import ModelSpec, build_model, loss, mlp
-from attnlab.training.optimizers import Optimizer, OptimizerSpec
+from attnlab.training import OptimizerSpec
+from attnlab.training.engine import Optimizer
 
 LIMIT = 1.15
 

@@ -150,7 +150,8 @@ def test_a_job_is_not_tried_for_ever(tmp_path: Path) -> None:
     assert [end.problem for end in heard.ends] == [
         "gone\nand more\n\nit was tried 4 times, and each time the process was lost"
     ]
-    stopped = {"result": {"path": "x", "outcome": "stopped"}, "peak_bytes": None, "problem": None}
+    result = {"path": "x", "outcome": "stopped", "steps": 1, "validation_loss": None, "seconds": 1.0}
+    stopped = {"result": result, "peak_bytes": None, "problem": None}
     assert board.answer(1, stopped), "a run that was only stopped is gone on with"
     assert not board.answer(1, {"error": "no disk"})
     assert [end.problem for end in board.ends()][1] == "no disk"

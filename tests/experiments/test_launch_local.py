@@ -12,7 +12,7 @@ from attnlab.experiments.launching import board, local
 from attnlab.experiments.launching.jobs import Job
 from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.launching.usage import read_peak
-from attnlab.processes import crew
+from attnlab.processes import pool
 from attnlab.storage.disk import is_alive
 from support.launching import SAVING, Hearing, Meanwhile, assert_undisturbed, grid, holder_of, runs_under_way
 from support.training import KINSHIP, fork, smoke, wait, wait_until
@@ -27,7 +27,7 @@ if '"seed": 7' in first:
 sys.stdin = itertools.chain([first], sys.stdin)
 
 from attnlab.experiments.launching.worker import perform
-from attnlab.training.grid_process import serve_until_alone
+from attnlab.processes.child import serve_until_alone
 
 serve_until_alone(perform)
 """
@@ -46,7 +46,7 @@ def fail(path):
 def test_a_killed_worker_costs_only_the_steps_since_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "TICK", 0.1)
+    monkeypatch.setattr(pool, "TICK", 0.1)
     monkeypatch.setattr(board, "POLL", 0.1)
     jobs, heard = grid(tmp_path), Hearing()
     meanwhile = Meanwhile(tmp_path / "runs", lambda run: os.kill(holder_of(run), signal.SIGKILL))
@@ -98,7 +98,7 @@ def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
 def test_what_goes_wrong_with_one_job_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fragile_worker.py").write_text(FRAGILE)
     (tmp_path / "some_hook.py").write_text(HOOK)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(local, "_MODULE", "fragile_worker")
     specs = [
         smoke(seed=7),

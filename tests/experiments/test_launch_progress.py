@@ -139,8 +139,8 @@ def test_plain_lines_without_a_terminal() -> None:
         shown.progressed(GridState(jobs[:1], 0.5, 0.0, None))
     several = "run 0 0/9 loss 2.000 · run 1 1/9 loss 2.000 · run 2 2/9 loss 2.000 · run 3 3/9 loss 2.000 · 2 more"
     assert written(to).splitlines() == [
-        f"0 of 90 runs   34 %   18.4k tokens/s   5:12 left   {several}",
-        f"0 of 90 runs   34 %   18.4k tokens/s   5:12 left   {several}",
+        f"0 of 90 runs   34 %   18.4 k tokens/s   5:12 left   {several}",
+        f"0 of 90 runs   34 %   18.4 k tokens/s   5:12 left   {several}",
         "tied-kv seed 2: validation 2.2891 after 330 steps in 0:13",
         "a [bold]note[/bold]",
         "2 of 90 runs   50 %   run 0 0/9 loss 2.000",
@@ -158,7 +158,7 @@ def test_a_bar_and_a_line_for_each_run_in_a_terminal() -> None:
     shown.close()  # twice is no mistake
     text = written(to)
     assert "━" in text
-    assert "0 of 40 runs   34 %   18.4k tokens/s   5:12 left" in text
+    assert "0 of 40 runs   34 %   18.4 k tokens/s   5:12 left" in text
     assert "  run 11 11/? running" in text
     assert "  and 28 more" in text
     assert "run 12" not in text

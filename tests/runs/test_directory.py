@@ -61,7 +61,7 @@ def test_what_is_no_json_is_refused_before_anything_is_made(tmp_path: Path, reco
 def test_a_run_is_not_begun_twice(run: RunDirectory) -> None:
     with pytest.raises(FileError, match="there is a run in") as caught:
         RunDirectory.create(run.path, {"other": 1})
-    assert "--out" in str(caught.value.hint)
+    assert "`out=FOLDER`" in str(caught.value.hint)
     assert RunDirectory.open(run.path).record == run.record
 
 

@@ -72,11 +72,8 @@ def test_damaged_runs_are_listed_as_such(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "variant"),
     [
-        ({"treatments": ["cosine", "tied-kv"]}, "cosine+tied-kv"),
-        ({"treatments": [{"name": "cosine"}]}, "cosine"),
-        ({"treatments": []}, None),
-        ({"treatments": "cosine"}, "cosine"),
-        ({"variant": {"name": "cosine"}}, "cosine"),
+        ({"variant": "cosine"}, "cosine"),
+        ({"variant": ""}, None),
         ({"variant": {"score": 1}}, None),
         ({"variant": None, "size": ["x"], "steps": "many", "seed": True, "recipe": {}}, None),
         ("no spec", None),

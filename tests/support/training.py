@@ -22,11 +22,10 @@ from attnlab.runs.checkpoints import digest
 from attnlab.storage.tensors import read_tensors
 from attnlab.training import RunResult, RunSpec, Saving, train
 from attnlab.training.engine import Engine, Step
+from attnlab.training.engine.optimizers import Optimizer
 from attnlab.training.execution import Execution
-from attnlab.training.optimizers import Optimizer
 from attnlab.training.progress import Silent
 from attnlab.training.spec import ResolvedRun
-from attnlab.training.team import Alone
 
 MQAR = {"name": "mqar", "vocabulary_size": 16, "options": {"pairs": 2, "validation_examples": 8}}
 KINSHIP = {"name": "kinship", "options": {"families": 2, "sentences": 200}}
@@ -73,7 +72,7 @@ def make_engine(
     corpus = corpus or open_corpus(spec.corpus)
     run = spec.resolve(corpus, Execution(**execution))
     model = build_model(run.model, run.seed).to(dtype)
-    return Engine(run, corpus, model, Optimizer(run.optimizer, model, dtype), Alone())
+    return Engine(run, corpus, model, Optimizer(run.optimizer, model, dtype))
 
 
 def take_steps(engine: Engine, count: int) -> list[Step]:

@@ -122,7 +122,7 @@ def test_a_context_shorter_than_the_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
 def test_a_folder_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(disk, "disk", FailingDisk(0, raising(number), for_ever=True))
-    assert "--out" in assert_refused(tmp_path, FileError, os.strerror(number).lower(), smoke)
+    assert "`out=FOLDER`" in assert_refused(tmp_path, FileError, os.strerror(number).lower(), smoke)
 
 
 def test_a_file_where_the_runs_should_lie(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_run_of_another_format(tmp_path: Path, stopped: RunResult) -> None:
 def test_a_record_that_says_too_little(tmp_path: Path, stopped: RunResult, resolved: object) -> None:
     change_record(stopped.path, resolved=resolved)
     for again in (lambda: train_in(tmp_path), lambda: resume(stopped.path)):
-        with pytest.raises(FileError, match="no run that this attnlab can go on with") as caught:
+        with pytest.raises(FileError, match="no run that this attnlab can resume") as caught:
             again()
         assert "anew" in str(caught.value.hint)
 

@@ -12,8 +12,9 @@ import torch
 from attnlab.corpora import IGNORED, Batch
 from attnlab.runs import RunDirectory
 from attnlab.training import RunSpec, Saving
-from attnlab.training.engine import Engine, _micro_batches
-from attnlab.training.flat import Part
+from attnlab.training.engine import Engine
+from attnlab.training.engine.parameters import Shard
+from attnlab.training.engine.step import _micro_batches
 from support.training import (
     KINSHIP,
     TRANSLATION,
@@ -70,7 +71,7 @@ def test_the_weighting_is_by_targets_and_not_by_rows() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 def test_every_row_is_somebodys(size: int | None, workers: int) -> None:
     batch = Batch(torch.arange(5)[:, None], torch.arange(5)[:, None])
-    parts = [list(_micro_batches(batch, Part(rank, workers), size)) for rank in range(workers)]
+    parts = [list(_micro_batches(batch, Shard(rank, workers), size)) for rank in range(workers)]
     rows = [row for mine in parts for part in mine for row in part.inputs.flatten().tolist()]
     assert rows == [0, 1, 2, 3, 4]
     assert all(size is None or len(part.inputs) <= size for mine in parts for part in mine)

@@ -1,4 +1,4 @@
-"""How a run is cut to the machine: rows at a time, and a precision that a busy machine cannot spoil."""
+"""How a run is cut to the machine: rows at a time, processes and threads, and a precision."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import torch
 
 from attnlab.corpora import CorpusSpec, open_corpus
 from attnlab.cost import model_cost
+from attnlab.errors import SpecError
+from attnlab.processes import machine
 from attnlab.training import Execution, RunSpec
 from attnlab.training import execution as execution_module
-from attnlab.training.execution import fast_precision
+from attnlab.training.execution import choose_execution, divide_cores, fast_precision
 from attnlab.training.fitting import fitted
 from attnlab.training.spec import ResolvedRun
 
@@ -65,3 +67,36 @@ def test_precision_is_measured_by_one_thread(monkeypatch: pytest.MonkeyPatch) ->
         assert set(threads) == {1}
     finally:
         fast_precision.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("system", "architecture", "quota", "expected"),
+    [
+        ("linux", "x86_64", None, (4, 1)),
+        ("linux", "AMD64", 4.0, (4, 1)),
+        ("linux", "x86_64", 2.0, (1, 4)),  # the workers would take time from each other
+        ("linux", "aarch64", None, (1, 4)),  # no total store order
+        ("darwin", "x86_64", None, (1, 4)),  # forking is not safe
+        ("darwin", "arm64", None, (1, 4)),
+    ],
+)
+def test_worker_processes_are_the_default_only_where_they_are_safe(
+    monkeypatch: pytest.MonkeyPatch, system: str, architecture: str, quota: float | None, expected: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(execution_module.sys, "platform", system)
+    monkeypatch.setattr(machine.platform, "machine", lambda: architecture)
+    monkeypatch.setattr(execution_module, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(execution_module, "available_cores", lambda: 4)
+    found = choose_execution(8, precision="float32")
+    assert (found.workers, found.threads) == expected
+    assert choose_execution(8, workers=2, precision="float32").workers == 2, "they can be asked for"
+    with_threads = choose_execution(8, threads=2, precision="float32")
+    assert (with_threads.workers, with_threads.threads) == (2 if expected[0] > 1 else 1, 2)
+
+
+def test_cores_are_divided() -> None:
+    assert divide_cores(2, 3) == (2, 3)
+    with pytest.raises(SpecError, match="0 processes"):
+        divide_cores(0, None)
+    with pytest.raises(SpecError, match="0 threads"):
+        divide_cores(1, 0)

@@ -115,7 +115,7 @@ def test_a_folder_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(disk, "disk", FailingDisk(0, raising(number), for_ever=True))
     with pytest.raises(FileError, match="cannot be written") as caught:
         save(make(tmp_path), 1)
-    assert "--out" in str(caught.value.hint)
+    assert "`out=FOLDER`" in str(caught.value.hint)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,9 +10,10 @@ from torch import nn
 
 from attnlab.errors import SpecError
 from attnlab.models import LanguageModel, ModelSpec, build_model
-from attnlab.training import OPTIMIZERS, OptimizerSpec, optimizers
-from attnlab.training.flat import WHOLE, FlatParameters, Part
-from attnlab.training.optimizers import Optimizer, orthogonal, shortening
+from attnlab.training import OPTIMIZERS, OptimizerSpec
+from attnlab.training.engine import optimizers
+from attnlab.training.engine.optimizers import Optimizer, clip_factor, orthogonal
+from attnlab.training.engine.parameters import WHOLE, FlatParameters, Shard
 
 SHAPE = {"num_layers": 2, "model_width": 16, "num_heads": 2, "context_length": 8}
 
@@ -148,7 +149,7 @@ def test_parts_together_are_the_whole(kind: str, size: int) -> None:
         count = parted.count.clone()
         for rank in range(size):
             parted.count.copy_(count)  # each process has its own
-            parted.step(0.7, Part(rank, size), 0.1, [spent])
+            parted.step(0.7, Shard(rank, size), 0.1, [spent])
         assert not whole.flat.gradients.any()
         assert not parted.flat.gradients.any()
         assert not any(gradient.any() for gradient in parted.flat.named(spent).values())
@@ -161,7 +162,7 @@ def test_parts_together_are_the_whole(kind: str, size: int) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 @pytest.mark.parametrize("count", [0, 1, 5, 12])
 def test_parts_cover_everything_once(size: int, count: int) -> None:
-    places = [place for rank in range(size) for place in range(count)[Part(rank, size).of(count)]]
+    places = [place for rank in range(size) for place in range(count)[Shard(rank, size).of(count)]]
     assert places == list(range(count))
 
 
@@ -197,21 +198,21 @@ def test_pieces_are_the_whole(kind: str, piece: int, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
-def test_a_shortened_gradient_is_a_shorter_gradient(kind: str) -> None:
+def test_a_scaled_gradient_is_a_shorter_gradient(kind: str) -> None:
     (_, one), (_, other) = make(kind), make(kind)
     draw_gradients(one, 0)
     draw_gradients(other, 0)
     other.flat.gradients.mul_(0.25)
-    one.step(1.0, shorten=0.25)
+    one.step(1.0, scale=0.25)
     other.step(1.0)
     assert torch.equal(one.first, other.first)
     assert torch.equal(one.flat.values, other.flat.values)
 
 
-def test_a_gradient_is_shortened_only_if_it_is_longer() -> None:
-    assert shortening(2.0, 0.5) == 0.25
-    assert shortening(0.5, 0.5) == shortening(0.0, 0.5) == 1.0
-    assert shortening(float("nan"), 0.5) == 1.0  # the run ends, and says why
+def test_a_gradient_is_clipped_only_if_it_is_longer() -> None:
+    assert clip_factor(2.0, 0.5) == 0.25
+    assert clip_factor(0.5, 0.5) == clip_factor(0.0, 0.5) == 1.0
+    assert clip_factor(float("nan"), 0.5) == 1.0  # the run ends, and says why
 
 
 def test_decay_is_for_matrices_alone() -> None:

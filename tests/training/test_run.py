@@ -18,7 +18,7 @@ from attnlab.runs import RunDirectory, RunHeldError
 from attnlab.training import RunResult, Saving, resume, run, train
 from attnlab.training.engine import Engine
 from attnlab.training.execution import Execution
-from attnlab.training.timing import steps_in
+from attnlab.training.fitting import steps_in
 from support.processes import held_elsewhere
 from support.training import ALONE, KINSHIP, At, ending, fork, smoke, train_in, wait
 
@@ -220,7 +220,7 @@ def test_steps_in_counts_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
         now += 0.025 * self.run.batch_size
 
     monkeypatch.setattr(Engine, "step", step)
-    monkeypatch.setattr("attnlab.training.timing.time.perf_counter", lambda: now)
+    monkeypatch.setattr("attnlab.training.fitting.time.perf_counter", lambda: now)
     spec = smoke(steps=None, minutes=2)
     corpus = open_corpus(spec.corpus)
     assert steps_in(spec, corpus, Execution()) == pytest.approx(0.9 * 120 / 0.1, abs=2)

@@ -137,7 +137,7 @@ def test_a_killed_process_ends_the_others_and_nothing_is_lost(tmp_path: Path, vi
         try:
             train_in(tmp_path, SPEC, workers=None)
         except LostWorkerError as lost:
-            assert "go on from the last checkpoint" in str(lost)  # noqa: PT017 (in another process)
+            assert "resume from the last checkpoint" in str(lost)  # noqa: PT017 (in another process)
             os._exit(3)
 
     ends = [wait(process) for process in start_ranks(2, work)]
@@ -177,9 +177,10 @@ def torchrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = folder / "script.py"
     script.write_text(SCRIPT)
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, *launcher, str(script), str(folder), *arguments],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=200,

@@ -13,8 +13,7 @@ from attnlab.cli.printing import show_json
 from attnlab.corpora import Gpt2Tokenizer, Tokenizer
 from attnlab.errors import FileError, InputError
 from attnlab.models import LanguageModel, Sampling, load_gpt2, stream
-from attnlab.runs.directory import RunDirectory
-from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.runs.ledger import DEFAULT_ROOT, locate_run
 from attnlab.training import load_run
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -81,10 +80,10 @@ def generate(
 
 
 def _load(run: Path, out: Path) -> tuple[LanguageModel, Tokenizer]:
-    for path in (run, out / run):
-        if RunDirectory.exists(path):
-            loaded = load_run(path)
-            return loaded.model, loaded.tokenizer
+    path = locate_run(run, out)
+    if path is not None:
+        loaded = load_run(path)
+        return loaded.model, loaded.tokenizer
     if (run / "config.json").is_file():
         return load_gpt2(run), Gpt2Tokenizer.from_folder(run)
     raise FileError(

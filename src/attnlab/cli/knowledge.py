@@ -13,7 +13,7 @@ from attnlab.cli.knowledge_facts import facts
 from attnlab.cli.knowledge_options import DEFAULT_MAKING, DEFAULT_SPLITTING, Flag, Making, Splitting
 from attnlab.cli.knowledge_tables import score_rows, show_evaluation, show_story
 from attnlab.cli.printing import make_table, say, show, show_json
-from attnlab.errors import AttnlabError, FileError
+from attnlab.errors import AttnlabError
 from attnlab.knowledge.answers.answering import KnowledgeModel
 from attnlab.knowledge.answers.evaluating import evaluate as evaluate_pairs
 from attnlab.knowledge.answers.predictions import write_predictions
@@ -25,8 +25,7 @@ from attnlab.knowledge.story import tell
 from attnlab.knowledge.training.finetuning import finetune as finetune_run
 from attnlab.knowledge.training.pretraining import pretrain as pretrain_run
 from attnlab.knowledge.training.staging import Options
-from attnlab.runs import RunDirectory
-from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.runs.ledger import DEFAULT_ROOT, find_run
 from attnlab.training import RunResult
 from attnlab.training.progress import ConsoleReporter, Silent
 
@@ -91,7 +90,7 @@ def finetune(
     as_json
         Print the result as JSON.
     """
-    parent = None if run is None else find(run, making.out)
+    parent = None if run is None else find_run(run, making.out)
     if parent is None and (text is None or pairs is None):
         raise AttnlabError("there is no run to finetune", hint="name one, or give --text and --pairs for a fresh model")
     before = None if parent is None else Material.read(parent)
@@ -136,7 +135,7 @@ def evaluate(
     as_json
         Print it as JSON, with every answer.
     """
-    model = KnowledgeModel.open(find(run, out))
+    model = KnowledgeModel.open(find_run(run, out))
     if pairs is None:
         asked = list(model.pairs("heldout"))
         if not asked:
@@ -237,14 +236,6 @@ def demo(
         show_json(story.plain())
     else:
         show_story(story)
-
-
-def find(run: Path, out: Path) -> Path:
-    """A run by its path or its name."""
-    for path in (run, out / run):
-        if RunDirectory.exists(path):
-            return path
-    raise FileError(f"{run} is no run directory", hint="`attnlab runs list` shows those that are there")
 
 
 def _put_aside(

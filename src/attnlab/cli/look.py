@@ -23,8 +23,7 @@ from attnlab.lens.pages.views import View
 from attnlab.lens.subjects import open_subject
 from attnlab.models import tap_names
 from attnlab.pages import Points, Table
-from attnlab.runs.directory import RunDirectory
-from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.runs.ledger import DEFAULT_ROOT, locate_run
 from attnlab.storage.files import check_writable
 
 DEFAULT_PAGE = Path("look.html")
@@ -196,9 +195,7 @@ def _hand_over(found: Look | HeadComparison, data: object, page: Path | None, no
 
 def find_run(run: Path, root: Path) -> Path:
     """A run may be given by its folder, or by its name below the folder of the runs."""
-    if RunDirectory.exists(run) or (run / "config.json").is_file() or not RunDirectory.exists(root / run):
-        return run
-    return root / run
+    return run if (run / "config.json").is_file() else locate_run(run, root) or run
 
 
 def _print(found: Look) -> None:

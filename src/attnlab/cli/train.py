@@ -12,15 +12,13 @@ from attnlab.attention import load_variants
 from attnlab.cli.compare import corpus_options
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.corpora import CorpusSpec
-from attnlab.errors import AttnlabError, FileError
-from attnlab.runs.directory import RunDirectory
-from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.errors import AttnlabError
+from attnlab.runs.ledger import DEFAULT_ROOT, find_run
 from attnlab.storage.records import to_plain
 from attnlab.training import RunResult, RunSpec, Saving, treatment
-from attnlab.training.progress import ConsoleReporter, Reporter, Silent
+from attnlab.training.progress import ConsoleReporter, Reporter, Silent, TensorBoard
 from attnlab.training.run import resume
 from attnlab.training.run import train as train_run
-from attnlab.training.tracking import TensorBoard
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
@@ -116,7 +114,7 @@ def train(
         "saving": Saving(seconds=checkpoint_seconds),
     }
     if run is not None:
-        result = resume(_directory(run, out), **options)
+        result = resume(find_run(run, out), **options)
     else:
         made = corpus_options(corpus_option or ())
         text = CorpusSpec(name=corpus, tokenizer=tokenizer, vocabulary_size=vocabulary_size, options=made)
@@ -126,16 +124,6 @@ def train(
         options |= {"threads": threads, "workers": workers, "precision": precision, "compile": compile}
         result = train_run(spec, out, **options, micro_batch_size=micro_batch_size)
     return _tell(result, as_json)
-
-
-def _directory(run: Path, out: Path) -> Path:
-    for path in (run, out / run):
-        if RunDirectory.exists(path):
-            return path
-    raise FileError(
-        f"{run} is no run directory",
-        hint="`attnlab runs list` shows those that are there; without RUN a new one begins",
-    )
 
 
 def _tell(result: RunResult, as_json: bool) -> int:

@@ -1,5 +1,7 @@
 """The machine, and other processes on it.
 
-machine     processor, cores, threads, memory
-child       another Python process that answers questions
+machine       processor, cores, threads, memory
+child         a child process that answers questions, and its side of the pipe
+async_child   the same for an event loop
+pool          a pool of such processes
 """

@@ -1,4 +1,4 @@
-"""Another Python process that answers questions: one JSON object a line in, one a line out.
+"""A child process that answers questions over its pipes: one JSON object a line in, one a line out.
 
     with Child("some.module", name="a worker") as child:      runs python -m some.module
         answer = child.ask(steps=3)
@@ -8,8 +8,9 @@ and in that module
     if __name__ == "__main__":
         serve(answer)                                         answer(question: dict) -> dict
 
-Whatever the other process prints goes to its stderr, which is kept in a file: its last lines tell why it died. A
-mistake in answering is an answer too, and is raised here.
+Before its answer the process may report how far it is, by `report_progress`. Its standard output is redirected to
+standard error, so that no print gets between the answers. An error in answering is an answer too, and is raised here.
+`AsyncChild` is the same for an event loop.
 """
 
 from __future__ import annotations
@@ -17,28 +18,41 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import IO, Any, Self
 
 from attnlab.errors import AttnlabError
 
-Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
+Answer = Callable[[dict[str, Any]], Mapping[str, object]]
 
-_TAIL = 5  # lines of what a process said before it died
-_PATIENCE = 10.0  # seconds that a process has to end when it is asked to
+_LAST_LINES = 5  # of standard error, shown when a process died
+_SECONDS_TO_END = 10.0  # that a process has to end by itself when its input is closed
+_PIECE = 1 << 20  # bytes read at once
+_PARENT_CHECK = 1.0  # seconds between two checks that the parent still lives
+_PROGRESS_SECONDS = 0.2  # between two reports
+
+_answers: IO[str] | None = None  # of a process that serves
+_reported = 0.0
 
 
 class ChildError(AttnlabError):
-    """Another process could not do what it was asked. `died` says that it is gone."""
+    """A child process could not answer. `died` says that it is gone, `reason` is the message without its name."""
 
-    def __init__(self, message: str, *, hint: str | None = None, died: bool = False) -> None:
-        super().__init__(message, hint=hint)
-        self.died = died
+    def __init__(self, name: str, reason: str, *, hint: str | None = None, died: bool = False) -> None:
+        super().__init__(f"{name} {reason}" if died else f"{name}: {reason}", hint=hint)
+        self.reason, self.died = reason, died
+
+
+class ChildTimeoutError(ChildError):
+    """A child process took too long to answer, and was killed."""
 
 
 class Child:
@@ -52,22 +66,28 @@ class Child:
         name: str,
         environment: Mapping[str, str] | None = None,
         apart: bool = False,
+        keep_stderr: bool = True,
     ) -> None:
-        """`apart`: what is typed in the terminal, such as Ctrl-C, does not reach it."""
+        """`apart` keeps signals of the terminal, such as Ctrl-C, from it.
+
+        `keep_stderr` collects its standard error for the message of a `ChildError`; otherwise it is this process's.
+        """
         self.name = name
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._stderr: IO[bytes] | None = tempfile.TemporaryFile() if keep_stderr else None  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             env={**os.environ, **(environment or {})},
             process_group=0 if apart else None,
+            bufsize=0,
         )
+        self._unread = b""
+        self._closed = False
 
     @property
-    def number(self) -> int:
-        """Of the process."""
+    def pid(self) -> int:
         return self._process.pid
 
     @property
@@ -75,84 +95,157 @@ class Child:
         return self._process.poll() is not None
 
     def interrupt(self) -> None:
-        """Ask it to end in order, as a system that shuts down does."""
+        """Ask the process to end in order, as a system that shuts down does."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         self._process.kill()
 
-    def ask(self, **question: Any) -> dict[str, Any]:
-        """Put a question, and wait for the answer."""
+    def ask(self, **question: object) -> dict[str, Any]:
+        """Put a question and return the answer."""
+        return self.put(question)
+
+    def put(
+        self,
+        question: Mapping[str, object],
+        *,
+        seconds: float | None = None,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> dict[str, Any]:
+        """Put a question and return the answer; a process that takes longer than `seconds` is killed."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        end = None if seconds is None else time.monotonic() + seconds
         line = b""
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(question).encode() + b"\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        if not line.endswith(b"\n"):
-            code = self._process.wait()
-            raise ChildError(f"{self.name} ended with code {code}{self._last_words()}", hint=_reason(code), died=True)
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            raise ChildError(f"{self.name} gave an answer that is not JSON: {line[:100]!r}") from None
-        if not isinstance(answer, dict):
-            raise ChildError(f"{self.name} gave an answer that is no object: {line[:100]!r}")
-        if "error" in answer:
-            raise ChildError(f"{self.name}: {answer['error']}", hint=answer.get("hint"))
-        return answer
+            _write(self._process.stdin, json.dumps(question).encode() + b"\n")
+            line = self._read_line(end)
+        while line.startswith(b'{"progress":'):
+            if on_progress is not None:
+                on_progress(json.loads(line)["progress"])
+            line = self._read_line(end)
+        return self._checked(line)
 
     def close(self) -> None:
-        """Let it end: by itself, if it does so soon."""
-        if self._said.closed:
+        """End the process: by itself if it does so soon, else at once."""
+        if self._closed:
             return
+        self._closed = True
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            self._process.wait(_PATIENCE)
+            self._process.wait(_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
-        self._said.close()
+        if self._stderr is not None:
+            self._stderr.close()
 
-    def _last_words(self) -> str:
-        self._said.seek(0)
-        lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
-        return "".join(f"\n  {line}" for line in ["", *lines[-_TAIL:]]) if lines else " and said nothing"
+    def _read_line(self, end: float | None) -> bytes:
+        """Return the next line; what is left without an end of line if the process has closed its output."""
+        assert self._process.stdout is not None
+        pieces, piece = [], self._unread
+        ready = select.poll()
+        ready.register(self._process.stdout, select.POLLIN | select.POLLHUP)
+        while b"\n" not in piece:
+            pieces.append(piece)
+            if not ready.poll(None if end is None else max(0.0, end - time.monotonic()) * 1000):
+                self._process.kill()
+                self._process.wait()
+                raise ChildTimeoutError(self.name, "took too long to answer, and was killed", died=True)
+            piece = os.read(self._process.stdout.fileno(), _PIECE)
+            if not piece:
+                break
+        last, newline, self._unread = piece.partition(b"\n")
+        return b"".join((*pieces, last, newline))
+
+    def _checked(self, line: bytes) -> dict[str, Any]:
+        if not line.endswith(b"\n"):
+            code = self._process.wait()
+            hint = None
+            if code == -signal.SIGKILL:
+                hint = "it was killed, perhaps because memory ran out: use a smaller size or fewer processes"
+            raise ChildError(self.name, f"ended with code {code}{self._last_lines()}", hint=hint, died=True)
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            raise ChildError(self.name, f"the answer is not JSON: {line[:100]!r}") from None
+        if not isinstance(answer, dict):
+            raise ChildError(self.name, f"the answer is not an object: {line[:100]!r}")
+        if "error" in answer:
+            raise ChildError(self.name, answer["error"], hint=answer.get("hint"))
+        return answer
+
+    def _last_lines(self) -> str:
+        if self._stderr is None:
+            return ""
+        self._stderr.seek(0)
+        lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
+        return "".join(f"\n  {line}" for line in ["", *lines[-_LAST_LINES:]]) if lines else " and said nothing"
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _reason(code: int) -> str | None:
-    if code == -9:
-        return "it was killed, perhaps because memory ran out: use a smaller size or fewer processes"
-    return None
+def _write(pipe: IO[bytes], data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[pipe.write(rest) :]
+
+
+# In the child
 
 
 def serve(answer: Answer) -> None:
-    """Answer questions until there are no more."""
+    """Answer questions until there are no more; the empty question, which asks whether it is ready, by itself."""
+    global _answers
     private = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody's print gets between the answers
-    with os.fdopen(private, "w", encoding="utf-8") as answers:
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # prints go to standard error
+    with os.fdopen(private, "w", encoding="utf-8") as _answers:
         for line in sys.stdin:
-            answers.write(json.dumps(_answered(answer, line)) + "\n")
-            answers.flush()
+            _send(_answered(answer, line))
 
 
-def _answered(answer: Answer, line: str) -> Mapping[str, Any]:
+def serve_until_alone(answer: Answer) -> None:
+    """Answer questions as long as the parent, whose number is the first argument of the command line, lives.
+
+    When it is gone, this process gets SIGTERM, so that a run is saved and stopped: another process will resume it.
+    """
+    threading.Thread(target=_watch_parent, args=[int(sys.argv[1])], daemon=True).start()
+    serve(answer)
+
+
+def report_progress(what: str, done: int, total: int | None) -> None:
+    """Report how far the answer is, at most a few times a second; does nothing in a process that does not serve."""
+    global _reported
+    if _answers is None or (done != total and time.monotonic() - _reported < _PROGRESS_SECONDS):
+        return
+    _reported = time.monotonic()
+    _send({"progress": f"{what}: {done}" + ("" if total is None else f" of {total}")})
+
+
+def _send(message: Mapping[str, object]) -> None:
+    assert _answers is not None
+    _answers.write(json.dumps(message) + "\n")
+    _answers.flush()
+
+
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_PARENT_CHECK)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _answered(answer: Answer, line: str) -> Mapping[str, object]:
     try:
-        return answer(json.loads(line))
+        question = json.loads(line)
+        return answer(question) if question else {}
     except AttnlabError as error:
         return {"error": error.message, "hint": error.hint}
     except Exception as error:

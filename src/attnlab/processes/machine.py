@@ -15,6 +15,7 @@ import torch
 
 from attnlab import __version__
 from attnlab.errors import SpecError
+from attnlab.formats import plural
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,18 @@ class Machine:
     attnlab: str
 
     def __str__(self) -> str:
-        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        return f"{self.processor}, {threads}, PyTorch {self.torch}"
+        return f"{self.processor}, {plural(self.threads, 'thread')}, PyTorch {self.torch}"
 
     @property
     def warning(self) -> str | None:
-        """What to say of a machine that had other work when the measurement began."""
+        """Return a warning if the machine had other work when the measurement began."""
         if self.load is None or self.load <= self.cores:
             return None
         return f"The machine was busy at the start: load {self.load:.1f} on {self.cores} cores. Distrust these times."
 
 
 def describe_machine() -> Machine:
-    """This machine, as it is set up now."""
+    """Return this machine, as it is set up now."""
     return Machine(
         processor=_processor(),
         cores=available_cores(),
@@ -63,7 +63,7 @@ _PEAK_SIZES = (384, 1024, 1536)
 
 @functools.cache
 def matmul_peak(threads: int, seconds: float = 0.25) -> float:
-    """The best rate of a float32 matrix product here, in floating-point operations per second, measured now."""
+    """Measure the best rate of a float32 matrix product here, in floating-point operations per second."""
     best = 0.0
     with using_threads(threads):
         for size in _PEAK_SIZES:
@@ -77,11 +77,11 @@ def matmul_peak(threads: int, seconds: float = 0.25) -> float:
 
 @contextmanager
 def using_threads(count: int) -> Iterator[None]:
-    """Let PyTorch compute with `count` threads inside, and with as many as before afterwards."""
+    """Have PyTorch compute with `count` threads inside, and with as many as before afterwards."""
     cores = available_cores()
     if not 1 <= count <= cores:
         raise SpecError(
-            f"{count} threads cannot be measured on a machine with {cores} core{'s' if cores > 1 else ''}",
+            f"{count} threads cannot be measured on a machine with {plural(cores, 'core')}",
             hint=f"use 1 … {cores}: more threads than cores wait for each other" if cores > 1 else "use 1",
         )
     before = torch.get_num_threads()
@@ -93,10 +93,22 @@ def using_threads(count: int) -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on every system
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def cpu_quota() -> float | None:
+    """Return how many cores' time the container of this process allows, or None without a limit."""
+    limit = Path("/sys/fs/cgroup/cpu.max")
+    words = limit.read_text(encoding="utf-8").split() if limit.is_file() else []
+    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
+
+
+def has_total_store_order() -> bool:
+    """Return whether all cores see the stores of one in program order, as on x86; ARM, for one, promises less."""
+    return platform.machine().lower() in {"x86_64", "amd64", "i386", "i686"}
 
 
 def _processor() -> str:
@@ -110,7 +122,7 @@ def _processor() -> str:
 
 
 def _memory() -> int | None:
-    """The bytes of memory that this process may use at most: the machine's, or what its container allows."""
+    """Return the bytes of memory that this process may use: the machine's, or what its container allows."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

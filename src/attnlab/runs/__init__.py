@@ -1,14 +1,14 @@
 """Runs on disk: what is there of a run at every moment, and how it is found again.
 
-manifest       the files of a checkpoint with their hashes
-checkpoints    the checkpoints of a run
-directory      a run's folder: record, metrics, checkpoints, result
+metrics        one line for each thing measured: written, read, rewound, followed
+checkpoints    the checkpoints of a run, with their manifests
+directory      a run's folder (record, metrics, checkpoints, result) and its result
 ledger         all runs below a folder, and a run by its name
-cleaning       what runs no longer need
+cleaning       removing runs, and what they no longer need
 """
 
 from attnlab.runs.checkpoints import Checkpoints
-from attnlab.runs.directory import RunDirectory
+from attnlab.runs.directory import RunDirectory, RunResult
 from attnlab.storage.locks import RunHeldError
 
-__all__ = ["Checkpoints", "RunDirectory", "RunHeldError"]
+__all__ = ["Checkpoints", "RunDirectory", "RunHeldError", "RunResult"]

@@ -6,7 +6,7 @@
 
 A checkpoint is written into a temporary folder, flushed, and renamed into place; only then is an older one removed, by
 renaming it away first. So a process may be killed, or the disk may fail, at any moment: what is called step-… is
-complete, and if the disk damages it later, its manifest tells.
+complete, and if the disk damages it later, its manifest tells. The manifest holds a hash of itself too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,13 @@ from typing import Any
 from torch import Tensor
 
 from attnlab.errors import FileError, InputError
-from attnlab.runs.manifest import MANIFEST, STATE, DamagedCheckpointError, Manifest, check_files
 from attnlab.storage import disk
-from attnlab.storage.records import read_json
+from attnlab.storage.files import hash_file
+from attnlab.storage.records import encode_json, read_json
 from attnlab.storage.tensors import encode_tensors, read_tensors, tensor_bytes
 
+FORMAT = 1
+MANIFEST, STATE = "manifest.json", "state.json"
 _STEP = re.compile(r"step-(\d+)")
 _GROUP = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -39,6 +42,56 @@ class DamagedCheckpointWarning(UserWarning):
 
 class LeftoverWarning(UserWarning):
     """A checkpoint was saved, but what it made superfluous could not be removed."""
+
+
+class DamagedCheckpointError(FileError):
+    """A file of a checkpoint is missing, cut or changed."""
+
+
+@dataclass
+class Manifest:
+    """What a checkpoint consists of. `groups` tells in which files the tensors of a group lie."""
+
+    step: int
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, name: str, data: bytes, group: str | None = None) -> None:
+        """List a file with this content."""
+        self.files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        if group is not None:
+            self.groups.setdefault(group, []).append(name)
+
+    def encode(self) -> bytes:
+        content = {"format": FORMAT, "step": self.step, "files": self.files, "groups": self.groups}
+        return encode_json({**content, "sha256": _hash(content)})
+
+    @classmethod
+    def read(cls, folder: Path, step: int) -> Manifest:
+        """The manifest in a folder that should hold the checkpoint of `step`."""
+        path = folder / MANIFEST
+        if not path.is_file():
+            raise DamagedCheckpointError(f"{MANIFEST} is missing")
+        try:
+            content = read_json(path)
+        except FileError as error:
+            raise DamagedCheckpointError(error.message) from error
+        if content.pop("sha256", None) != _hash(content):
+            raise DamagedCheckpointError(f"{MANIFEST} has changed since it was written")
+        if content.get("format") != FORMAT:
+            raise DamagedCheckpointError(
+                f"it has format {content.get('format')}, and this attnlab reads format {FORMAT}"
+            )
+        if content.get("step") != step:
+            raise DamagedCheckpointError(f"{MANIFEST} is that of step {content.get('step')}")
+        files, groups = content.get("files"), content.get("groups")
+        if not isinstance(files, dict) or not isinstance(groups, dict):
+            raise DamagedCheckpointError(f"{MANIFEST} is incomplete")
+        if any(Path(name).name != name for name in files):
+            raise DamagedCheckpointError(f"{MANIFEST} names files elsewhere")
+        if STATE not in files or any(name not in files for names in groups.values() for name in names):
+            raise DamagedCheckpointError(f"{MANIFEST} is incomplete")
+        return cls(step, files, groups)
 
 
 class Checkpoint:
@@ -109,7 +162,7 @@ class Checkpoints:
         path = self.path(step)
         try:
             manifest = Manifest.read(path, step)
-            check_files(path, manifest)
+            _check_files(path, manifest)
         except DamagedCheckpointError:
             self._damaged.add(step)
             raise
@@ -185,7 +238,7 @@ class Checkpoints:
     def _looks_whole(self, step: int) -> bool:
         """Whether all files are there with their sizes; reading them all at every save would take too long."""
         try:
-            check_files(self.path(step), Manifest.read(self.path(step), step), hashes=False)
+            _check_files(self.path(step), Manifest.read(self.path(step), step), hashes=False)
         except DamagedCheckpointError:
             return False
         return True
@@ -203,7 +256,7 @@ class Checkpoints:
         return disk.refusal(
             f"the checkpoint of step {step} cannot be written to {self.folder}",
             error,
-            after="the older checkpoints are untouched, and the same command goes on from there",
+            after="the older checkpoints are untouched, and training again resumes from them",
         )
 
 
@@ -267,3 +320,28 @@ def _encode(shards: Mapping[str, list[Mapping[str, Tensor]]]) -> Iterator[tuple[
         for number, part in enumerate(parts, start=1):
             numbered = f"-{number:05d}-of-{len(parts):05d}" if len(parts) > 1 else ""
             yield group, f"{group}{numbered}.safetensors", encode_tensors(part)
+
+
+def _check_files(folder: Path, manifest: Manifest, *, hashes: bool = True) -> None:
+    """Compare the files with the manifest: that they are there, their sizes and, if wanted, every byte."""
+    for name, written in manifest.files.items():
+        try:
+            _check_file(folder / name, written, hashes=hashes)
+        except FileNotFoundError:
+            raise DamagedCheckpointError(f"{name} is missing") from None
+        except DamagedCheckpointError:
+            raise
+        except OSError as error:
+            raise DamagedCheckpointError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
+def _check_file(path: Path, written: dict[str, Any], *, hashes: bool) -> None:
+    size = path.stat().st_size
+    if size != written.get("bytes"):
+        raise DamagedCheckpointError(f"{path.name} has {size} bytes instead of {written.get('bytes')}")
+    if hashes and hash_file(path) != written.get("sha256"):
+        raise DamagedCheckpointError(f"{path.name} has changed since it was written")
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

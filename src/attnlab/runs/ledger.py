@@ -1,19 +1,19 @@
-"""Which runs there are below a folder, and how far each is. It is read from the run directories, and kept nowhere."""
+"""The runs below a folder, and how far each is. It is read from the run directories, and kept nowhere."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from attnlab.errors import FileError, UnknownNameError
 from attnlab.runs.directory import RUN, RunDirectory, Status
 from attnlab.storage.disk import refusal, size_of
 
 DEFAULT_ROOT = Path("runs")
-_VALIDATION = ("validation_loss", "val_loss")
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class RunSummary:
 
 
 def find_runs(root: Path) -> list[RunSummary]:
-    """Every run below a folder, in the order of their names. There are none in a folder that does not exist."""
+    """Return every run below a folder, in the order of their names. A folder that does not exist has none."""
     return [summarise(path, root) for path in find_paths(root)]
 
 
 def find_paths(root: Path) -> list[Path]:
-    """The folder of every run below a folder, the readable and the damaged."""
+    """Return the folder of every run below a folder, damaged ones included."""
     if root.exists() and not root.is_dir():
         raise FileError(f"{root} is no folder", hint="name the folder that the runs lie in")
     return sorted(folder for folder in _folders(root) if (folder / RUN).exists())
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """All folders below one, without what is hidden and without those inside a run."""
+    """Yield all folders below one, without hidden ones and without those inside a run."""
 
     def refuse(error: OSError) -> None:
         raise refusal(f"{error.filename} cannot be read", error) from error
@@ -58,27 +58,40 @@ def _folders(root: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def find_run(name: str, root: Path) -> Path:
-    """The folder of the run that is called so below `root`, or that lies at the path `name`."""
-    for path in (root / name, Path(name)):
-        if RunDirectory.exists(path):
-            return path
+def locate_run(name: str | Path, root: Path) -> Path | None:
+    """Return the folder of the run with this name below `root`, or else at the path `name`, if there is one."""
+    return next((path for path in (root / name, Path(name)) if RunDirectory.exists(path)), None)
+
+
+def find_run(name: str | Path, root: Path) -> Path:
+    """Return the folder of the run with this name below `root`, or else at the path `name`."""
+    found = locate_run(name, root)
+    if found is not None:
+        return found
+    known = [run_id(path, root) for path in find_paths(root)]
+    listed = f"the runs in {root}: {', '.join(known[:5])}{', …' if len(known) > 5 else ''}"
     for path in (root / name, Path(name)):
         if path.is_dir():
-            raise FileError(f"{path} is no run directory: it has no {RUN}", hint="`attnlab runs list` shows the runs")
-    known = [run_id(path, root) for path in find_paths(root)]
+            raise FileError(
+                f"{path} is no run directory: it has no {RUN}", hint=listed if known else "name the folder of a run"
+            )
     if not known:
-        raise FileError(f"there is no run called {name!r}: no runs in {root}", hint="`attnlab train` begins one")
-    raise UnknownNameError("run", name, known)
+        raise FileError(f"there is no run called {str(name)!r}: no runs in {root}", hint="train one first")
+    raise UnknownNameError("run", str(name), known)
 
 
 def run_id(path: Path, root: Path) -> str:
-    """What a run is called: its path below the folder of the runs."""
+    """Return what a run is called: its path below the folder of the runs."""
     return str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name or str(path)
 
 
+def opaque_id(path: Path, root: Path) -> str:
+    """Return a name for a run that does not tell where it lies, as for a browser."""
+    return hashlib.sha256(run_id(path, root).encode()).hexdigest()[:16]
+
+
 def summarise(path: Path, root: Path) -> RunSummary:
-    """One line about a run, whatever state it is in."""
+    """Return one line about a run, whatever state it is in."""
     name, size = run_id(path, root), size_of(path)
     try:
         run = RunDirectory.open(path)
@@ -86,7 +99,9 @@ def summarise(path: Path, root: Path) -> RunSummary:
         saved = run.checkpoints.steps()
     except FileError as error:
         return RunSummary(name, path, "damaged", size, problem=error.message)
-    spec = _mapping(run.record.get("spec"))
+    found = run.record.get("spec")
+    spec = found if isinstance(found, Mapping) else {}
+    losses = [_number(entry.get("validation_loss")) for entry in (*reversed(metrics), result)]
     return RunSummary(
         name,
         path,
@@ -94,43 +109,22 @@ def summarise(path: Path, root: Path) -> RunSummary:
         size,
         step=metrics[-1]["step"] if metrics else saved[-1] if saved else None,
         steps=_whole(spec.get("steps")),
-        validation_loss=_last(metrics, _VALIDATION, result),
-        variant=_variant(spec),
-        recipe=_name(spec.get("recipe")),
-        size=_name(spec.get("size")),
+        validation_loss=next((loss for loss in losses if loss is not None), None),
+        variant=_text(spec.get("variant")),
+        recipe=_text(spec.get("recipe")),
+        size=_text(spec.get("size")),
         seed=_whole(spec.get("seed")),
-        started=_name(run.record.get("started")),
+        started=_text(run.record.get("started")),
     )
 
 
-def _last(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], result: Mapping[str, Any]) -> float | None:
-    """The last number that goes by one of these names, in the metrics or else in the result."""
-    for entry in (*reversed(metrics), result):
-        for name in names:
-            value = entry.get(name)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return float(value)
-    return None
-
-
-def _variant(spec: Mapping[str, Any]) -> str | None:
-    """The variant's name, or what the run changes."""
-    treatments = spec.get("treatments")
-    if spec.get("variant") is None and isinstance(treatments, list):
-        return "+".join(filter(None, map(_name, treatments))) or None
-    return _name(spec.get("variant")) or _name(treatments)
-
-
-def _name(value: object) -> str | None:
-    """A thing's name: itself, or what it says of itself."""
-    if isinstance(value, Mapping):
-        value = value.get("name")
-    return str(value) if isinstance(value, str | int | float) and value != "" else None
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -226,10 +226,10 @@ def refusal(what: str, error: OSError, *, after: str = "") -> FileError:
     if isinstance(error, FileError):
         return error
     if error.errno in _NO_SPACE:
-        hint = "free some space; `attnlab runs gc` removes what finished runs no longer need"
+        hint = "free some space, such as the checkpoints of finished runs"
     elif error.errno in _NOT_ALLOWED:
-        hint = "choose a folder of your own with --out"
+        hint = "choose a folder of your own by `out=FOLDER`"
     else:
-        hint = "see whether the disk is well, or choose a folder on another one with --out"
+        hint = "check the disk, or choose a folder on another one by `out=FOLDER`"
     reason = (error.strerror or str(error)).lower()
     return FileError(f"{what}: {reason}", hint=f"{hint}; {after}" if after else hint)

@@ -1,17 +1,27 @@
-"""Training: a run from its spec to its result, on disk so that nothing that happens on the way loses it."""
+"""Training: a run from its spec to its result, on disk so that no interruption loses it.
 
+recipes      optimizers, schedules and recipes by name
+execution    threads, processes and precision on this machine
+spec         a run as a value, and named changes of it
+engine/      one training step: parameters, optimizers, process group
+fitting      rows that fit into memory, and steps that fit into the time
+progress     reporters and trackers
+loop         the steps of a run, from the last checkpoint to the end
+run          train, resume
+loading      the model of a run
+learner      training in memory, without a directory
+"""
+
+from attnlab.runs.directory import RunResult
+from attnlab.training.engine import LostWorkerError
 from attnlab.training.execution import Execution, choose_execution
 from attnlab.training.learner import DivergedError, Learner
 from attnlab.training.loading import LoadedRun, load_run
-from attnlab.training.optimizers import OptimizerSpec
-from attnlab.training.progress import ConsoleReporter, Reporter
-from attnlab.training.recipes import OPTIMIZERS, RECIPES, Recipe
-from attnlab.training.run import RunResult, Saving, resume, train
-from attnlab.training.schedules import Schedule
-from attnlab.training.spec import ResolvedRun, RunSpec
-from attnlab.training.team import LostWorkerError
-from attnlab.training.tracking import TensorBoard, Tracker
-from attnlab.training.treatments import Treatment, treatment
+from attnlab.training.loop import Saving
+from attnlab.training.progress import ConsoleReporter, Reporter, TensorBoard, Tracker
+from attnlab.training.recipes import OPTIMIZERS, RECIPES, OptimizerSpec, Recipe, Schedule
+from attnlab.training.run import resume, train
+from attnlab.training.spec import ResolvedRun, RunSpec, Treatment, treatment
 
 __all__ = [
     "OPTIMIZERS",

@@ -15,19 +15,20 @@ import time
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
+from pydantic import PositiveInt
 
-from attnlab.errors import SpecError, as_spec_error
-from attnlab.processes.machine import available_cores, using_threads
+from attnlab.errors import SpecError
+from attnlab.processes.machine import available_cores, cpu_quota, has_total_store_order, using_threads
+from attnlab.specification import Specification
 
 _LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD = -4, -1, -2
 _ROUNDS = 7  # of a measurement, of which the fastest counts
 
 
-class Execution(BaseModel):
+class Execution(Specification):
     """What is fixed before step 0 and kept for the whole run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    what = "an execution"
 
     device: str = "cpu"
     threads: PositiveInt = 1  # of each process
@@ -35,12 +36,6 @@ class Execution(BaseModel):
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     micro_batch_size: PositiveInt | None = None  # rows at a time; None: all at once
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "an execution") from None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -56,7 +51,7 @@ def choose_execution(
     compile: bool = False,
     micro_batch_size: int | None = None,
 ) -> Execution:
-    """What is given, and the best of this machine for the rest."""
+    """Return what is given, and the best of this machine for the rest."""
     for name, wish in {"threads": threads, "workers": workers}.items():
         if wish is not None and wish < 1:
             raise SpecError(f"{name} is {wish}", hint="use 1 or more, or leave it out")
@@ -64,11 +59,11 @@ def choose_execution(
     cores = available_cores()
     if under_torchrun() or device != "cpu":
         if workers not in {None, 1}:
-            raise SpecError("workers are for a CPU and one machine", hint="leave workers out: torchrun has its own")
+            raise SpecError("workers are for a CPU and one machine", hint="leave `workers` out: torchrun has its own")
         workers = 1
         cores = max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     if workers is None:
-        workers = cores if threads is None and hasattr(os, "fork") else max(1, cores // (threads or cores))
+        workers = max(1, cores // (threads or 1)) if prefers_workers(cores) else 1
     if workers > batch_size:
         workers = batch_size
     return Execution(
@@ -81,14 +76,37 @@ def choose_execution(
     )
 
 
+def prefers_workers(cores: int) -> bool:
+    """Return whether one worker process for each core is the default on this machine.
+
+    Two workers of one thread took 41 ms a step where one process of two threads took 52 ms (see `docs/log.md`). They
+    are forked while PyTorch is loaded, which is safe on Linux and not on macOS, and they spin on shared counters, which
+    needs the memory order of x86 and cores of their own: under a smaller CPU quota they would take time from each
+    other. The answer depends on nothing that changes from run to run, because rounding depends on it.
+    """
+    quota = cpu_quota()
+    enough = quota is None or quota >= cores
+    return sys.platform.startswith("linux") and hasattr(os, "fork") and has_total_store_order() and enough
+
+
+def divide_cores(processes: int | None, threads: int | None) -> tuple[int, int]:
+    """Return how many processes train at a time and the threads of each: by default a process for each core."""
+    for name, wish in {"processes": processes, "threads": threads}.items():
+        if wish is not None and wish < 1:
+            raise SpecError(f"{wish} {name} cannot train", hint="use 1 or more, or leave it out")
+    cores = available_cores()
+    processes = processes or max(1, cores // (threads or 1))
+    return processes, threads or max(1, cores // processes)
+
+
 def under_torchrun() -> bool:
-    """Whether this process is one of those that `torchrun` started."""
+    """Return whether this process is one of those that `torchrun` started."""
     return "WORLD_SIZE" in os.environ and "RANK" in os.environ
 
 
 @functools.cache
 def fast_precision(device: str) -> Literal["float32", "bfloat16"]:
-    """bfloat16 where a matrix product in it is clearly faster; on many CPUs it is a hundred times slower.
+    """Return bfloat16 where a matrix product in it is clearly faster; on many CPUs it is a hundred times slower.
 
     On a CPU by one thread: two of them, on a machine that has other work, wait for each other's turn, which takes a
     hundred times as long as the product and says nothing about precision.
@@ -109,7 +127,7 @@ def _seconds(matrix: torch.Tensor) -> float:
 
 
 def can_compile() -> bool:
-    """Whether torch.compile finds what it needs on this machine."""
+    """Return whether torch.compile finds what it needs on this machine."""
     return torch.cuda.is_available() or shutil.which("g++") is not None or shutil.which("clang++") is not None
 
 

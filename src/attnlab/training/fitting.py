@@ -1,20 +1,29 @@
-"""How many rows a process takes at a time.
+"""What fits: rows into memory at a time, and steps into the minutes that there are.
 
-A batch whose activations are large is taken in pieces, whose gradients add up: as few rows at a time as keep the matrix
+A batch with large activations is taken in pieces, whose gradients add up: as few rows at a time as keep the matrix
 products at full speed. On a CPU this costs no time and saves most of the memory.
 """
 
 from __future__ import annotations
 
+import os
+import time
+
+from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
-from attnlab.training.spec import ResolvedRun
+from attnlab.training.engine import Engine
+from attnlab.training.execution import Execution, under_torchrun
+from attnlab.training.spec import ResolvedRun, RunSpec
 
 _LARGE = 512 << 20  # bytes of activations that are kept at once without a thought
 _ENOUGH = 1024  # tokens, from which on products have their full speed
+_WARM_UP = 2
+_SECONDS = 1.5
+_FOR_STEPS = 0.9  # of the time; the rest is for evaluations, checkpoints and a machine that slows down
 
 
 def fitted(run: ResolvedRun) -> ResolvedRun:
-    """The run with its rows at a time, where nobody said how many."""
+    """Return the run with the rows that it takes at a time, where that was not given."""
     execution = run.execution
     if execution.micro_batch_size is not None or execution.device != "cpu":
         return run
@@ -27,3 +36,25 @@ def fitted(run: ResolvedRun) -> ResolvedRun:
         return run
     size = -(-rows // -(-rows // size))  # about the same number each time
     return run.model_copy(update={"execution": execution.model_copy(update={"micro_batch_size": size})})
+
+
+def steps_in(spec: RunSpec, corpus: Corpus, execution: Execution) -> int:
+    """Return the steps that `spec.minutes` allow, evaluations and checkpoints included; kept with the run."""
+    assert spec.minutes is not None
+    alone = execution.model_copy(update={"workers": 1})
+    run = spec.resolve(corpus, alone, steps=1)
+    processes = int(os.environ["WORLD_SIZE"]) if under_torchrun() else execution.workers
+    run = run.model_copy(update={"batch_size": max(1, run.batch_size // processes)})
+    return max(1, int(spec.minutes * 60 * _FOR_STEPS / step_seconds(run, corpus)))
+
+
+def step_seconds(run: ResolvedRun, corpus: Corpus, seconds: float = _SECONDS) -> float:
+    """Return the time of one step in this process, measured for about so many seconds."""
+    engine = Engine.build(run, corpus)
+    for number in range(_WARM_UP):
+        engine.step(number)
+    begin, taken = time.perf_counter(), 0
+    while taken < 3 or time.perf_counter() - begin < seconds:
+        engine.step(_WARM_UP + taken)
+        taken += 1
+    return (time.perf_counter() - begin) / taken

@@ -15,14 +15,12 @@ from collections.abc import Iterator
 
 from attnlab.corpora import Corpus
 from attnlab.errors import AttnlabError
-from attnlab.models import LanguageModel, build_model
+from attnlab.models import LanguageModel
 from attnlab.processes.machine import using_threads
 from attnlab.training.engine import Engine
 from attnlab.training.execution import Execution
 from attnlab.training.fitting import fitted
-from attnlab.training.optimizers import Optimizer
 from attnlab.training.spec import ResolvedRun, RunSpec
-from attnlab.training.team import Alone
 
 
 class DivergedError(AttnlabError):
@@ -34,24 +32,23 @@ class Learner:
 
     def __init__(self, spec: RunSpec, corpus: Corpus, steps: int | None = None) -> None:
         self.plan: ResolvedRun = fitted(spec.resolve(corpus, Execution(), steps))
-        self.model: LanguageModel = build_model(self.plan.model, self.plan.seed)
+        self._engine = Engine.build(self.plan, corpus)
+        self.model: LanguageModel = self._engine.model
         self.done = 0
-        optimizer = Optimizer(self.plan.optimizer, self.model)
-        self._engine = Engine(self.plan, corpus, self.model, optimizer, Alone())
 
     def __len__(self) -> int:
-        """How many steps are left."""
+        """Return how many steps are left."""
         return self.plan.steps - self.done
 
     def __iter__(self) -> Iterator[float]:
-        """Take a step and give the loss that its batch had before it, in nats."""
+        """Take a step and yield the loss that its batch had before it, in nats."""
         while self.done < self.plan.steps:
             with using_threads(1):
                 step = self._engine.step(self.done)
             self.done += 1
             if not step.is_finite:
                 raise DivergedError(
-                    f"step {self.done} has a loss of {step.loss} and a gradient of length {step.gradient_norm}",
+                    f"step {self.done} has a loss of {step.loss} and a gradient of norm {step.gradient_norm}",
                     hint=f"train with a learning rate below {self.plan.optimizer.learning_rate:g}",
                 )
             yield step.loss

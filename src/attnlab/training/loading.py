@@ -17,8 +17,8 @@ from attnlab.corpora import Tokenizer
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.models import LanguageModel
 from attnlab.models.language_model import empty_model
+from attnlab.runs.checkpoints import DamagedCheckpointError
 from attnlab.runs.directory import MODEL, RunDirectory
-from attnlab.runs.manifest import DamagedCheckpointError
 from attnlab.storage.records import read_json
 from attnlab.storage.tensors import read_tensors
 from attnlab.training.spec import ResolvedRun
@@ -28,7 +28,7 @@ TOKENIZER = "tokenizer.json"
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A model as it was after `step` steps, on the CPU and set to evaluate, with all that is known of its run."""
+    """A model as it was after `step` steps, on the CPU and in evaluation mode, with the record of its run."""
 
     model: LanguageModel
     tokenizer: Tokenizer
@@ -38,7 +38,7 @@ class LoadedRun:
 
 
 def load_run(path: Path, step: int | None = None) -> LoadedRun:
-    """The model of a run: after `step` steps, or as far as it has come."""
+    """Return the model of a run after `step` steps, by default the last that were saved."""
     directory = RunDirectory.open(path)
     resolved = resolved_of(directory)
     weights, found = _weights(directory, step)
@@ -47,18 +47,18 @@ def load_run(path: Path, step: int | None = None) -> LoadedRun:
 
 
 def resolved_of(directory: RunDirectory) -> ResolvedRun:
-    """What the run in this directory does."""
+    """Return what the run in this directory does, with nothing left open."""
     try:
         return ResolvedRun.model_validate(directory.record["resolved"])
     except (KeyError, ValueError, LookupError) as error:
         raise FileError(
-            f"{directory.path} holds no run that this attnlab can go on with: {error}",
+            f"{directory.path} holds no run that this attnlab can resume: {error}",
             hint="train it anew in another folder, or use the version that began it",
         ) from None
 
 
 def _weights(directory: RunDirectory, step: int | None) -> tuple[dict[str, Tensor], int]:
-    """The weights, and after how many steps they were so."""
+    """Return the weights, and the number of steps before them."""
     last = _last_step(directory)
     if last is not None and step in {None, last}:
         return read_tensors(directory.path / MODEL), last
@@ -82,7 +82,7 @@ def _weights(directory: RunDirectory, step: int | None) -> tuple[dict[str, Tenso
 
 
 def _last_step(directory: RunDirectory) -> int | None:
-    """After how many steps the final weights were taken, if there are any."""
+    """Return the number of steps before the final weights, if there are any."""
     result = directory.result
     if result is None or not (directory.path / MODEL).exists():
         return None

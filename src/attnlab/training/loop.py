@@ -1,56 +1,30 @@
-"""The steps of a run, from the last checkpoint to the end: train, evaluate, report, save, notice what is hopeless."""
+"""The steps of a run, from the last checkpoint to the end: train, evaluate, report, save, detect divergence."""
 
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from types import FrameType
 
 import torch
 
 from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
-from attnlab.models import build_model
 from attnlab.processes.machine import available_cores, matmul_peak
 from attnlab.runs.checkpoints import Checkpoint, digest
-from attnlab.runs.directory import MODEL, RunDirectory
+from attnlab.runs.directory import MODEL, RunDirectory, RunResult
 from attnlab.storage.tensors import write_tensors
-from attnlab.training.engine import Engine, Step
-from attnlab.training.optimizers import Optimizer
-from attnlab.training.progress import Reporter, Silent
+from attnlab.training.engine import Engine, ProcessGroup, Step
+from attnlab.training.progress import Reporter, Silent, Tracker
 from attnlab.training.spec import ResolvedRun
-from attnlab.training.stopping import StopRequest
-from attnlab.training.team import Team
-from attnlab.training.tracking import Tracker
 
 _HOPELESS_STEPS = 25
 _HOPELESS_FACTOR = 1.5  # times the loss of guessing
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """How a run stands. `outcome` is "finished", "diverged", or "stopped" when it was asked to end early."""
-
-    path: Path
-    outcome: str
-    steps: int
-    validation_loss: float | None
-    seconds: float
-    tokens_per_second: float | None = None
-    weights_sha256: str | None = None
-    message: str | None = None
-    already: bool = False  # nothing was done, because the run had ended before
-
-    @classmethod
-    def of(cls, directory: RunDirectory, *, already: bool = False) -> RunResult:
-        """What the result of an ended run says."""
-        result = directory.result or {}
-        names = ("outcome", "steps", "validation_loss", "seconds", "tokens_per_second", "weights_sha256", "message")
-        known: dict[str, Any] = {name: result.get(name) for name in names}
-        return cls(path=directory.path, already=already, **known)
 
 
 @dataclass(frozen=True)
@@ -64,6 +38,35 @@ class Saving:
         return since >= self.seconds if self.steps is None else done % self.steps == 0
 
 
+class StopRequest:
+    """Ends a run between two steps: set by the first SIGINT or SIGTERM; the second SIGINT interrupts at once."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handle these signals inside, if this is the main thread, which alone may."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            for number, handler in before.items():
+                if handler is not signal.SIG_IGN:
+                    signal.signal(number, self._handle)
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.requested = True
+
+
 class Loop:
     """The steps of a run, from the last checkpoint to the end."""
 
@@ -72,16 +75,15 @@ class Loop:
         directory: RunDirectory,
         run: ResolvedRun,
         corpus: Corpus,
-        team: Team,
+        group: ProcessGroup,
         reporter: Reporter,
         saving: Saving,
         start: Callable[[], Mapping[str, torch.Tensor]] | None = None,
     ) -> None:
-        self.directory, self.plan, self.team, self.reporter, self.saving = directory, run, team, reporter, saving
+        self.directory, self.plan, self.group, self.reporter, self.saving = directory, run, group, reporter, saving
         self.trackers: list[Tracker] = []
-        self.model = build_model(run.model, run.seed, run.execution.device)
-        self.optimizer = Optimizer(run.optimizer, self.model, run.execution.dtype, team.allocate)
-        self.engine = Engine(run, corpus, self.model, self.optimizer, team)
+        self.engine = Engine.build(run, corpus, group)
+        self.optimizer = self.engine.optimizer
         self.tokens_per_step = corpus.tokens_per_step(run.batch_size, run.model.context_length)
         self.stop = StopRequest()
         self.done, self.seconds, self.above, self.validation = 0, 0.0, 0, math.nan
@@ -90,19 +92,19 @@ class Loop:
             self._load(checkpoint)
         elif start is not None:
             self._take(start())
-        if team.leads:
+        if group.leads:
             directory.rewind(self.done if checkpoint is not None else -1)
 
     def _agreed_checkpoint(self) -> Checkpoint | None:
-        """The newest one that the leading process can read; the others take the same."""
-        found = self.directory.checkpoints.latest() if self.team.leads else None
-        step = self.team.add_up([0.0 if found is None else float(found.step)])[0]
+        """Return the newest checkpoint that the leader can read; the others take the same."""
+        found = self.directory.checkpoints.latest() if self.group.leads else None
+        step = self.group.sum([0.0 if found is None else float(found.step)])[0]
         return found if found is not None or not step else self.directory.checkpoints.check(int(step))
 
     def run(self) -> RunResult:
         """Take the steps that are left."""
         plan = self.plan
-        if self.team.leads:
+        if self.group.leads:
             self._announce()
         with self.stop.listening():
             begin = saved = time.perf_counter()
@@ -116,7 +118,7 @@ class Loop:
                     evaluated = self.validation = self.engine.evaluate()
                 now = time.perf_counter()
                 self.seconds = before + now - begin
-                if self.team.leads:
+                if self.group.leads:
                     self._report(step, evaluated)
                     if message is None and (step.stop or self.saving.is_due(self.done, now - saved)):
                         self._save()
@@ -130,7 +132,7 @@ class Loop:
     def _announce(self) -> None:
         run, execution = self.plan, self.plan.execution
         if self.done:
-            self.reporter.note(f"going on from step {self.done} of {run.steps}")
+            self.reporter.note(f"resuming from step {self.done} of {run.steps}")
         if getattr(type(self.reporter), "begin", None) is Silent.begin:
             return  # nobody wants to know, and measuring the peak takes a moment
         cost = model_cost(run.model, batch=run.batch_size)
@@ -155,12 +157,12 @@ class Loop:
             tracker.log(self.done, {name: value for name, value in entry.items() if name != "step"})
 
     def _diverged(self, step: Step) -> str | None:
-        """Why there is no sense in going on, if there is none."""
+        """Return why the run cannot succeed any more, if it cannot."""
         guessing = math.log(self.plan.model.vocabulary_size)
         self.above = self.above + 1 if step.loss > _HOPELESS_FACTOR * guessing else 0
         if not step.is_finite:
             return (
-                f"step {self.done} has a loss of {step.loss} and a gradient of length {step.gradient_norm}: "
+                f"step {self.done} has a loss of {step.loss} and a gradient of norm {step.gradient_norm}: "
                 f"the learning rate of {self.plan.optimizer.learning_rate:g} is too high; train with a lower one"
             )
         if self.above >= _HOPELESS_STEPS:
@@ -191,9 +193,9 @@ class Loop:
         return self.optimizer.flat.named(self.optimizer.flat.values)
 
     def _finish(self, outcome: str, message: str | None = None) -> RunResult:
-        if self.team.leads:
+        if self.group.leads:
             self._write_result(outcome, message)
-        self.team.add_up([0.0])  # the others find the result there
+        self.group.sum([0.0])  # the others find the result there
         return RunResult.of(self.directory)
 
     def _write_result(self, outcome: str, message: str | None) -> None:

@@ -1,16 +1,23 @@
-"""How a run tells what it is at: a line that is drawn anew in a terminal, plain lines now and then elsewhere.
+"""Where the numbers of a run go besides its directory: a line on the console, and trackers such as TensorBoard.
 
-step 400/2000   loss 2.31   validation 2.29   18.4k tokens/s   71 % of peak   1:12 left
+step 400/2000   loss 2.31   validation 2.29   18.4 k tokens/s   71 % of peak   1:12 left
+
+To follow runs with another tool, write a class with the methods of `Tracker`, and give it to `train`. Nothing is sent
+anywhere unless it is asked for.
 """
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from attnlab.errors import UnsupportedError
+from attnlab.formats import clock_time, count, percent
 
 _PLAIN_SECONDS = 10.0  # between two plain lines
 
@@ -63,9 +70,7 @@ class ConsoleReporter(Silent):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def note(self, text: str) -> None:
@@ -107,22 +112,36 @@ class ConsoleReporter(Silent):
         parts = [f"step {done}/{self._steps}", f"loss {loss:.3f}"]
         if self._validation is not None:
             parts.append(f"validation {self._validation:.3f}")
-        parts.append(f"{short_count(rate * self._tokens)} tokens/s")
+        parts.append(f"{count(rate * self._tokens)} tokens/s")
         if self._peak:
-            parts.append(f"{rate * self._flops / self._peak:.0%} of peak")
+            parts.append(f"{percent(rate * self._flops / self._peak)} of peak")
         return "   ".join(parts)
 
 
-def short_count(number: float) -> str:
-    """12345 → 12.3k."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= limit:
-            return f"{number / limit:.1f}{unit}"
-    return f"{number:.0f}"
+class Tracker(Protocol):
+    """Something that is told every number of a run as it comes."""
+
+    def log(self, step: int, numbers: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
 
 
-def clock_time(seconds: float) -> str:
-    """3725 → 1:02:05."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+class TensorBoard:
+    """Event files for TensorBoard, in the folder `tensorboard` of the run. A resumed run hides what came after its
+    checkpoint."""
+
+    def __init__(self, run: Path, step: int = 0) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UnsupportedError(
+                "TensorBoard is not installed", hint="pip install 'attnlab[tensorboard]', or leave the tracker out"
+            ) from None
+        self._writer = SummaryWriter(run / "tensorboard", purge_step=step + 1)
+
+    def log(self, step: int, numbers: Mapping[str, float]) -> None:
+        for name, number in numbers.items():
+            self._writer.add_scalar(name, number, step)
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,17 +1,66 @@
-"""Recipes: an architecture, and how it is trained.
+"""Recipes: an architecture, an optimizer and a schedule.
 
-gpt2   the published model with AdamW and a cosine; what an experiment on GPT-2 uses
-fast   what reaches a loss soonest: the fast architecture with Muon beside AdamW and a trapezoid
+gpt2   the published model with AdamW and a cosine schedule; what an experiment on GPT-2 uses
+fast   what reaches a loss soonest: the fast architecture with Muon beside AdamW and a warmup–stable–decay schedule
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from attnlab.errors import UnknownNameError
 from attnlab.models.architectures import RECIPE_OPTIMIZERS
-from attnlab.training.optimizers import OptimizerSpec
-from attnlab.training.schedules import Schedule
+from attnlab.specification import Specification
+
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class OptimizerSpec(Specification):
+    """Which optimizer, and its numbers. `matrix_learning_rate` and what follows it are Muon's."""
+
+    what = "an optimizer"
+
+    kind: Literal["adamw", "muon"] = "adamw"
+    learning_rate: PositiveFloat = 1e-3
+    betas: tuple[Fraction, Fraction] = (0.9, 0.95)
+    epsilon: PositiveFloat = 1e-8
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    matrix_learning_rate: PositiveFloat = 0.02
+    momentum: Fraction = 0.95
+    iterations: PositiveInt = 5
+
+
+class Schedule(Specification):
+    """The learning rate as a pure function of the step: a factor between 0 and 1 on the optimizer's own rate.
+
+    cosine      linear warmup, then half a cosine down to `end`, which it keeps               GPT-2's recipe
+    trapezoid   linear warmup, constant, and linear decay over the last `decay` of the steps  the NanoGPT speedrun
+    constant    linear warmup, then 1
+    """
+
+    what = "a schedule"
+
+    kind: Literal["cosine", "trapezoid", "constant"] = "cosine"
+    warmup_steps: NonNegativeInt = 100
+    decay: Share = 0.4
+    end: Share = 0.1
+
+    def factor(self, step: int, steps: int) -> float:
+        """Return the factor of step `step` of `steps`; the first step is 0."""
+        if step < self.warmup_steps:
+            return (step + 1) / (self.warmup_steps + 1)
+        if self.kind == "cosine":
+            done = min(1.0, (step - self.warmup_steps) / max(1, steps - self.warmup_steps))
+            return self.end + (1 - self.end) * 0.5 * (1 + math.cos(math.pi * done))
+        if self.kind == "trapezoid":
+            left = (steps - step) / max(1.0, self.decay * steps)
+            return self.end + (1 - self.end) * min(1.0, max(0.0, left))
+        return 1.0
 
 
 @dataclass(frozen=True)
@@ -56,14 +105,14 @@ OPTIMIZERS: dict[str, OptimizerSpec] = {recipe.optimizer.kind: recipe.optimizer 
 
 
 def recipe(name: str) -> Recipe:
-    """A recipe by its name."""
+    """Return a recipe by its name."""
     if name not in RECIPES:
         raise UnknownNameError("recipe", name, RECIPES)
     return RECIPES[name]
 
 
 def optimizer(name: str) -> OptimizerSpec:
-    """The numbers of an optimizer by its name."""
+    """Return the numbers of an optimizer by its name."""
     if name not in OPTIMIZERS:
         raise UnknownNameError("optimizer", name, OPTIMIZERS)
     return OPTIMIZERS[name]

@@ -3,7 +3,7 @@
     result = train(RunSpec(variant="tied-kv", steps=500))
     result = resume(Path("runs/softmax-nano-gpt2-seed0-…"))
 
-The same spec on the same text has the same directory: calling `train` again goes on where the run was interrupted, and
+The same spec on the same text has the same directory: calling `train` again resumes where the run was interrupted, and
 a finished run is not trained again.
 """
 
@@ -20,20 +20,21 @@ import torch
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import FileError, SpecError, UnsupportedError
 from attnlab.processes.machine import describe_machine
-from attnlab.runs.directory import RunDirectory
+from attnlab.runs.directory import RunDirectory, RunResult
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.records import write_json
+from attnlab.training.engine import LocalProcesses, ProcessGroup, make_process_group
 from attnlab.training.execution import Execution, choose_execution, keep_memory
-from attnlab.training.fitting import fitted
+from attnlab.training.fitting import fitted, steps_in
 from attnlab.training.loading import TOKENIZER, resolved_of
-from attnlab.training.loop import Loop, RunResult, Saving
-from attnlab.training.progress import Reporter, Silent
+from attnlab.training.loop import Loop, Saving
+from attnlab.training.progress import Reporter, Silent, Tracker
 from attnlab.training.spec import ResolvedRun, RunSpec
-from attnlab.training.team import LocalTeam, Team, make_team
-from attnlab.training.timing import steps_in
-from attnlab.training.tracking import Tracker
 
 __all__ = ["RunResult", "Saving", "resume", "train", "train_on"]
+
+MakeTracker = Callable[[Path, int], Tracker]  # from the run's folder and the step that it begins with
+Weights = Mapping[str, torch.Tensor]
 
 
 def train(
@@ -41,37 +42,22 @@ def train(
     out: Path = Path(DEFAULT_ROOT),
     *,
     reporter: Reporter | None = None,
-    trackers: Sequence[Callable[[Path, int], Tracker]] = (),
+    trackers: Sequence[MakeTracker] = (),
     saving: Saving | None = None,
     cache: Path | None = None,
     **wishes: Any,
 ) -> RunResult:
-    """Train what `spec` says below the folder `out`, or go on with it. `wishes` are those of `choose_execution`."""
+    """Train what `spec` says below the folder `out`, or resume it. `wishes` are those of `choose_execution`."""
     keep_memory()
-    reporter = reporter or Silent()
     corpus = open_corpus(spec.corpus, cache)
-    path = out / spec.name(corpus)
-    resolved = None
-    if RunDirectory.exists(path):
-        directory = RunDirectory.open(path)
-        if directory.result is not None:
-            return RunResult.of(directory, already=True)
-        execution = resolved_of(directory).execution
-        team = make_team(execution.workers, execution.device)
-    else:
-        chosen = choose_execution(spec.resolve(corpus, Execution()).batch_size, **wishes)
-        torch.set_num_threads(chosen.threads)
-        steps = None if spec.minutes is None else steps_in(spec, corpus, chosen)
-        resolved = fitted(spec.resolve(corpus, chosen, steps))
-        _check_lengths(resolved, corpus)
-        team = make_team(chosen.workers, chosen.device)
-    try:
-        if team.leads and resolved is not None:
-            _create(path, spec, resolved, corpus)
-        team.add_up([0.0])  # whoever does not lead finds the directory there
-        return _go_on(path, corpus, team, reporter, trackers, saving or Saving())
-    finally:
-        team.stop()
+
+    def resolve() -> ResolvedRun:
+        execution = choose_execution(spec.resolve(corpus, Execution()).batch_size, **wishes)
+        torch.set_num_threads(execution.threads)
+        return spec.resolve(corpus, execution, None if spec.minutes is None else steps_in(spec, corpus, execution))
+
+    record = {"spec": spec.model_dump(mode="json")}
+    return _train(out / spec.name(corpus), corpus, resolve, record, reporter, trackers, saving)
 
 
 def train_on(
@@ -80,54 +66,64 @@ def train_on(
     resolved: ResolvedRun,
     record: Mapping[str, Any],
     *,
-    start: Callable[[], Mapping[str, torch.Tensor]] | None = None,
+    start: Callable[[], Weights] | None = None,
     reporter: Reporter | None = None,
     saving: Saving | None = None,
 ) -> RunResult:
-    """Train on a corpus that somebody built, in a directory that they name, or go on with it there.
+    """Train on a corpus that the caller built, in the directory `path`, or resume the run that is there.
 
-    `record` is what run.json says besides; `start` gives the weights to begin with, in place of fresh ones. A run that
-    is there already goes on as its own directory says.
+    `record` is what run.json says besides; `start` returns the weights to begin with, in place of new ones. A run that
+    is there already is resumed as its own directory says.
     """
-    keep_memory()
-    if RunDirectory.exists(path):
-        directory = RunDirectory.open(path)
-        if directory.result is not None:
-            return RunResult.of(directory, already=True)
-        resolved = resolved_of(directory)
-    else:
-        resolved = fitted(resolved)
-        _check_lengths(resolved, corpus)
-    team = make_team(resolved.execution.workers, resolved.execution.device)
-    try:
-        if team.leads and not RunDirectory.exists(path):
-            _write_record(path, record, resolved, corpus)
-        team.add_up([0.0])  # whoever does not lead finds the directory there
-        return _go_on(path, corpus, team, reporter or Silent(), (), saving or Saving(), start)
-    finally:
-        team.stop()
+    return _train(path, corpus, lambda: resolved, record, reporter, (), saving, start)
 
 
 def resume(
     path: Path,
     *,
     reporter: Reporter | None = None,
-    trackers: Sequence[Callable[[Path, int], Tracker]] = (),
+    trackers: Sequence[MakeTracker] = (),
     saving: Saving | None = None,
     cache: Path | None = None,
 ) -> RunResult:
-    """Go on with a run that is there, as its directory says."""
-    keep_memory()
+    """Resume a run as its directory says."""
     directory = RunDirectory.open(path)
     if directory.result is not None:
         return RunResult.of(directory, already=True)
     corpus = open_corpus(_corpus_of(directory), cache)
-    execution = resolved_of(directory).execution
-    team = make_team(execution.workers, execution.device)
+    return _train(path, corpus, lambda: resolved_of(directory), {}, reporter, trackers, saving)
+
+
+def _train(
+    path: Path,
+    corpus: Corpus,
+    resolve: Callable[[], ResolvedRun],
+    record: Mapping[str, Any],
+    reporter: Reporter | None,
+    trackers: Sequence[MakeTracker],
+    saving: Saving | None,
+    start: Callable[[], Weights] | None = None,
+) -> RunResult:
+    """Train in the directory `path`; `resolve` says what, unless a run was begun there."""
+    keep_memory()
+    new: ResolvedRun | None = None
+    if RunDirectory.exists(path):
+        directory = RunDirectory.open(path)
+        if directory.result is not None:
+            return RunResult.of(directory, already=True)
+        execution = resolved_of(directory).execution
+    else:
+        new = fitted(resolve())
+        _check_lengths(new, corpus)
+        execution = new.execution
+    group = make_process_group(execution.workers, execution.device)
     try:
-        return _go_on(path, corpus, team, reporter or Silent(), trackers, saving or Saving())
+        if group.leads and new is not None:
+            _write_record(path, record, new, corpus)
+        group.sum([0.0])  # the other processes wait until the directory is there
+        return _continue(path, corpus, group, reporter or Silent(), trackers, saving or Saving(), start)
     finally:
-        team.stop()
+        group.stop()
 
 
 def _corpus_of(directory: RunDirectory) -> CorpusSpec:
@@ -138,12 +134,8 @@ def _corpus_of(directory: RunDirectory) -> CorpusSpec:
         raise FileError(f"{directory.path} was not trained on a corpus by name", hint=f"use {again}") from None
 
 
-def _create(path: Path, spec: RunSpec, resolved: ResolvedRun, corpus: Corpus) -> None:
-    """Write down everything before the first step."""
-    _write_record(path, {"spec": spec.model_dump(mode="json")}, resolved, corpus)
-
-
 def _write_record(path: Path, asked: Mapping[str, Any], resolved: ResolvedRun, corpus: Corpus) -> None:
+    """Write down everything before the first step."""
     machine = describe_machine()
     record = {
         **asked,
@@ -171,40 +163,40 @@ def _check_lengths(run: ResolvedRun, corpus: Corpus) -> None:
         )
 
 
-def _go_on(
+def _continue(
     path: Path,
     corpus: Corpus,
-    team: Team,
+    group: ProcessGroup,
     reporter: Reporter,
-    trackers: Sequence[Callable[[Path, int], Tracker]],
+    trackers: Sequence[MakeTracker],
     saving: Saving,
-    start: Callable[[], Mapping[str, torch.Tensor]] | None = None,
+    start: Callable[[], Weights] | None,
 ) -> RunResult:
     directory = RunDirectory.open(path)
     run = resolved_of(directory)
     if run.execution.device.startswith("cuda") and not torch.cuda.is_available():
         raise UnsupportedError(
             f"{path} was begun on a graphics card, and there is none here",
-            hint="go on with it where there is one, or train it anew here in another folder with --out",
+            hint="resume it where there is one, or train it anew here in another folder by `out=FOLDER`",
         )
     if directory.record["corpus"]["hash"] != corpus.hash:
         raise FileError(
             f"the text of {path} has changed since the run began",
             hint="bring the old text back, or train the new text as a run of its own",
         )
-    with directory.hold() if team.leads else contextlib.nullcontext():
+    with directory.hold() if group.leads else contextlib.nullcontext():
         if directory.result is not None:
             return RunResult.of(directory, already=True)
-        if team.leads and not (path / TOKENIZER).exists():
+        if group.leads and not (path / TOKENIZER).exists():
             write_json(path / TOKENIZER, {"tokenizer": corpus.tokenizer.to_json()})
         torch.set_num_threads(run.execution.threads)
-        loop = Loop(directory, run, corpus, team, reporter, saving, start)
-        team.start(loop.optimizer)
-        if isinstance(team, LocalTeam) and not team.leads:
-            team.abandon(loop.run)
+        loop = Loop(directory, run, corpus, group, reporter, saving, start)
+        group.start(loop.optimizer)
+        if isinstance(group, LocalProcesses) and not group.leads:
+            group.run_worker(loop.run)
         try:
             with contextlib.ExitStack() as stack:
-                if team.leads:
+                if group.leads:
                     loop.trackers = [make(path, loop.done) for make in trackers]
                     for tracker in loop.trackers:
                         stack.callback(tracker.close)

@@ -1,4 +1,4 @@
-"""A run as a value: what somebody asks for, and what that comes to.
+"""A run as a value: what a user asks for, named changes of it, and what that comes to.
 
     RunSpec()                                                    GPT-2's recipe at the size `nano` on Python's own texts
     RunSpec(variant="tied-kv", steps=500, seed=3)
@@ -6,47 +6,57 @@
 
 What is left out is the recipe's. `resolve` fills everything in; the result is written to the run's directory before the
 first step and read from there ever after, so that changed defaults never change a run that has begun.
+
+A treatment is a named change of a run:
+
+    treatment("tied-kv")               a variant of attention
+    treatment("fast")                  a recipe
+    treatment("muon")                  an optimizer
+    treatment("rope")                  a position
+    treatment("learning_rate=3e-4")    any field of a run
+    treatment("tied-kv & muon")        several at once
+
+`+` joins variants of attention, and `&` treatments of any kind.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     SerializeAsAny,
-    ValidationError,
     model_validator,
 )
 
-from attnlab.attention import Position
+from attnlab.attention import Position, variants
 from attnlab.attention import variant as variant_by_name
 from attnlab.corpora import Corpus, CorpusSpec
-from attnlab.errors import SpecError, as_spec_error
+from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models import Family, ModelSpec
 from attnlab.models import size as size_by_name
+from attnlab.specification import Specification
 from attnlab.training.execution import Execution
-from attnlab.training.optimizers import OptimizerSpec
+from attnlab.training.recipes import OPTIMIZERS, RECIPES, OptimizerSpec, Schedule
 from attnlab.training.recipes import optimizer as optimizer_by_name
 from attnlab.training.recipes import recipe as recipe_by_name
-from attnlab.training.schedules import Schedule
 
 _EVALUATIONS = 5  # over a run, unless asked for otherwise
 _VALIDATION_TOKENS = 32_768
 _SHAPE = ("num_layers", "model_width", "num_heads", "context_length", "mlp_width", "head_width", "dropout")
 
 
-class RunSpec(BaseModel):
-    """What somebody asks for. Fields that are None are as the recipe says."""
+class RunSpec(Specification):
+    """What a user asks for. Fields that are None are as the recipe says."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what = "a run"
 
     variant: str = "softmax"  # several, parted by commas, take turns over the layers
     recipe: str = "gpt2"
@@ -81,12 +91,6 @@ class RunSpec(BaseModel):
     evaluate_every: PositiveInt | None = None
     validation_rows: PositiveInt | None = None
 
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "a run") from None
-
     @model_validator(mode="after")
     def _one_length(self) -> Self:
         if self.steps is not None and self.minutes is not None:
@@ -103,19 +107,15 @@ class RunSpec(BaseModel):
             variant_by_name(name.strip())
         return self
 
-    def replace(self, **changes: Any) -> RunSpec:
-        """Another spec with some fields changed."""
-        return RunSpec(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
-
     def name(self, corpus: Corpus) -> str:
-        """The name of the run's folder: the same for the same spec on the same text."""
+        """Return the name of the run's folder: the same for the same spec on the same text."""
         text = self.model_dump_json(exclude_none=True, exclude={"corpus"}) + corpus.hash
         short = hashlib.sha256(text.encode()).hexdigest()[:8]
         plain = "".join(letter if letter.isalnum() or letter in "-+" else "-" for letter in self.variant)
         return f"{plain[:60]}-{self.size}-{self.recipe}-seed{self.seed}-{short}"
 
     def resolve(self, corpus: Corpus, execution: Execution, steps: int | None = None) -> ResolvedRun:
-        """Everything that this run will do; `steps` where they follow from minutes."""
+        """Return everything that this run will do; `steps` where they follow from minutes."""
         recipe = recipe_by_name(self.recipe)
         # Another optimizer brings the numbers that suit it.
         optimizer = recipe.optimizer if self.optimizer is None else optimizer_by_name(self.optimizer)
@@ -140,7 +140,7 @@ class RunSpec(BaseModel):
         )
 
     def model(self, corpus: Corpus) -> ModelSpec:
-        """The model that learns this corpus: an encoder–decoder where there is another sequence to read."""
+        """Return the model for this corpus: an encoder–decoder where there is another sequence to read."""
         shape = _given(self, *_SHAPE, "initial_std")
         paired = corpus.spec.name == "translation"
         return ModelSpec.build(
@@ -154,10 +154,10 @@ class RunSpec(BaseModel):
         )
 
 
-class ResolvedRun(BaseModel):
+class ResolvedRun(Specification):
     """What a run does, with nothing left open."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what = "a resolved run"
 
     model: ModelSpec
     optimizer: OptimizerSpec
@@ -177,3 +177,54 @@ class ResolvedRun(BaseModel):
 
 def _given(spec: RunSpec, *names: str) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in names if getattr(spec, name) is not None}
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """A named change of a run's spec."""
+
+    name: str
+    meaning: str
+    changes: Mapping[str, Any]
+
+    def change(self, spec: RunSpec) -> RunSpec:
+        return spec.replace(**self.changes)
+
+
+def treatment(name: str) -> Treatment:
+    """Return a treatment by its name, or several joined by `&`."""
+    parts = [_single(part.strip()) for part in name.split("&")]
+    changes: dict[str, Any] = {}
+    for part in parts:
+        clash = changes.keys() & part.changes.keys()
+        if clash:
+            raise SpecError(
+                f"{name!r} changes {', '.join(sorted(clash))} twice",
+                hint="join variants of attention by +, and other treatments that change different things by &",
+            )
+        changes |= part.changes
+    return Treatment(" & ".join(part.name for part in parts), " ".join(part.meaning for part in parts), changes)
+
+
+def _single(name: str) -> Treatment:
+    field, equals, value = (part.strip() for part in name.partition("="))
+    if equals:
+        return _of_field(name, field, value)
+    if name in RECIPES:
+        return Treatment(name, f"The recipe {name}.", {"recipe": name})
+    if name in OPTIMIZERS:
+        return Treatment(name, f"The optimizer {name}.", {"optimizer": name})
+    try:
+        found = variant_by_name(name)
+    except UnknownNameError:
+        known = [*(known.name for known in variants()), *RECIPES, *OPTIMIZERS]
+        raise UnknownNameError("treatment", name, known) from None
+    return Treatment(name, found.meaning, {"variant": name})
+
+
+def _of_field(name: str, field: str, value: str) -> Treatment:
+    known = [known for known in RunSpec.model_fields if known not in {"corpus", "seed"}]
+    if field not in known:
+        raise UnknownNameError("field of a run", field, known)
+    changed: Any = getattr(RunSpec(**{field: value}), field)
+    return Treatment(name, f"With {field} = {value}.", {field: changed})

@@ -23,15 +23,13 @@ from attnlab.bench.races.contenders import RandomTokens
 from attnlab.bench.races.shapes import Shape
 from attnlab.bench.results.resident import own_bytes, own_peak_bytes
 from attnlab.cost import Question
-from attnlab.models import LanguageModel, build_model
+from attnlab.models import LanguageModel
 from attnlab.processes.child import serve
 from attnlab.training import Execution
 from attnlab.training.engine import Engine
 from attnlab.training.execution import keep_memory
-from attnlab.training.optimizers import Optimizer
 from attnlab.training.recipes import recipe
 from attnlab.training.spec import ResolvedRun
-from attnlab.training.team import Alone
 
 _MMAP_THRESHOLD = -3
 _SMALL = 1 << 16  # bytes, from which on a block is mapped for itself
@@ -123,8 +121,7 @@ class Answers:
             validation_rows=1,
             execution=Execution(threads=self._threads, micro_batch_size=batch),
         )
-        model = build_model(model_spec)
-        return Engine(run, RandomTokens(shape), model, Optimizer(run.optimizer, model, torch.float32), Alone())
+        return Engine.build(run, RandomTokens(shape))
 
 
 def return_freed_blocks() -> None:

@@ -23,11 +23,9 @@ from attnlab.cost import model_cost
 from attnlab.models import LanguageModel, build_model
 from attnlab.models.generation import generate
 from attnlab.training import Execution, RunSpec, choose_execution
-from attnlab.training.engine import Engine
+from attnlab.training.engine import Engine, LocalProcesses, ProcessGroup, make_process_group
 from attnlab.training.execution import keep_memory
 from attnlab.training.fitting import fitted
-from attnlab.training.optimizers import Optimizer
-from attnlab.training.team import LocalTeam, Team, make_team
 
 _STREAM = 1 << 20  # random tokens
 _STEPS = 1_000_000  # more than are ever taken
@@ -123,12 +121,12 @@ class Ours(Contender):
             precision="float32",
         )
         torch.set_num_threads(execution.threads)
-        team = make_team(execution.workers, execution.device)
-        self._engine = engine = make_engine(self.shape, execution, team)
+        group = make_process_group(execution.workers, execution.device)
+        self._engine = engine = make_engine(self.shape, execution, group)
         pipes = [os.pipe() for _ in range(execution.workers - 1)]
-        team.start(engine.optimizer)
-        if isinstance(team, LocalTeam) and not team.leads:
-            team.abandon(lambda: self._follow(pipes[team.part.rank - 1][0]))
+        group.start(engine.optimizer)
+        if isinstance(group, LocalProcesses) and not group.leads:
+            group.run_worker(lambda: self._follow(pipes[group.shard.rank - 1][0]))
         self._pipes = [writer for _, writer in pipes]
         return engine
 
@@ -139,13 +137,13 @@ class Ours(Contender):
             self._take(self._engine, struct.unpack("q", word)[0])
 
 
-def make_engine(shape: Shape, execution: Execution, team: Team, variant: str = "softmax") -> Engine:
+def make_engine(
+    shape: Shape, execution: Execution, group: ProcessGroup | None = None, variant: str = "softmax"
+) -> Engine:
     """What takes the steps of a run of the recipe `gpt2`."""
     corpus = RandomTokens(shape)
     spec = RunSpec(recipe="gpt2", variant=variant, steps=_STEPS, **shape.dimensions)
-    run = fitted(spec.resolve(corpus, execution))
-    model = build_model(run.model, run.seed)
-    return Engine(run, corpus, model, Optimizer(run.optimizer, model, execution.dtype, team.allocate), team)
+    return Engine.build(fitted(spec.resolve(corpus, execution)), corpus, group)
 
 
 class Matmul(Contender):

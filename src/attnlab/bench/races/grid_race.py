@@ -15,8 +15,9 @@ from attnlab.bench.results.report import number, with_spread
 from attnlab.bench.results.timing import Durations, Ratio, turn_order
 from attnlab.corpora import CorpusSpec, open_corpus
 from attnlab.errors import AttnlabError
+from attnlab.experiments.launching.jobs import Job
+from attnlab.experiments.launching.launcher import launcher
 from attnlab.training import RunSpec
-from attnlab.training.grid import run_side_by_side
 
 SIDE, TURN = "side by side", "one after the other"
 CLAIM = Claim(
@@ -93,8 +94,9 @@ def race_grid(plan: GridPlan, threads: int, rounds: int, listener: Listener) -> 
 
 
 def _seconds(plan: GridPlan, out: Path, processes: int, threads: int) -> float:
+    jobs = [Job(number, spec, out) for number, spec in enumerate(plan.specs())]
     begin = time.perf_counter()
-    results = run_side_by_side(plan.specs(), out, processes, threads)
+    results = launcher("local", processes, threads).run(jobs)
     seconds = time.perf_counter() - begin
     for one in results:
         if one.result is None or one.result.outcome != "finished":

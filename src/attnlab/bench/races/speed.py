@@ -14,7 +14,7 @@ from attnlab.bench.results.progress import Listener
 from attnlab.bench.results.report import NOTHING, number, with_spread
 from attnlab.bench.results.timing import Ratio
 from attnlab.cost import model_cost
-from attnlab.training.progress import short_count
+from attnlab.formats import count
 
 _HOW = "tokens per second ÷ the better of nanoGPT eager and compiled"
 CLAIMS = {
@@ -88,7 +88,7 @@ class SpeedRace:
         rows = [
             (
                 one.name,
-                short_count(one.tokens_per_second),
+                count(one.tokens_per_second),
                 number(one.step_seconds * 1000),
                 NOTHING if one.name == OURS else with_spread(one.ours_over_it),
                 number(one.beginning_seconds),

@@ -51,7 +51,7 @@ def _peak(entry: Entry) -> int:
         if entry.workers == 1:
             child.ask(do="train", count=2)
             return int(child.ask(do="peak")["bytes"])
-        with TreePeak(child.number) as peak:
+        with TreePeak(child.pid) as peak:
             child.ask(do="train", count=2)
         return peak.bytes
 

@@ -16,7 +16,6 @@ from attnlab.bench.results.timing import Call, Ratio, take_turns
 from attnlab.errors import SpecError
 from attnlab.processes.machine import using_threads
 from attnlab.training.execution import Execution, keep_memory
-from attnlab.training.team import Alone
 
 _HOW = "time of a training step ÷ softmax's"
 PLAIN = Claim("variants", "every variant but the next", _HOW, 1.2)
@@ -77,6 +76,6 @@ def variants_table(steps: Sequence[VariantStep], shape: Shape) -> FoundTable:
 
 
 def _stepping(variant: str, shape: Shape, threads: int) -> Call:
-    engine = make_engine(shape, Execution(threads=threads), Alone(), variant)
+    engine = make_engine(shape, Execution(threads=threads), variant=variant)
     numbers = iter(range(1_000_000))
     return lambda: engine.step(next(numbers))

@@ -19,7 +19,6 @@ from attnlab.experiments.launching.watching import Place, Watch
 from attnlab.runs import RunDirectory
 from attnlab.runs.directory import RESULT
 from attnlab.training import Execution, RunResult
-from attnlab.training.grid import result_of, why_unfinished
 
 RETAKES = 3  # times that a job is taken up again after whatever did it was lost
 POLL = 1.0  # seconds between two looks at all runs
@@ -62,10 +61,9 @@ class Board:
         if "error" in content:
             self.fail(number, content["error"])
             return False
-        reason = why_unfinished(content["result"])
-        if reason is not None:
-            return self.lose(number, reason)
-        result = result_of(content["result"])
+        result = RunResult.from_plain(content["result"])
+        if result.why_unfinished is not None:
+            return self.lose(number, result.why_unfinished)
         self._end(JobEnd(self.jobs[number], result, content["problem"], content["peak_bytes"]), number)
         return False
 

@@ -9,6 +9,7 @@ A look reads only what was added since the last one.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
@@ -25,6 +26,7 @@ from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.reporting.answer import ANSWER
 from attnlab.experiments.request import PLAN, Request
 from attnlab.runs.directory import METRICS, RESULT, RUN
+from attnlab.runs.metrics import MetricsFollower
 from attnlab.storage.locks import Holder, find_holder
 from attnlab.storage.records import read_json
 
@@ -158,33 +160,21 @@ class _Reader:
     arm: str
     seed: int
     ended: bool = False
-    _offset: int = 0
     _training: list[tuple[int, float]] = field(default_factory=list)
     _validation: list[tuple[int, float]] = field(default_factory=list)
 
-    def read(self) -> None:
-        try:
-            with (self.path / METRICS).open("rb") as file:
-                if file.seek(0, 2) < self._offset:  # taken up again from a checkpoint
-                    self._offset, self._training, self._validation = 0, [], []
-                file.seek(self._offset)
-                text = file.read()
-        except OSError:
-            return
-        whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in whole.splitlines():
-            self._take(line)
+    def __post_init__(self) -> None:
+        self._metrics = MetricsFollower(self.path / METRICS)
 
-    def _take(self, line: bytes) -> None:
-        try:
-            entry = json.loads(line)
-            step = int(entry["step"])
-        except (ValueError, LookupError, TypeError):
-            return
-        for name, points in (("loss", self._training), ("validation_loss", self._validation)):
-            if isinstance(entry.get(name), int | float):
-                points.append((step, float(entry[name])))
+    def read(self) -> None:
+        entries, rewound = self._metrics.read()
+        if rewound:  # resumed from a checkpoint
+            self._training, self._validation = [], []
+        for entry in entries:
+            for name, points in (("loss", self._training), ("validation_loss", self._validation)):
+                value = entry.get(name)
+                if isinstance(value, int | float) and math.isfinite(value):
+                    points.append((entry["step"], float(value)))
 
     def state(self) -> RunState:
         steps = [points[-1][0] for points in (self._training, self._validation) if points]

@@ -20,8 +20,7 @@ from attnlab.experiments.launching.jobs import Job, JobEnd, Launcher, LaunchList
 from attnlab.experiments.launching.local import LocalLauncher
 from attnlab.experiments.launching.ray_cluster import RayLauncher
 from attnlab.experiments.launching.slurm import SlurmLauncher
-from attnlab.training.execution import fast_precision
-from attnlab.training.grid import divide_cores
+from attnlab.training.execution import divide_cores, fast_precision
 
 __all__ = ["LAUNCHERS", "Job", "JobEnd", "LaunchListener", "Launcher", "Work", "launcher"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from attnlab.experiments.launching.board import RETAKES, Board, interruptible
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.processes.crew import Answered, Crew, CrewListener
-from attnlab.training.grid import why_unfinished
+from attnlab.processes.pool import Answered, PoolListener, WorkerPool
+from attnlab.runs.directory import RunResult
 
 _MODULE = "attnlab.experiments.launching.worker"
 
@@ -23,18 +23,18 @@ class LocalLauncher:
         """Have all jobs done. Interrupted, it has every run saved and stopped, and raises KeyboardInterrupt."""
         board = Board(jobs, self.work, listener)
         if board.left:
-            crew = Crew(_MODULE, self.processes, unfinished=_why_unfinished, retakes=RETAKES)
+            pool = WorkerPool(_MODULE, self.processes, unfinished=_why_unfinished, retakes=RETAKES)
             with interruptible():
-                crew.ask_all([board.order(number) for number in board.left], _Telling(board))
+                pool.ask_all([board.order(number) for number in board.left], _Telling(board))
         return board.ends()
 
 
 def _why_unfinished(answer: Mapping[str, Any]) -> str | None:
-    return why_unfinished(answer["result"])
+    return RunResult.from_plain(answer["result"]).why_unfinished
 
 
-class _Telling(CrewListener):
-    """Passes on to the board what the crew tells."""
+class _Telling(PoolListener):
+    """Passes on to the board what the pool tells."""
 
     def __init__(self, board: Board) -> None:
         self._board, self._numbers = board, list(board.left)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener
 from attnlab.experiments.launching.watching import GridState, JobState
-from attnlab.training.progress import clock_time, short_count
+from attnlab.formats import clock_time, count
 
 _PLAIN_SECONDS = 10.0  # between two plain lines
 _LINES = 12  # of runs under way in a terminal
@@ -80,7 +80,7 @@ class LaunchConsole(LaunchListener):
     def _summary(self, state: GridState) -> str:
         parts = [f"{self._ended} of {self._total} runs", f"{state.share:.0%}".replace("%", " %")]
         if state.tokens_per_second:
-            parts.append(f"{short_count(state.tokens_per_second)} tokens/s")
+            parts.append(f"{count(state.tokens_per_second)} tokens/s")
         if state.seconds_left is not None:
             parts.append(f"{clock_time(state.seconds_left)} left")
         return "   ".join(parts)

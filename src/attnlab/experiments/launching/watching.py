@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attnlab.runs.directory import METRICS, RUN
+from attnlab.runs.metrics import Metrics
 
-_TAIL = 2048  # bytes, more than a line has
 _WINDOW = 60.0  # seconds that the speed is measured over
 
 
@@ -127,20 +127,11 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 def _last(path: Path) -> tuple[int, float | None] | None:
     """The step and the loss of the last whole line, if there is one that can be read."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - _TAIL))
-            lines = file.read().split(b"\n")[:-1]  # what follows the last line's end is still being written
-    except OSError:
+    entry = Metrics(path).last()
+    if entry is None:
         return None
-    entry = _object(lines[-1]) if lines else {}
-    step, loss = entry.get("step"), entry.get("loss")
-    if not isinstance(step, int):
-        return None
-    try:
-        return step, None if loss is None else float(loss)  # a loss that is not finite stands there as a word
-    except (TypeError, ValueError):
-        return step, None
+    loss = entry.get("loss")
+    return entry["step"], float(loss) if isinstance(loss, int | float) else None
 
 
 def _steps(path: Path) -> int | None:

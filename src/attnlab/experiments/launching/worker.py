@@ -13,7 +13,6 @@ import os
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,11 @@ from attnlab.attention import load_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError
 from attnlab.experiments.launching.usage import forget_peak, keep_peak, peak_bytes
+from attnlab.processes.child import serve_until_alone
 from attnlab.runs import RunHeldError
 from attnlab.runs.directory import METRICS
+from attnlab.storage.records import to_plain
 from attnlab.training import RunResult, RunSpec, Saving, train
-from attnlab.training.grid_process import serve_until_alone
 
 _PATIENCE = 60.0  # seconds without a step after which somebody else's run is not waited for any more
 _LOOK = 0.5
@@ -40,7 +40,7 @@ def perform(order: Mapping[str, Any]) -> dict[str, Any]:
     result = _train(order)
     peak = keep_peak(result.path, peak_bytes() if resets and not result.already else None)
     problem = _after(order["after"], result.path) if result.outcome == "finished" else None
-    return {"result": {**asdict(result), "path": str(result.path)}, "peak_bytes": peak, "problem": problem}
+    return {"result": to_plain(result), "peak_bytes": peak, "problem": problem}
 
 
 def attempt(order: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from attnlab.models.sizes import size as size_by_name
 from attnlab.processes.machine import using_threads
 from attnlab.statistics import upper_sd
 from attnlab.training import Execution, ResolvedRun, RunSpec, treatment
-from attnlab.training.timing import step_seconds
+from attnlab.training.fitting import step_seconds
 
 _TIMING_SECONDS = 0.4  # for each arm
 EVALUATION = 1 / 3  # of the time that training on the same tokens takes

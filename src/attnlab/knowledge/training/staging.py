@@ -17,15 +17,13 @@ from attnlab.errors import AttnlabError, SpecError
 from attnlab.knowledge.material.material import Material, read_record, write_record
 from attnlab.knowledge.training.recipes import KnowledgeRecipe, Stage
 from attnlab.knowledge.training.rows import RowCorpus
-from attnlab.models import ModelSpec, build_model
+from attnlab.models import ModelSpec
 from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training import Execution, Reporter, ResolvedRun, RunResult, Saving, choose_execution
 from attnlab.training.engine import Engine
 from attnlab.training.execution import keep_memory
-from attnlab.training.optimizers import Optimizer
 from attnlab.training.run import train_on
-from attnlab.training.team import Alone
 
 _EVALUATIONS = 5
 _VALIDATION_ROWS = 256
@@ -183,8 +181,7 @@ def step_seconds(plan: Stage, model: ModelSpec, corpus: RowCorpus, execution: Ex
     share = max(1, plan.batch_size // execution.workers)
     alone = execution.model_copy(update={"workers": 1})
     run = _resolve(plan.model_copy(update={"batch_size": share}), model, alone, 1_000_000, seed)
-    network = build_model(model, seed, execution.device)
-    engine = Engine(run, corpus, network, Optimizer(run.optimizer, network, execution.dtype), Alone())
+    engine = Engine.build(run, corpus)
     engine.step(0)  # the first is slower
     begin, number, tokens = time.perf_counter(), 1, 0
     while number <= _LEAST_STEPS or time.perf_counter() - begin < _MEASURED_SECONDS:

@@ -21,8 +21,8 @@ from attnlab.experiments.reporting.answer import find_answer
 from attnlab.experiments.reporting.formats import percent_text
 from attnlab.experiments.reporting.plan_words import plan_rows
 from attnlab.experiments.request import Request
+from attnlab.formats import clock_time, count
 from attnlab.studio.settings import LOG
-from attnlab.training.progress import clock_time, short_count
 
 _TAIL = 4_000  # letters of what a comparison said
 _followed: dict[Path, Following] = {}
@@ -174,7 +174,7 @@ def _progress(state: ComparisonState) -> dict[str, Any]:
         "share": grid.share,
         "ended": grid.ended,
         "total": len(grid.jobs),
-        "speed": f"{short_count(grid.tokens_per_second)} tokens/s" if running and grid.tokens_per_second else "",
+        "speed": f"{count(grid.tokens_per_second)} tokens/s" if running and grid.tokens_per_second else "",
         "left": f"{clock_time(grid.seconds_left)} left" if running and grid.seconds_left is not None else "",
         "running": [describe_job(job) for job in grid.running] if running else [],
     }

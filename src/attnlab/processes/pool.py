@@ -1,10 +1,10 @@
-"""Questions answered side by side, each by one of several processes; a process that dies costs nothing but time.
+"""A pool of worker processes that answer questions side by side; a process that dies costs nothing but time.
 
-    answers = Crew("some.module", processes=2).ask_all([{"seed": 0}, {"seed": 1}, {"seed": 2}])
+    answers = WorkerPool("some.module", processes=2).ask_all([{"seed": 0}, {"seed": 1}, {"seed": 2}])
 
-The module serves as in `children`. A process answers one question after the other. If it dies, a fresh one is asked the
-same again, and at last its end is the answer; what goes wrong with one question does not stop the others. Ctrl-C asks
-all processes to end in order, and waits for them; a second one kills them.
+The module serves as in `child`. A process answers one question after the other. If it dies, a new process gets the same
+question, a few times at most; an error with one question does not stop the others. Ctrl-C asks all processes to end in
+order, and waits for them; a second one kills them.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class Answered:
     problem: str | None = None
 
 
-class CrewListener:
-    """Told how the crew gets on, always in the thread that asks. This one keeps silent."""
+class PoolListener:
+    """Told how the pool gets on, always in the thread that asks. This one does nothing."""
 
     def answered(self, number: int, answer: Answered) -> None: ...
 
     def lost(self, number: int, reason: str, retake: int) -> None:
-        """The process that worked on this question is gone, and the question is put to another."""
+        """The process that worked on this question is gone; another process gets the question."""
 
     def tick(self) -> None:
         """About a second has passed."""
 
 
-class Crew:
-    """Processes that all run the same module. It is asked once."""
+class WorkerPool:
+    """Processes that all run the same module. A pool is used for one list of questions."""
 
     def __init__(
         self,
@@ -57,19 +57,21 @@ class Crew:
         unfinished: Callable[[Mapping[str, Any]], str | None] = lambda _: None,
         retakes: int = RETAKES,
     ) -> None:
-        """`unfinished` says of an answer why the question must be asked again, or None if it need not be."""
+        """`unfinished` returns why the question of an answer must be asked again, or None if it need not be."""
         self._module, self._processes, self._name = module, processes, name
         self._unfinished, self._retakes = unfinished, retakes
-        self._questions: Sequence[Mapping[str, Any]] = ()
+        self._questions: Sequence[Mapping[str, object]] = ()
         self._left: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._news: queue.SimpleQueue[Callable[[CrewListener], None]] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[Callable[[PoolListener], None]] = queue.SimpleQueue()
         self._answers: dict[int, Answered] = {}
         self._children: set[Child] = set()
         self._lock = threading.Lock()
         self._stopped = False
 
-    def ask_all(self, questions: Sequence[Mapping[str, Any]], listener: CrewListener | None = None) -> list[Answered]:
-        """The answers, in the order of the questions."""
+    def ask_all(
+        self, questions: Sequence[Mapping[str, object]], listener: PoolListener | None = None
+    ) -> list[Answered]:
+        """Return the answers, in the order of the questions."""
         self._questions = questions
         for number in range(len(questions)):
             self._left.put(number)
@@ -78,7 +80,7 @@ class Crew:
         try:
             for thread in threads:
                 thread.start()
-            self._listen(listener or CrewListener())
+            self._listen(listener or PoolListener())
         except BaseException:
             self._stop(Child.interrupt)
             try:
@@ -90,7 +92,7 @@ class Crew:
         _join(threads)
         return [self._answers[number] for number in range(len(questions))]
 
-    def _listen(self, listener: CrewListener) -> None:
+    def _listen(self, listener: PoolListener) -> None:
         told = time.monotonic()
         while len(self._answers) < len(self._questions):
             wait = max(0.0, told + TICK - time.monotonic())
@@ -109,7 +111,7 @@ class Crew:
     # In a thread for each process
 
     def _work(self) -> None:
-        """Have what is left answered, by one process as long as that lives."""
+        """Have the questions that are left answered by one process as long as it lives."""
         child: Child | None = None
         try:
             while not self._stopped:
@@ -117,14 +119,14 @@ class Crew:
                     number = self._left.get_nowait()
                 except queue.Empty:
                     return
-                child = self._see_to(number, child)
+                child = self._answer(number, child)
         except BaseException as error:
             self._news.put(_raising(error))
         finally:
             self._end(child)
 
-    def _see_to(self, number: int, child: Child | None) -> Child | None:
-        """Have one question answered; the process that is there afterwards."""
+    def _answer(self, number: int, child: Child | None) -> Child | None:
+        """Have one question answered; return the process that is there afterwards."""
         for retake in range(1, self._retakes + 2):
             answer, reason, child = self._try(number, child)
             if answer is None and self._stopped:
@@ -138,7 +140,7 @@ class Crew:
         return child
 
     def _try(self, number: int, child: Child | None) -> tuple[Answered | None, str, Child | None]:
-        """The answer, or None and the reason to ask again; and the process that is there afterwards."""
+        """Return the answer, or None and the reason to ask again; and the process that is there afterwards."""
         try:
             child = child or self._start()
         except OSError as error:  # such as no more processes, or no more memory
@@ -150,15 +152,15 @@ class Crew:
         return answer, reason, child
 
     def _ask(self, child: Child, number: int) -> tuple[Answered | None, str]:
-        """The answer, or None and the reason to ask again."""
+        """Return the answer, or None and the reason to ask again."""
         try:
-            content = child.ask(**self._questions[number])
+            content = child.put(self._questions[number])
         except ChildError as error:
             return (None, str(error)) if error.died else (Answered(None, str(error)), "")
         reason = self._unfinished(content)
         return (Answered(content), "") if reason is None else (None, reason)
 
-    def _keep(self, number: int, answer: Answered, listener: CrewListener) -> None:
+    def _keep(self, number: int, answer: Answered, listener: PoolListener) -> None:
         self._answers[number] = answer
         listener.answered(number, answer)
 
@@ -178,8 +180,8 @@ class Crew:
             self._children.discard(child)
 
 
-def _raising(error: BaseException) -> Callable[[CrewListener], None]:
-    def fail(_: CrewListener) -> None:
+def _raising(error: BaseException) -> Callable[[PoolListener], None]:
+    def fail(_: PoolListener) -> None:
         raise error
 
     return fail

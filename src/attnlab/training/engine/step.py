@@ -1,7 +1,7 @@
 """One training step, and one evaluation: what happens between two entries of the log.
 
 A step is a pure function of the parameters, the optimizer's memory, the run's spec and the number of the step: the
-batch, the learning rate and whatever is drawn at random all follow from these. So a run that goes on from a checkpoint
+batch, the learning rate and whatever is drawn at random all follow from these. So a run that resumes from a checkpoint
 is the run that was never interrupted.
 """
 
@@ -18,16 +18,16 @@ from torch import Tensor
 
 from attnlab.attention.linear import adding_to_gradients
 from attnlab.corpora import IGNORED, Batch, Corpus
-from attnlab.models import LanguageModel
-from attnlab.training.flat import Part
-from attnlab.training.optimizers import Optimizer
+from attnlab.models import LanguageModel, build_model
+from attnlab.training.engine.optimizers import Optimizer
+from attnlab.training.engine.parameters import Shard
+from attnlab.training.engine.process_group import ProcessGroup, SingleProcess
 from attnlab.training.spec import ResolvedRun
-from attnlab.training.team import Team
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a step did: the mean loss of its batch before it, the gradient's length, and the learning rate's factor.
+    """What a step did: the mean loss of its batch before it, the gradient's norm, and the learning rate's factor.
 
     `stop` says that some process was asked to stop, and is the same in all of them.
     """
@@ -43,33 +43,42 @@ class Step:
 
 
 class Engine:
-    """Trains a model on a corpus, together with the other processes of a team."""
+    """Trains a model on a corpus, together with the other processes of a group."""
 
     def __init__(
-        self, run: ResolvedRun, corpus: Corpus, model: LanguageModel, optimizer: Optimizer, team: Team
+        self,
+        run: ResolvedRun,
+        corpus: Corpus,
+        model: LanguageModel,
+        optimizer: Optimizer,
+        group: ProcessGroup | None = None,
     ) -> None:
-        self.run = run
-        self.corpus = corpus
-        self.model = model
-        self.optimizer = optimizer
-        self.team = team
+        self.run, self.corpus, self.model, self.optimizer = run, corpus, model, optimizer
+        self.group = group or SingleProcess()
         self._loss = torch.compile(model.loss) if run.execution.compile else model.loss
         # torch.manual_seed looks for every kind of device, each time: a millisecond, a twentieth of a small step
         on_cpu = run.execution.device == "cpu"
         self._seed = torch.default_generator.manual_seed if on_cpu else torch.manual_seed
+
+    @classmethod
+    def build(cls, run: ResolvedRun, corpus: Corpus, group: ProcessGroup | None = None) -> Engine:
+        """Return an engine with a new model and its optimizer, as the run says."""
+        group = group or SingleProcess()
+        model = build_model(run.model, run.seed, run.execution.device)
+        return cls(run, corpus, model, Optimizer(run.optimizer, model, run.execution.dtype, group.allocate), group)
 
     def step(self, number: int, stop: bool = False) -> Step:
         """Take step `number`, the first being 0; `stop` tells the other processes that this one wants to end."""
         run = self.run
         if not self.model.training:
             self.model.train()
-        self._seed(_seed_of(run.seed, number, self.team.part.rank))
+        self._seed(_seed_of(run.seed, number, self.group.shard.rank))
         batch = self.corpus.batch(
             seed=run.seed, step=number, batch_size=run.batch_size, context_length=run.model.context_length
         )
         count = _count(batch)
         loss = 0.0
-        for part in _micro_batches(batch, self.team.part, run.execution.micro_batch_size):
+        for part in _micro_batches(batch, self.group.shard, run.execution.micro_batch_size):
             share = (count if part is batch else _count(part)) / count
             if not share:
                 continue  # the mean of nothing is not a number
@@ -78,14 +87,14 @@ class Engine:
             with adding_to_gradients():
                 (mean if share == 1 else mean * share).backward()  # type: ignore[no-untyped-call]
             loss += mean.item() * share
-        loss, stops = self.team.add_up([loss, float(stop)])
+        loss, stops = self.group.sum([loss, float(stop)])
         factor = run.schedule.factor(number, run.steps)
-        norm = self.team.move(self.optimizer, run.clip, factor)
+        norm = self.group.update(self.optimizer, run.clip, factor)
         return Step(loss, norm, factor, stops > 0)
 
     @torch.no_grad()
     def evaluate(self) -> float:
-        """The mean loss in nats over the validation rows, which are the same in every run on this corpus."""
+        """Return the mean loss in nats over the validation rows, which are the same in every run on this corpus."""
         run = self.run
         self.model.eval()
         total, count = 0.0, 0
@@ -93,13 +102,13 @@ class Engine:
             batch_size=max(run.batch_size, 16), context_length=run.model.context_length, limit=run.validation_rows
         )
         for batch in batches:
-            for part in _micro_batches(batch, self.team.part, run.execution.micro_batch_size):
+            for part in _micro_batches(batch, self.group.shard, run.execution.micro_batch_size):
                 targets = _count(part)
                 if targets:
                     with self._precision():
                         total += self._mean_loss(part).item() * targets
                     count += targets
-        total, counted = self.team.add_up([total, count])
+        total, counted = self.group.sum([total, count])
         return total / counted
 
     def _mean_loss(self, batch: Batch) -> Tensor:
@@ -119,10 +128,10 @@ class Engine:
         return torch.autocast(execution.device.partition(":")[0], execution.dtype)
 
 
-def _micro_batches(batch: Batch, part: Part, size: int | None) -> Iterator[Batch]:
-    """This process's rows, so many at a time; the batch itself where it is all of them at once."""
+def _micro_batches(batch: Batch, shard: Shard, size: int | None) -> Iterator[Batch]:
+    """Yield this process's rows, `size` at a time; the batch itself where that is all of them at once."""
     count = len(batch.inputs)
-    mine = part.of(count)
+    mine = shard.of(count)
     size = size or max(1, mine.stop - mine.start)
     if mine.stop - mine.start == count <= size:
         yield batch
@@ -133,11 +142,11 @@ def _micro_batches(batch: Batch, part: Part, size: int | None) -> Iterator[Batch
 
 
 def _count(batch: Batch) -> int:
-    """How many targets there are to predict."""
+    """Return how many targets there are to predict."""
     return int((batch.targets != IGNORED).sum())
 
 
 def _seed_of(seed: int, step: int, rank: int) -> int:
-    """What dropout is drawn from."""
+    """Return the seed that dropout is drawn from."""
     digest = hashlib.sha256(f"{seed}/{step}/{rank}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1

@@ -15,16 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 from torch import Tensor, nn
 
-from attnlab.errors import as_spec_error
-from attnlab.training.flat import WHOLE, Allocate, FlatParameters, Group, Part
-
-Fraction = Annotated[float, Field(ge=0, lt=1)]
+from attnlab.training.engine.parameters import WHOLE, Allocate, FlatParameters, Group, Shard
+from attnlab.training.recipes import OptimizerSpec
 
 # The quintic of Jordan et al.: steep at 0, so that small singular values grow fast.
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -32,29 +28,8 @@ _PIECE = 1 << 18  # numbers that AdamW takes at a time on a CPU, which fit into 
 _LONG = 2  # times as long as wide, from where on the factors are gathered
 
 
-class OptimizerSpec(BaseModel):
-    """Which optimizer, and its numbers. `matrix_learning_rate` and what follows it are Muon's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    kind: Literal["adamw", "muon"] = "adamw"
-    learning_rate: PositiveFloat = 1e-3
-    betas: tuple[Fraction, Fraction] = (0.9, 0.95)
-    epsilon: PositiveFloat = 1e-8
-    weight_decay: Annotated[float, Field(ge=0)] = 0.1
-    matrix_learning_rate: PositiveFloat = 0.02
-    momentum: Fraction = 0.95
-    iterations: PositiveInt = 5
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "an optimizer") from None
-
-
 class Optimizer:
-    """Moves all parameters of a model. What it remembers is kept and given back by name."""
+    """Updates all parameters of a model. Its state is saved and loaded by name."""
 
     def __init__(
         self,
@@ -78,31 +53,31 @@ class Optimizer:
         return "matrix" if in_block and self.spec.kind == "muon" else "decayed"
 
     @torch.no_grad()
-    def step(self, factor: float, part: Part = WHOLE, shorten: float = 1.0, spent: Sequence[Tensor] = ()) -> None:
-        """Move the parameters, or a part of each group, along `shorten` times their gradients.
+    def step(self, factor: float, shard: Shard = WHOLE, scale: float = 1.0, also_clear: Sequence[Tensor] = ()) -> None:
+        """Update the parameters, or a shard of each group, by `scale` times their gradients.
 
-        `factor` is that of the learning rate. The gradients are cleared behind it, and so is the same part of `spent`,
-        other gradients that were added to them: all while they are still near the processor.
+        `factor` is that of the learning rate. The gradients are cleared at once, while they are still in the cache, and
+        so is the same shard of `also_clear`, other gradients that were added to them.
         """
         self.count += 1
         for group in self.flat.groups:
             move = self._muon if group.kind == "matrix" else self._adamw
-            for span in self._spans(group, part):
+            for span in self._spans(group, shard):
                 gradients = self.flat.gradients[span]
-                if shorten != 1.0:
-                    gradients.mul_(shorten)
+                if scale != 1.0:
+                    gradients.mul_(scale)
                 move(group, span, factor)
-                for used in (gradients, *(other[span] for other in spent)):
+                for used in (gradients, *(other[span] for other in also_clear)):
                     used.zero_()
 
-    def _spans(self, group: Group, part: Part) -> Iterator[slice]:
-        """A part of a group, in pieces: whole matrices where there are such."""
+    def _spans(self, group: Group, shard: Shard) -> Iterator[slice]:
+        """Yield the slices of a group that belong to a shard; a matrix is never divided."""
         size = group.stop - group.start
         if group.shape is not None:
-            mine, numbers = part.of(len(group.names)), math.prod(group.shape)
+            mine, numbers = shard.of(len(group.names)), math.prod(group.shape)
             yield slice(group.start + mine.start * numbers, group.start + mine.stop * numbers)
             return
-        mine = part.of(size)
+        mine = shard.of(size)
         piece = _PIECE if self.flat.values.is_cpu else max(1, size)
         for start in range(mine.start, mine.stop, piece):
             yield slice(group.start + start, group.start + min(start + piece, mine.stop))
@@ -139,7 +114,7 @@ class Optimizer:
         values.add_(update, alpha=-rate * max(1.0, rows / columns) ** 0.5)
 
     def state(self) -> dict[str, Tensor]:
-        """What it remembers: `first.<parameter>`, `second.<parameter>` and `count`."""
+        """Return the state by name: `first.<parameter>`, `second.<parameter>` and `count`."""
         second = torch.zeros_like(self.first)
         for group, tensor in self.second.items():
             second[group.start : group.stop] = tensor
@@ -149,7 +124,7 @@ class Optimizer:
         return {**kept, "count": self.count}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Remember what `state` gave."""
+        """Take over what `state` returned."""
         for name, tensor in self.flat.named(self.first).items():
             tensor.copy_(state[f"first.{name}"])
         for group, second in self.second.items():
@@ -160,7 +135,7 @@ class Optimizer:
 
 
 def orthogonal(matrices: Tensor, iterations: int = 5, precision: torch.dtype = torch.float32) -> Tensor:
-    """Matrices (batch, rows, columns) with nearly the same directions, and singular values near 1.
+    """Return matrices (batch, rows, columns) with the same singular vectors and singular values near 1.
 
     A step is X ← (aI + bG + cG²) X with G = X Xᵀ. Where X is much longer than wide, the factors are gathered in a
     matrix of the small size, and X is multiplied once at the end.
@@ -189,6 +164,6 @@ def orthogonal(matrices: Tensor, iterations: int = 5, precision: torch.dtype = t
     return (x.transpose(1, 2) if tall else x).to(matrices.dtype)
 
 
-def shortening(norm: float, longest: float) -> float:
-    """What a gradient of the length `norm` is multiplied with, so that it is not longer than `longest`."""
-    return longest / norm if norm > longest else 1.0
+def clip_factor(norm: float, limit: float) -> float:
+    """Return the factor that clips a gradient of this norm to the norm `limit`."""
+    return limit / norm if norm > limit else 1.0

@@ -19,18 +19,18 @@ _ALIGNMENT = 16  # numbers: a cache line of float32
 
 
 @dataclass(frozen=True)
-class Part:
-    """The share of one process among several."""
+class Shard:
+    """The part of the work that one of several processes does."""
 
     rank: int = 0
     size: int = 1
 
     def of(self, count: int) -> slice:
-        """The positions out of `count` that are this process's."""
+        """Return the positions out of `count` that belong to this process."""
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
 
-WHOLE = Part()
+WHOLE = Shard()
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ class FlatParameters:
         self.collect_in(allocate(self.values))
 
     def collect_in(self, gradients: Tensor) -> None:
-        """Let the gradients gather in other memory of the same size."""
+        """Accumulate the gradients in other memory of the same size."""
         for name, place in self.named(gradients).items():
             self.parameters[name].grad = place
         self.gradients = gradients
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
-        """Another flat tensor of this layout, by the names of the parameters."""
+        """Return views of a flat tensor of this layout by the names of the parameters."""
         return {name: flat[a:b].view(self.parameters[name].shape) for name, (a, b) in self.spans.items()}
 
 

@@ -1,0 +1,131 @@
+"""A child process for an event loop: it starts when it is first asked, and answers one question after the other.
+
+    answer = await AsyncChild("attnlab.studio.work", "the desk", seconds=20).ask("attend", state=…)
+
+A question that takes too long kills the process; the next question starts it again. The pipes are those of `Child`,
+which a thread waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from attnlab.errors import AttnlabError
+from attnlab.processes.child import Child, ChildError, ChildTimeoutError
+
+_MOST_WAITING = 64  # questions
+_SECONDS_TO_START = 300.0  # on a machine that has much else to do
+_IDLE_CHECK = 5.0  # seconds between two checks for idleness
+
+
+class BusyError(AttnlabError):
+    """Too many questions wait for one process."""
+
+
+class AsyncChild:
+    """A process that answers tasks in turn: `ask("task", a=1)` puts the question {"task": "task", "a": 1}."""
+
+    def __init__(
+        self, module: str, name: str, *, seconds: float, threads: int | None = None, idle: float | None = None
+    ) -> None:
+        """`seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended."""
+        self._module, self._name, self._seconds, self._idle = module, name, seconds, idle
+        self._environment = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+        self._child: Child | None = None
+        self._lock = asyncio.Lock()  # held by the question under way
+        self._waiting = 0
+        self._asked = time.monotonic()
+        self._idle_check: asyncio.Task[None] | None = None
+        self._stopped = self._closed = False
+        self.progress = ""  # of the question under way, in the child's words
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._child is None else self._child.pid
+
+    async def ask(self, task: str, *, seconds: float | None = None, **question: object) -> dict[str, Any]:
+        """Put a question and return its answer; an error in answering is raised with the child's own message."""
+        if self._waiting >= _MOST_WAITING:
+            raise BusyError(f"{self._name} has {_MOST_WAITING} questions waiting", hint="wait a moment, and try again")
+        # If the task that asks is cancelled, its answer must still be read, or the next question would get it.
+        return await asyncio.shield(asyncio.ensure_future(self._in_turn({"task": task, **question}, seconds)))
+
+    def stop(self) -> None:
+        """Give up the question under way; whoever asked it gets an error that says so."""
+        self._stopped = True
+        if self._child is not None:
+            self._child.kill()
+
+    async def close(self) -> None:
+        """End the process for good."""
+        self._closed = True
+        if self._idle_check is not None:
+            self._idle_check.cancel()
+        self.stop()
+        async with self._lock:
+            await self._end()
+
+    async def _in_turn(self, question: Mapping[str, object], seconds: float | None) -> dict[str, Any]:
+        self._waiting += 1
+        try:
+            async with self._lock:
+                return await self._answer(question, seconds or self._seconds)
+        finally:
+            self._waiting -= 1
+            self._asked = time.monotonic()
+
+    async def _answer(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
+        self.progress, self._stopped = "", self._closed
+        try:
+            if not self._stopped and (self._child is None or self._child.has_ended):
+                await self._start()
+            return await self._put(question, seconds)
+        except ChildError as error:
+            if error.died:
+                await self._end()
+            if self._stopped:
+                raise AttnlabError("it was stopped", hint="start it again when you like") from None
+            if isinstance(error, ChildTimeoutError):
+                message = f"this took more than {seconds:g} seconds, and was stopped"
+                raise AttnlabError(message, hint="ask for less: fewer tokens or runs") from None
+            if error.died:
+                raise AttnlabError(f"{self._name} died over this", hint="try again, or ask for less") from None
+            raise AttnlabError(error.reason, hint=error.hint) from None
+
+    async def _put(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
+        if self._stopped or self._child is None:
+            raise ChildError(self._name, "was stopped")
+        return await asyncio.to_thread(self._child.put, question, seconds=seconds, on_progress=self._note)
+
+    def _note(self, text: str) -> None:
+        self.progress = text
+
+    async def _start(self) -> None:
+        await self._end()
+        self._child = Child(
+            self._module,
+            name=self._name,
+            environment=self._environment,
+            apart=True,  # Ctrl-C in the terminal is for this process, which then ends the child
+            keep_stderr=False,
+        )
+        await self._put({}, _SECONDS_TO_START)  # the start does not count against the question
+        if self._idle is not None and (self._idle_check is None or self._idle_check.done()):
+            self._idle_check = asyncio.create_task(self._end_when_idle(self._idle))
+
+    async def _end_when_idle(self, idle: float) -> None:
+        while self._child is not None:
+            await asyncio.sleep(min(_IDLE_CHECK, idle))
+            if not self._waiting and time.monotonic() - self._asked > idle:
+                async with self._lock:
+                    await self._end()
+
+    async def _end(self) -> None:
+        """Kill the process; only under the lock, so that no thread reads from the pipes that are closed."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            await asyncio.to_thread(child.close)
