@@ -50,11 +50,11 @@ def copying(show: Stage, parameters: Copying) -> None:
     show.numbers("Enough", {"keys n": n, "error ε allowed": error, "gap g needed": gap})
 
     missed = 1 - weights_for(gap * first)[0]
-    show.check("weight elsewhere when all others lie g below", claim="a", found=missed, expected=error, within=1e-12)
+    show.check("weight elsewhere when all others lie g below", found=missed, expected=error, within=1e-12)
     generator = torch.Generator().manual_seed(parameters.seed)
     below = -10 * torch.rand(200, n, dtype=torch.float64, generator=generator) * (1 - first)
     worst = max(float(1 - weights_for(row + gap * first)[0]) for row in below)
-    show.bound("the same, at worst, when they lie g or more below", claim="a", found=worst, at_most=error)
+    show.bound("the same, at worst, when they lie g or more below", found=worst, at_most=error)
 
     gaps = [gap * share for share in (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)]
     show.plot(
@@ -81,12 +81,11 @@ def opposition(show: Stage, n: int, gap: float, first: torch.Tensor) -> None:
     ]
     show.table("Need the others oppose the query?", ("scores", "the others'", "weight on v₁"), rows)
     show.slip(
-        claim="a",
         says="v_i is copied when k_i points along the query and the others oppose it",
         computed="opposing is not needed: with all others at +100 the copy is the same; only the gap counts, and a "
         f"faint opposition gives {float(faint[0]):.3g}, hardly more than 1/n = {1 / n:.3g}",
     )
-    show.check("weight on v₁, the others at +100 or at 0", claim="a", found=agreeing, expected=plain, within=1e-12)
+    show.check("weight on v₁, the others at +100 or at 0", found=agreeing, expected=plain, within=1e-12)
 
 
 # %%

@@ -77,16 +77,14 @@ def low_rank_value(show: Stage, parameters: LowRankValue) -> None:
         ],
     )
     for name in list(ways)[1:]:
-        show.check(f"{name}: the output", claim="1.9", found=outputs[name], expected=outputs[first], within=MARGIN)
+        show.check(f"{name}: the output", found=outputs[name], expected=outputs[first], within=MARGIN)
     show.check(
         "FLOPs by PyTorch's counter: 2ND² + 2N²D, 4NDr + 2N²D, 4NDr + 2N²r",
-        claim="1.9",
         found=list(counted.values()),
         expected=[flops for _, _, flops in ways.values()],
     )
     show.require(
         "going up once saves FLOPs against going up for each token",
-        claim="1.9",
         holds=counted[last] < counted["down and up for each token"],
         figure=f"{counted[last]:,} < {counted['down and up for each token']:,}",
     )
@@ -101,7 +99,7 @@ def low_rank_value(show: Stage, parameters: LowRankValue) -> None:
     wide.load_state_dict({**weights, "projections.value.weight": full_maps})
     with torch.no_grad():
         both = wide(E[None]), narrow(E[None])
-    show.check("full value maps W↑W↓: the layer's output", claim="1.9", found=both[0], expected=both[1], within=MARGIN)
+    show.check("full value maps W↑W↓: the layer's output", found=both[0], expected=both[1], within=MARGIN)
 
     show.say("At GPT-3's size the choice is not one of taste:")
     shape = size("gpt3")
@@ -123,7 +121,6 @@ def low_rank_value(show: Stage, parameters: LowRankValue) -> None:
     ratios = [a / b for a, b in zip(*flops.values(), strict=True)]
     show.bound(
         "times as many FLOPs with full value maps, at GPT-3's context of 2048",
-        claim="1.9",
         found=ratios[contexts.index(2048)],
         at_least=10,
     )

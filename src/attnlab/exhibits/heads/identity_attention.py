@@ -50,11 +50,11 @@ def identity_attention(show: Stage, parameters: IdentityAttention) -> None:
     show.table("Weights of x₂ on", ("x₁", "x₂", "x₃"), [weights.tolist()])
     elsewhere = 2 / (math.exp(beta**2) + 2)
     away = weights[0] + weights[2]
-    show.check("weight that x₂ gives elsewhere", claim="e.i", found=away, expected=elsewhere, within=1e-12)
+    show.check("weight that x₂ gives elsewhere", found=away, expected=elsewhere, within=1e-12)
     # c₂ − u_a = a₁ (u_d + u_b) + a₃ (u_c + u_b) − 2 a₁ u_a with a₁ = a₃, which has length a₁ β √(1 + 1 + 4 + 4)
     distance = float((got - u_a).norm()) / beta
     derived = elsewhere / 2 * math.sqrt(10)
-    show.check("|c₂ − u_a| / β", claim="e.i", found=distance, expected=derived, within=1e-12)
+    show.check("|c₂ − u_a| / β", found=distance, expected=derived, within=1e-12)
 
     steps = [parameters.reach * (place - 3) / 3 for place in range(7)]
     cells = [[float((second(c, d)[0] - u_b).norm()) / beta for d in steps] for c in steps]
@@ -75,9 +75,9 @@ def identity_attention(show: Stage, parameters: IdentityAttention) -> None:
     )
     least = 1 / (1 + 2 * math.exp(-0.75 * beta**2))
     own = min(float(second(c, d)[1][1]) for c in steps for d in steps)
-    show.bound("weight of x₂ on itself, at least", claim="e.i", found=own, at_least=least)
+    show.bound("weight of x₂ on itself, at least", found=own, at_least=least)
     # u_a is in x₂ alone, so that its part of c₂ is that weight.
-    show.bound("|c₂ − u_b| / β at best", claim="e.i", found=min(map(min, cells)), at_least=least)
+    show.bound("|c₂ − u_b| / β at best", found=min(map(min, cells)), at_least=least)
 
 
 # %%

@@ -108,32 +108,23 @@ def superposition(show: Stage, parameters: Superposition) -> None:
     )
     dense, sparse = found[0], found[-1]
     show.check(
-        "always there: features learned, as many as dimensions",
-        claim="1.15",
-        found=dense.features_learned,
-        expected=2,
-        within=0.15,
+        "always there: features learned, as many as dimensions", found=dense.features_learned, expected=2, within=0.15
     )
     show.check(
         f"p = {sparse.density:g}: degrees from each feature to the next, a pentagon's 72",
-        claim="1.15",
         found=turns(sparse.weights),
         expected=360 / CORNERS,
         within=4,
     )
     show.check(
         "its features have 2/5 of a dimension each",
-        claim="1.15",
         found=feature_dimensions(sparse.weights),
         expected=2 / CORNERS,
         within=0.02,
     )
     without = (CORNERS - 2) * (1 / 3 - sparse.density / 4)  # two features perfect, and of the others only the mean
     show.bound(
-        f"its loss, against {number_text(without, 3)} without superposition",
-        claim="1.15",
-        found=sparse.loss,
-        at_most=without / 2,
+        f"its loss, against {number_text(without, 3)} without superposition", found=sparse.loss, at_most=without / 2
     )
     larger(show, parameters)
 
@@ -169,7 +160,6 @@ def larger(show: Stage, parameters: Superposition) -> None:
     )
     show.check(
         "always there: features learned per dimension",
-        claim="1.15",
         found=learned[:, 0] / torch.tensor(parameters.dimensions),
         expected=1,
         within=0.15,
@@ -177,7 +167,6 @@ def larger(show: Stage, parameters: Superposition) -> None:
     ratio = learned[:, -1] / learned[:, 0]
     show.bound(
         f"p = {parameters.densities[-1]:g}: times as many features as when they are always there, at least",
-        claim="1.15",
         found=float(ratio.min()),
         at_least=1.2,
     )

@@ -72,22 +72,22 @@ def masking(show: Stage, parameters: Masking) -> None:
         unit="weight",
         caption="Above the diagonal all is 0, and what is left of a row sums to 1.",
     )
-    show.check("weights of later tokens, by −∞ before the softmax", claim="1.5", found=A[future], expected=0)
+    show.check("weights of later tokens, by −∞ before the softmax", found=A[future], expected=0)
     by_library = one_head(Q, K, V, mask=Mask(causal=True))[1]
-    show.check("the same weights by the library's mask", claim="1.5", found=by_library, expected=A, within=1e-12)
+    show.check("the same weights by the library's mask", found=by_library, expected=A, within=1e-12)
     alone = torch.zeros_like(A)
     for i in range(count):
         alone[i, : i + 1] = one_head(Q[i], K[: i + 1], V[: i + 1])[1]
-    show.check("masking later tokens equals cutting them off", claim="1.5", found=A, expected=alone, within=1e-12)
+    show.check("masking later tokens equals cutting them off", found=A, expected=alone, within=1e-12)
 
     show.say(
         "To put 0 after the softmax instead is another thing: the row no longer sums to 1, as the later tokens have "
         "already taken their share."
     )
     late = torch.softmax(Q @ K.T / math.sqrt(width), dim=-1).masked_fill(future, 0)
-    show.bound("what the first row then sums to", claim="1.5", found=float(late[0].sum()), at_most=1 - 1e-9)
+    show.bound("what the first row then sums to", found=float(late[0].sum()), at_most=1 - 1e-9)
     again = late / late.sum(-1, keepdim=True)
-    show.check("dividing by that sum mends it", claim="1.5", found=again, expected=A, within=1e-9)
+    show.check("dividing by that sum mends it", found=again, expected=A, within=1e-9)
 
     show.say(
         f"In a whole model of 2 layers (random weights), exchange one of {count} tokens, and see which outputs move:"
@@ -105,16 +105,10 @@ def masking(show: Stage, parameters: Masking) -> None:
             unit="largest change of a logit",
         )
     earlier = torch.ones(count, count, dtype=torch.bool).tril(-1)  # outputs before the token that was exchanged
-    show.check("masked: outputs before the exchanged token move by", claim="1.5", found=causal[earlier], expected=0)
-    show.bound(
-        "masked: outputs from it on move by at least",
-        claim="1.5",
-        found=float(causal[~earlier].min()),
-        at_least=1e-9,
-    )
+    show.check("masked: outputs before the exchanged token move by", found=causal[earlier], expected=0)
+    show.bound("masked: outputs from it on move by at least", found=float(causal[~earlier].min()), at_least=1e-9)
     show.bound(
         "not masked: outputs before the exchanged token move by at least",
-        claim="1.5",
         found=float(both_ways[earlier].min()),
         at_least=1e-9,
     )

@@ -63,7 +63,7 @@ def averaging(show: Stage, parameters: Averaging) -> None:
     )
     denominator = 2 + (n - 2) * math.exp(-C)
     derived = torch.tensor([1.0, 1.0] + [math.exp(-C)] * (n - 2), dtype=torch.float64) / denominator
-    show.check("the weights, by the closed form", claim="b", found=weights, expected=derived, within=1e-12)
+    show.check("the weights, by the closed form", found=weights, expected=derived, within=1e-12)
 
     def closed(strength: float) -> float:
         """The average is missed by the others' share of the way to their mean."""
@@ -71,7 +71,7 @@ def averaging(show: Stage, parameters: Averaging) -> None:
         return share * float((others - average).norm())
 
     error = float((got - average).norm())
-    show.check("|c − (v_a + v_b)/2|, by the closed form", claim="b", found=error, expected=closed(C), within=1e-12)
+    show.check("|c − (v_a + v_b)/2|, by the closed form", found=error, expected=closed(C), within=1e-12)
     strengths = [0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]
     errors = [float((output(strength)[0] - average).norm()) for strength in strengths]
     show.plot(
@@ -83,7 +83,7 @@ def averaging(show: Stage, parameters: Averaging) -> None:
         caption="The error falls as e^−C.",
         log_y=True,
     )
-    show.bound("error at C = 14, as a share of that at C = 0", claim="b", found=errors[-1] / errors[0], at_most=1e-3)
+    show.bound("error at C = 14, as a share of that at C = 0", found=errors[-1] / errors[0], at_most=1e-3)
 
 
 # %%

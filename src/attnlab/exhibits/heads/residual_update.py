@@ -71,17 +71,16 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
     for j in range(len(E)):  # the note's equation, word for word
         scores = torch.stack([(W_K @ E[i]) @ (ask @ E[j]) / math.sqrt(len(W_K)) for i in range(j + 1)])
         by_the_sum[j] += sum(p * (W_V @ E[i]) for i, p in enumerate(torch.softmax(scores, dim=0)))
-    show.check("E + attention, by the note's sum", claim="1.7", found=after, expected=by_the_sum, within=1e-12)
+    show.check("E + attention, by the note's sum", found=after, expected=by_the_sum, within=1e-12)
     loud = math.exp(parameters.sharpness)
     share = loud / (2 + 2 * loud)  # two properties at e^s, `a` and the creature at e^0
     show.check(
         "how fluffy and how blue the creature becomes: e^s / (2 + 2e^s)",
-        claim="1.7",
         found=after[3, 1:],
         expected=[share, share],
         within=1e-12,
     )
-    show.check("that it is a thing stays as it was", claim="1.7", found=after[3, 0], expected=1)
+    show.check("that it is a thing stays as it was", found=after[3, 0], expected=1)
 
     show.say("The same in a whole model: what leaves a block's attention is what came in, plus what attention says.")
     spec = ModelSpec.build("pico", vocabulary_size=32)
@@ -96,7 +95,6 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
             attention, own = seen[f"blocks.{layer}.attention.output"], f"blocks.{layer}"
             show.check(
                 f"layer {layer + 1}: residual after attention",
-                claim="1.7",
                 found=seen[f"{own}.attention.residual"],
                 expected=before + attention,
                 within=1e-12,
@@ -107,13 +105,9 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
             model(text)
     show.table("Lengths of the vectors, all tokens together", ("", "what comes in", "what attention adds"), rows)
     show.check(
-        "where nothing is added, every token stays what it was",
-        claim="1.7",
-        found=unmoved["norm.in"],
-        expected=unmoved["residual"],
+        "where nothing is added, every token stays what it was", found=unmoved["norm.in"], expected=unmoved["residual"]
     )
     show.slip(
-        claim="1.7",
         says="the scores in this sum are divided by √d_v",
         computed=f"they are divided by the root of the key's width, here √{len(W_K)} and not √{len(W_V)}: with the "
         f"value's root the creature would have become {number_text(_share(parameters.sharpness / math.sqrt(3)), 3)} "

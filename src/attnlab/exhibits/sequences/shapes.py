@@ -60,13 +60,12 @@ def shapes(show: Stage, parameters: Shapes) -> None:
             ("Q · K.T", product_shape(Q, K.permute(2, 1, 0))),
         ],
     )
-    show.check("K.T has the shape (d, l, b)", claim="r.2", found=turned.shape, expected=(d, l, b))
+    show.check("K.T has the shape (d, l, b)", found=turned.shape, expected=(d, l, b))
     one_by_one = torch.stack([Q[s] @ K[s].T / math.sqrt(d) for s in range(b)])
-    show.check("Q · K.transpose(1, 2), sentence by sentence", claim="r.2", found=Z, expected=one_by_one, within=1e-12)
+    show.check("Q · K.transpose(1, 2), sentence by sentence", found=Z, expected=one_by_one, within=1e-12)
 
     show.require(
         "Q · K.T is refused, unless b = l = d",
-        claim="r.2",
         holds=product_shape(Q, K.permute(2, 1, 0)).startswith("refused") is not (b == l == d),
         figure=product_shape(Q, K.permute(2, 1, 0)),
     )
@@ -76,7 +75,6 @@ def shapes(show: Stage, parameters: Shapes) -> None:
     silent = torch.bmm(cube[0], cube[1].permute(2, 1, 0))  # what .T does
     show.bound(
         f"error of the scores that `.T` gives silently for b = l = d = {l}",
-        claim="r.2",
         found=float((silent - right).abs().max()),
         at_least=0.1,
     )
@@ -84,17 +82,13 @@ def shapes(show: Stage, parameters: Shapes) -> None:
     touched[1] += 1  # another sentence
     moved = torch.bmm(cube[0], touched.permute(2, 1, 0)) - silent
     show.bound(
-        "how far sentence 1's scores then move when sentence 2 changes",
-        claim="r.2",
-        found=float(moved[0].abs().max()),
-        at_least=0.1,
+        "how far sentence 1's scores then move when sentence 2 changes", found=float(moved[0].abs().max()), at_least=0.1
     )
 
     future = torch.ones(l, l, dtype=torch.bool).triu(1)
     hidden = Z.masked_fill(future, -math.inf)
     last, second = torch.softmax(hidden, dim=2), torch.softmax(hidden, dim=1)
     show.slip(
-        claim="r.2",
         says="softmax over (b, l, l) runs row-wise, meaning the second dimension",
         computed="row-wise is right, and that is the last dimension: the second runs over queries, so that a key "
         "shares itself out among those who ask",
@@ -104,10 +98,9 @@ def shapes(show: Stage, parameters: Shapes) -> None:
         show.heatmap(
             f"{title}, first sentence", weights[0], rows=names, columns=names, x="key", y="query", unit="weight"
         )
-    show.check("row sums along the last axis", claim="r.2", found=last.sum(-1), expected=1, within=1e-12)
+    show.check("row sums along the last axis", found=last.sum(-1), expected=1, within=1e-12)
     show.check(
         "and it is what the library does",
-        claim="r.2",
         found=one_head(Q, K, V, mask=Mask(causal=True))[1],
         expected=last,
         within=1e-12,
@@ -115,7 +108,6 @@ def shapes(show: Stage, parameters: Shapes) -> None:
     sums = second.sum(-1)
     show.bound(
         "along the second axis, the row sum that is farthest from 1 is off by",
-        claim="r.2",
         found=float((sums - 1).abs().max()),
         at_least=0.01,
     )
@@ -130,13 +122,11 @@ def shapes(show: Stage, parameters: Shapes) -> None:
     changes = {axis: torch.softmax(scores, dim=axis) @ V for axis in (1, 2)}
     show.check(
         "exchange the last word: earlier outputs along the last axis",
-        claim="r.2",
         found=changes[2][:, :-1],
         expected=(last @ V)[:, :-1],
     )
     show.bound(
         "and along the second axis they move by",
-        claim="r.2",
         found=float((changes[1] - second @ V)[:, :-1].abs().max()),
         at_least=0.01,
     )

@@ -9,51 +9,26 @@
 from __future__ import annotations
 
 import math
-from typing import Self
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 
 from attnlab.attention import Dot, one_head
-from attnlab.errors import SpecError
-from attnlab.exhibits import Parameters, Stage, exhibit, histogram, line, number_text, points
+from attnlab.exhibits import Stage, exhibit, histogram, line, number_text, points
+from attnlab.exhibits.frame.toys import NoisyKeys
 from attnlab.statistics import LogitNormal, estimate_mean, estimate_share, estimate_variance
 
 
-class SingleHead(Parameters):
-    keys: int = Field(6, ge=2, le=64, description="how many keys there are, as many as each is wide")
-    strength: float = Field(20.0, ge=5, le=200, description="C, how long the query is")
-    alpha: float = Field(1e-6, ge=1e-12, le=1e-4, description="α, the variance of the noise in each direction")
-    samples: int = Field(20_000, ge=2000, le=100_000, description="draws of all keys")
-    seed: int = Field(0, ge=0, description="of the random numbers")
-
-    @model_validator(mode="after")
-    def _small_noise(self) -> Self:
-        noise = self.strength * math.sqrt(self.alpha)
-        if noise > 0.2:
-            raise SpecError(
-                f"C√α = {noise:.3g} is not small, and the claim is for C√α ≪ 1",
-                hint="choose strength and alpha such that it is at most 0.2",
-            )
-        return self
+class SingleHead(NoisyKeys):
+    """The keys, and the length of the query that asks for two of them."""
 
 
 # %% [markdown]
-# The means are the unit vectors, a is the first and b the second. With `long`, k_a ~ N(μ_a, αI + ½ μ_a μ_aᵀ): its own
-# direction gets a variance of ½ besides.
+# The means are the unit vectors, a is the first and b the second, and every number has noise of variance α. In the
+# second half k_a ~ N(μ_a, αI + ½ μ_a μ_aᵀ): its own direction gets a variance of ½ besides.
 
 
 # %%
-def draw_keys(parameters: SingleHead, alpha: float, generator: torch.Generator, *, long: bool) -> torch.Tensor:
-    n = parameters.keys
-    noise = torch.randn(parameters.samples, n, n, dtype=torch.float64, generator=generator)
-    keys = torch.eye(n, dtype=torch.float64) + math.sqrt(alpha) * noise
-    if long:
-        keys[:, 0, 0] += math.sqrt(0.5) * torch.randn(parameters.samples, dtype=torch.float64, generator=generator)
-    return keys
-
-
 def shares(keys: torch.Tensor, strength: float) -> torch.Tensor:
     """w and 1 − w of every draw: how the weight on v_a and v_b is divided between the two."""
     query = torch.zeros(keys.shape[-1], dtype=torch.float64)
@@ -75,7 +50,7 @@ def single_head(show: Stage, parameters: SingleHead) -> None:
     """One query for two keys averages their values while C√α ≪ 1, and swings between them if a key's length varies."""
     generator = torch.Generator().manual_seed(parameters.seed)
     C, alpha = parameters.strength, parameters.alpha
-    small = shares(draw_keys(parameters, alpha, generator, long=False), C)[:, 0]
+    small = shares(parameters.draw(generator), C)[:, 0]
     derived = LogitNormal(0.0, 2 * C * math.sqrt(alpha))  # ε_a − ε_b has the variance 4α
     show.say(f"Small noise, C√α = {number_text(C * math.sqrt(alpha), 3)}: the head gives the average, w = ½.")
     show.sampled("mean of w", claim="c.i", samples=small, derived=0.5)
@@ -91,7 +66,7 @@ def beyond(show: Stage, parameters: SingleHead, generator: torch.Generator) -> N
     C = parameters.strength
     noises = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
     fewer = parameters.model_copy(update={"samples": 2000})
-    found = [shares(draw_keys(fewer, (noise / C) ** 2, generator, long=False), C)[:, 0] for noise in noises]
+    found = [shares(fewer.draw(generator, alpha=(noise / C) ** 2), C)[:, 0] for noise in noises]
     spread = [math.sqrt(LogitNormal(0.0, 2 * noise).variance) for noise in noises]
     show.plot(
         "Beyond small noise",
@@ -109,7 +84,7 @@ def beyond(show: Stage, parameters: SingleHead, generator: torch.Generator) -> N
 def swinging(show: Stage, parameters: SingleHead, generator: torch.Generator) -> None:
     """Σ_a = αI + ½ μ_a μ_aᵀ."""
     C, alpha = parameters.strength, parameters.alpha
-    keys = draw_keys(parameters, alpha, generator, long=True)
+    keys = parameters.draw(generator, length=0.5)
     both = shares(keys, C)
     swings = both[:, 0]
     derived = LogitNormal(0.0, C * math.sqrt(0.5 + 4 * alpha))

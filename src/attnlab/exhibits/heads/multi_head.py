@@ -10,34 +10,19 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import Self
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from attnlab.attention import Dot, one_head
-from attnlab.errors import SpecError
-from attnlab.exhibits import Parameters, Stage, exhibit, histogram, line
+from attnlab.exhibits import Stage, exhibit, histogram, line
+from attnlab.exhibits.frame.toys import NoisyKeys
 from attnlab.statistics import LogitNormal, estimate_share, estimate_variance
 
 
-class MultiHead(Parameters):
-    keys: int = Field(6, ge=2, le=64, description="how many keys there are, as many as each is wide")
+class MultiHead(NoisyKeys):
     strength: float = Field(20.0, ge=5, le=100, description="C, how long the queries are")
-    alpha: float = Field(1e-6, ge=1e-12, le=1e-4, description="α, the variance of the noise in each direction")
-    samples: int = Field(20_000, ge=2000, le=100_000, description="draws of all keys")
-    seed: int = Field(0, ge=0, description="of the random numbers")
-
-    @model_validator(mode="after")
-    def _small_noise(self) -> Self:
-        noise = self.strength * math.sqrt(self.alpha)
-        if noise > 0.2:
-            raise SpecError(
-                f"C√α = {noise:.3g} is not small, and the claim is for C√α ≪ 1",
-                hint="choose strength and alpha such that it is at most 0.2",
-            )
-        return self
 
 
 # %% [markdown]
@@ -45,15 +30,6 @@ class MultiHead(Parameters):
 
 
 # %%
-def draw_keys(parameters: MultiHead, generator: torch.Generator, length: float) -> torch.Tensor:
-    n = parameters.keys
-    noise = torch.randn(parameters.samples, n, n, dtype=torch.float64, generator=generator)
-    keys = torch.eye(n, dtype=torch.float64) + math.sqrt(parameters.alpha) * noise
-    along = torch.randn(parameters.samples, dtype=torch.float64, generator=generator)
-    keys[:, 0, 0] += math.sqrt(length) * along
-    return keys
-
-
 def shares(keys: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
     """For each draw and query, how the weight on v_a and v_b is divided between the two, (draws, queries, 2)."""
     weights = one_head(queries, keys, torch.eye(keys.shape[-1], dtype=torch.float64), score=Dot())[1][..., :2]
@@ -76,7 +52,7 @@ def multi_head(show: Stage, parameters: MultiHead) -> None:
     both, each = parameters.strength * (unit[:1] + unit[1:2]), parameters.strength * unit[:2]
     rows = []
     for claim, length, name in (("d.i", 0.0, "αI"), ("d.ii", 0.5, "αI + ½ μ_a μ_aᵀ")):
-        keys = draw_keys(parameters, generator, length)
+        keys = parameters.draw(generator, length=length)
         one, two = shares(keys, both)[:, 0, 0], shares(keys, each)
         # The share of v_a in ½ (c₁ + c₂), less ½: what goes wrong in each head, to its last digit.
         off = (two[:, 1, 0] - two[:, 0, 1]) / 2

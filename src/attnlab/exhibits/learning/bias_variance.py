@@ -87,19 +87,15 @@ def bias_variance(show: Stage, parameters: BiasVariance) -> None:
     )
     show.check(
         "what noise, bias² and variance leave of the error, for every degree",
-        claim="0.9",
         found=[split.rest / split.error for split in splits],
         expected=0,
         within=1e-12,
     )
     for degree in sorted({0, best, DEGREES[-1]}):
         bias, variance, _ = derived[degree]
-        show.sampled(
-            f"bias² + variance at degree {degree}", claim="0.9", samples=errors[degree], derived=float(bias + variance)
-        )
+        show.sampled(f"bias² + variance at degree {degree}", samples=errors[degree], derived=float(bias + variance))
     show.require(
         "a U: the least error is neither at the lowest degree nor at the highest",
-        claim="0.9",
         holds=0 < best < DEGREES[-1],
         figure=f"degree {best} of 0 … {DEGREES[-1]}",
     )
@@ -151,7 +147,6 @@ def seeds_of_a_model(show: Stage, parameters: BiasVariance) -> None:
     )
     show.check(
         "what bias and variance leave of the mean loss, at every mark",
-        claim="0.9",
         found=[split.rest for split in splits.values()],
         expected=0,
         within=1e-9,
@@ -160,7 +155,6 @@ def seeds_of_a_model(show: Stage, parameters: BiasVariance) -> None:
     ensemble = torch.nn.functional.cross_entropy(last.mean(0), torch.tensor(targets))
     show.check(
         "the bias is the loss of all seeds together, their log p averaged",
-        claim="0.9",
         found=float(ensemble),
         expected=splits[marks[-1]].bias,
         within=1e-9,
@@ -169,17 +163,11 @@ def seeds_of_a_model(show: Stage, parameters: BiasVariance) -> None:
     squared = split_squared_error(last.exp(), truth[None])
     show.check(
         "squared errors of the probabilities: what bias² and variance leave",
-        claim="0.9",
         found=squared.rest / squared.error,
         expected=0,
         within=1e-12,
     )
-    show.bound(
-        "seeds decide something: variance of the loss, in nats",
-        claim="0.9",
-        found=splits[marks[-1]].variance,
-        at_least=1e-6,
-    )
+    show.bound("seeds decide something: variance of the loss, in nats", found=splits[marks[-1]].variance, at_least=1e-6)
 
 
 # %%

@@ -74,7 +74,6 @@ def batches(show: Stage, parameters: Batches) -> None:
         at_once = whole(X)[0]
     show.check(
         "PyTorch's recurrent layer given (b, l, d) does the same l steps",
-        claim="r.1",
         found=torch.stack(states, dim=1),
         expected=at_once,
         within=1e-12,
@@ -95,7 +94,6 @@ def batches(show: Stage, parameters: Batches) -> None:
     )
     show.check(
         "the batch, padding masked, equals every sentence alone",
-        claim="r.1",
         found=together[real],
         expected=torch.cat(apart),
         within=1e-12,
@@ -105,7 +103,6 @@ def batches(show: Stage, parameters: Batches) -> None:
         one_by_one = torch.cat([layer(X[:, i : i + 1], cache=cache) for i in range(l)], dim=1)
     show.check(
         "and equals attention that is fed word by word, as a recurrent network is",
-        claim="r.1",
         found=together[real],
         expected=one_by_one[real],
         within=1e-12,
@@ -116,7 +113,6 @@ def batches(show: Stage, parameters: Batches) -> None:
     show.say("Sentences differ in length, so short ones are filled up; what fills them must be masked as well:")
     show.bound(
         "forgotten, with a mask that looks both ways, the padding moves outputs by",
-        claim="r.1",
         found=float(unmasked[real].abs().max()),
         at_least=1e-6,
     )

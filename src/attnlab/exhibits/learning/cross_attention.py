@@ -16,9 +16,9 @@ from pydantic import Field
 
 from attnlab.corpora import IGNORED, Batch, CorpusSpec, TranslationCorpus, open_corpus
 from attnlab.exhibits import Parameters, Stage, exhibit, line, points
+from attnlab.exhibits.frame.toys import toy_learner
 from attnlab.lens import Pointed, accuracy, attention_maps, pointing
 from attnlab.models import LanguageModel
-from attnlab.training import Learner, RunSpec
 
 
 class CrossAttention(Parameters):
@@ -77,20 +77,17 @@ def cross_attention(show: Stage, parameters: CrossAttention) -> None:
         )
     )
     assert isinstance(corpus, TranslationCorpus)
-    spec = RunSpec(
-        recipe="fast",
+    (batch,) = corpus.validation_batches(batch_size=256, context_length=corpus.options.longest + 1)
+    learner = toy_learner(
+        corpus,
         position="learned",
         num_layers=1,
         num_heads=parameters.heads,
         model_width=parameters.heads * parameters.head_width,
         context_length=corpus.options.longest + 1,
-        batch_size=32,
-        warmup_steps=20,
         steps=parameters.steps,
         seed=parameters.seed,
     )
-    (batch,) = corpus.validation_batches(batch_size=256, context_length=corpus.options.longest + 1)
-    learner = Learner(spec, corpus)
     untrained = best_head(learner.model, corpus, batch)
     seen: list[tuple[int, float, float]] = [(0, untrained.error.mean, 1 - (accuracy(learner.model, [batch]) or 0.0))]
     every = max(20, parameters.steps // 15)
@@ -149,11 +146,9 @@ def _show_map(show: Stage, model: LanguageModel, corpus: TranslationCorpus, batc
     )
     real = batch.targets != IGNORED
     padded = weights.masked_fill(batch.source_padding[:, None, :], 0.0)[real]
-    show.check("all weight on padding of the source", claim="1.10", found=padded.abs().max(), expected=0)
+    show.check("all weight on padding of the source", found=padded.abs().max(), expected=0)
     sums = weights.sum(-1)[real]
-    show.check(
-        "each target word's weights over the source words sum to 1", claim="1.10", found=sums, expected=1, within=1e-5
-    )
+    show.check("each target word's weights over the source words sum to 1", found=sums, expected=1, within=1e-5)
 
 
 def _show_errors(
@@ -188,15 +183,9 @@ def _check(show: Stage, parameters: CrossAttention, found: Pointed) -> None:
             "width 32 or more: with these parameters the model may not have learned to translate yet."
         )
         return
-    show.bound(
-        "alignment error of all words (upper end of the 95 % interval)",
-        claim="1.10",
-        found=found.error.high,
-        at_most=0.4,
-    )
+    show.bound("alignment error of all words (upper end of the 95 % interval)", found=found.error.high, at_most=0.4)
     show.bound(
         "and by how much it is below that of a control that knows the usual word order, but not the sentence",
-        claim="1.10",
         found=1 - found.swapped - found.error.mean,
         at_least=0.25,
     )

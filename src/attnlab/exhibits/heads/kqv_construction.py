@@ -59,9 +59,9 @@ def kqv_construction(show: Stage, parameters: KqvConstruction) -> None:
     show.heatmap("The weights", A, rows=names, columns=names, x="key", y="query", unit="weight")
     show.say("x₂ looks at x₁ and takes u_b; x₁ looks at x₃ and takes u_b − u_c; x₃ asks for nothing and averages.")
     values = torch.stack([u_b, 0 * u_b, u_b - u_c])
-    show.check("the values are u_b, 0 and u_b − u_c", claim="e.ii", found=X @ V.T, expected=values, within=1e-9)
+    show.check("the values are u_b, 0 and u_b − u_c", found=X @ V.T, expected=values, within=1e-9)
     ranks = [int(torch.linalg.matrix_rank(M)) for M in (Q, V)]
-    show.check("the ranks of Q and V", claim="e.ii", found=ranks, expected=[2, 2])
+    show.check("the ranks of Q and V", found=ranks, expected=[2, 2])
 
     def misses(output: torch.Tensor) -> list[float]:
         return [float(miss) for miss in (output[:2] - torch.stack([u_b - u_c, u_b])).norm(dim=-1) / beta]
@@ -72,13 +72,7 @@ def kqv_construction(show: Stage, parameters: KqvConstruction) -> None:
         return [r * math.sqrt(5), r * math.sqrt(2)]
 
     missed = misses(C)
-    show.check(
-        "|c₁ − (u_b − u_c)| / β and |c₂ − u_b| / β",
-        claim="e.ii",
-        found=missed,
-        expected=derived(s * beta**2),
-        within=1e-9,
-    )
+    show.check("|c₁ − (u_b − u_c)| / β and |c₂ − u_b| / β", found=missed, expected=derived(s * beta**2), within=1e-9)
     strengths = [0.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0]
     found = [misses(attend(strength)[0]) for strength in strengths]
     show.plot(
@@ -92,7 +86,7 @@ def kqv_construction(show: Stage, parameters: KqvConstruction) -> None:
         caption="As near as one likes: the distance falls as e^(−s β²).",
         log_y=True,
     )
-    show.bound("the larger distance ÷ β at s β² = 20", claim="e.ii", found=max(found[-1]), at_most=1e-8)
+    show.bound("the larger distance ÷ β at s β² = 20", found=max(found[-1]), at_most=1e-8)
 
 
 # %%

@@ -71,7 +71,7 @@ def movies(show: Stage, parameters: Movies) -> None:
     wish = torch.tensor([getattr(parameters, name) for name in FEATURES], dtype=torch.float64)
     q = standardise(wish, features)
     moments = torch.stack([K.mean(0), K.std(0, correction=0) - 1])
-    show.check("features have mean 0 and deviation 1", claim="0.6", found=moments, expected=0, within=1e-12)
+    show.check("features have mean 0 and deviation 1", found=moments, expected=0, within=1e-12)
 
     T = parameters.temperature
     paid, weights = one_head(q / T, K, prices, score=Dot())
@@ -87,9 +87,7 @@ def movies(show: Stage, parameters: Movies) -> None:
     retrieval(show, T, q, K, prices)
     fictitious(show, features, one_head(q / T, K, K, score=Dot())[0], scores, q)
     disagreement(show, K)
-    show.check(
-        "K ≠ V: the price, a mean by the weights", claim="0.6", found=paid, expected=weights @ prices, within=1e-12
-    )
+    show.check("K ≠ V: the price, a mean by the weights", found=paid, expected=weights @ prices, within=1e-12)
 
 
 def retrieval(show: Stage, T: float, q: torch.Tensor, K: torch.Tensor, prices: torch.Tensor) -> None:
@@ -111,7 +109,7 @@ def retrieval(show: Stage, T: float, q: torch.Tensor, K: torch.Tensor, prices: t
     spread = float((prices - hard).abs().max())
     most = spread * (len(K) - 1) * math.exp(-(best - second) / colder[-1])
     off = abs(found[-1] - hard)
-    show.bound(f"€ off the hard answer at T = {colder[-1]:.3g}", claim="0.6", found=off, at_most=most + 1e-12)
+    show.bound(f"€ off the hard answer at T = {colder[-1]:.3g}", found=off, at_most=most + 1e-12)
 
 
 def fictitious(show: Stage, features: torch.Tensor, mixed: torch.Tensor, scores: torch.Tensor, q: torch.Tensor) -> None:
@@ -122,7 +120,7 @@ def fictitious(show: Stage, features: torch.Tensor, mixed: torch.Tensor, scores:
     show.table("K = V", ("feature", "the best match", "what is returned"), rows)
     show.say("With K = V a movie comes back that is in no table: softly between those that match.")
     matched, low, high = float(q @ mixed), float(scores.mean()), float(scores.max()) + 1e-12
-    show.bound("q·o, between the scores' mean and the best", claim="0.6", found=matched, at_least=low, at_most=high)
+    show.bound("q·o, between the scores' mean and the best", found=matched, at_least=low, at_most=high)
 
 
 def disagreement(show: Stage, K: torch.Tensor) -> None:
@@ -139,7 +137,6 @@ def disagreement(show: Stage, K: torch.Tensor) -> None:
     dot, cosine = chosen["dot"], chosen["cosine"]
     show.require(
         "dot and cosine choose differently, and dot the longer",
-        claim="0.6",
         holds=dot != cosine and bool(K[dot].norm() > K[cosine].norm()),
         figure=f"{names[dot]}, |k| = {rows[0][4]:.3g}, against {names[cosine]}, |k| = {rows[1][4]:.3g}",
     )

@@ -16,10 +16,10 @@ from pydantic import Field
 
 from attnlab.corpora import CorpusSpec, MatchingCorpus, open_corpus
 from attnlab.exhibits import Parameters, Stage, bars, exhibit, line
+from attnlab.exhibits.frame.toys import toy_learner
 from attnlab.lens import accuracy, attention_maps
 from attnlab.models import LanguageModel
 from attnlab.statistics import mean_interval
-from attnlab.training import Learner, RunSpec
 
 VARIANTS = {"Q–K–V": "softmax", "dense synthesizer": "synthesizer-dense", "random synthesizer": "synthesizer-random"}
 
@@ -78,29 +78,26 @@ def synthesizer_limits(show: Stage, parameters: SynthesizerLimits) -> None:
     curves: dict[str, list[float]] = {}
     for kind, variant in VARIANTS.items():
         for seed in range(parameters.seed, parameters.seed + parameters.seeds):
-            spec = RunSpec(
-                variant=variant,
-                recipe="fast",
+            learner = toy_learner(
+                corpus,
                 position="learned",
+                variant=variant,
                 num_layers=1,
                 num_heads=parameters.heads,
                 model_width=parameters.heads * parameters.head_width,
                 context_length=2 * places,
-                batch_size=32,
-                warmup_steps=20,
                 steps=steps,
                 seed=seed,
             )
-            learner = Learner(spec, corpus)
             losses = list(show.progress(learner, f"{kind}, seed {seed}"))
             right.setdefault(kind, []).append(accuracy(learner.model, batches) or 0.0)
             curves.setdefault(kind, losses)
         moved = moved_weights(learner.model, example.inputs, places)
         if kind == "Q–K–V":
             what = "Q–K–V: the weights of the questions change when the symbols before them change places, by up to"
-            show.bound(what, claim="syn", found=moved, at_least=1e-6)
+            show.bound(what, found=moved, at_least=1e-6)
         else:
-            show.check(f"{kind}: the weights do not change at all", claim="syn", found=moved, expected=0)
+            show.check(f"{kind}: the weights do not change at all", found=moved, expected=0)
     _show_curves(show, curves, places, steps)
     _show_accuracy(show, right, parameters)
 
@@ -152,7 +149,6 @@ def _show_accuracy(show: Stage, right: dict[str, list[float]], parameters: Synth
         gaps = [one - other for one, other in zip(right["Q–K–V"], right[kind], strict=True)]
         show.bound(
             f"Q–K–V is right more often than the {kind}, by at least (lower end of the 95 % interval over seeds)",
-            claim="syn",
             found=mean_interval(gaps).low,
             at_least=0.5,
         )

@@ -80,7 +80,6 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
         chance = math.exp(chance_of_closeness(width, cosine(middle)))
         show.sampled(
             f"the share of pairs closer than {middle:g}° in {width} dimensions",
-            claim="1.15",
             samples=estimate_share(near, PAIRS, expected=chance),
             derived=chance,
         )
@@ -103,10 +102,9 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
         log_y=True,
         caption=f"The line is straight, what is sampled bends upwards, until all {tries} that were tried are kept.",
     )
-    show.check("by how much the largest |cos| of a set breaks its limit", claim="1.15", found=excess, expected=0)
+    show.check("by how much the largest |cos| of a set breaks its limit", found=excess, expected=0)
     show.bound(
         "kept, less (1 − (1 − P)^tries) / P, which must be expected, in its standard deviations, at worst",
-        claim="1.15",
         found=shortfall,
         at_least=-4,
     )
@@ -136,14 +134,13 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
         found[angle, width] / len(sampled_directions(width, cosine(angle), tries=tries, seed=seed))
         for angle, width in found
     )
-    show.bound("descent finds so many times as many as sampling, at least", claim="1.15", found=gain, at_least=1)
+    show.bound("descent finds so many times as many as sampling, at least", found=gain, at_least=1)
     over = max(
         math.log(count) - welch_bound(width, cosine(angle)) for (angle, width), count in {**counts, **found}.items()
     )
-    show.bound("ln of the largest excess over what is possible (Welch)", claim="1.15", found=over, at_most=1e-9)
+    show.bound("ln of the largest excess over what is possible (Welch)", found=over, at_most=1e-9)
     show.check(
         "6 directions in 3 dimensions: descent finds the icosahedron's |cos|, 1/√5",
-        claim="1.15",
         found=largest_cosine(spread_directions(6, 3, seed=seed)),
         expected=1 / math.sqrt(5),
         within=1e-3,
@@ -184,11 +181,10 @@ def certain(show: Stage, width: int) -> None:
         caption="The logarithm is a straight line, so the number grows exponentially with the width.",
     )
     gaps = [covering_bound(w, cosine(a)) - johnson_lindenstrauss_bound(w, cosine(a)) for w in widths for a in angles]
-    show.bound("ln by which caps promise more than the lemma, at least", claim="1.15", found=min(gaps), at_least=0)
+    show.bound("ln by which caps promise more than the lemma, at least", found=min(gaps), at_least=0)
     growth = [(covering_bound(10 * width, cosine(a)) - covering_bound(9 * width, cosine(a))) / width for a in angles]
     show.check(
         "ln of the factor for each further dimension: −ln sin θ, so the growth is exponential",
-        claim="1.15",
         found=growth,
         expected=[-math.log(math.sin(math.radians(a))) for a in angles],
         within=1 / width,
