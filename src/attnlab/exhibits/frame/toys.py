@@ -40,7 +40,7 @@ class NoisyKeys(Parameters):
         return self
 
     def draw(self, generator: torch.Generator, *, alpha: float | None = None, length: float | None = None) -> Tensor:
-        """Return keys (samples, keys, width) with noise of variance α; `length` is a variance of k_a along μ_a besides."""
+        """Return keys (samples, keys, width) with noise of variance α, and of `length` besides for k_a along μ_a."""
         n, alpha = self.keys, self.alpha if alpha is None else alpha
         noise = torch.randn(self.samples, n, n, dtype=torch.float64, generator=generator)
         keys = torch.eye(n, dtype=torch.float64) + math.sqrt(alpha) * noise

@@ -4,7 +4,7 @@
 # hungry: "the old hungry fox eats". A model of two layers learns to read such text. One of its heads turns out to look
 # from each noun to its adjective; without that head the model no longer knows the verb, and without another it does.
 #
-# E_noun ← E_noun + Σ_j a_noun,j W_V E_j; worth of a head = loss(its output ← its mean) − loss
+# E_noun ← E_noun + Σ_j a_noun,j W_V E_j; importance of a head = loss(its output ← its mean) − loss
 
 # %%
 from __future__ import annotations
@@ -52,7 +52,7 @@ def asked_only(batch: Batch, where: torch.Tensor) -> Batch:
     "Adjectives change their noun",
     chapter="learning",
     claims=("1.2",),
-    equation="E_noun ← E_noun + Σ_j a_noun,j W_V E_j\nworth of a head = loss(its output ← its mean) − loss",
+    equation="E_noun ← E_noun + Σ_j a_noun,j W_V E_j\nimportance of a head = loss(its output ← its mean) − loss",
     place=2,
     trains=True,
     smoke={"steps": 20},
@@ -84,13 +84,13 @@ def adjective_noun(show: Stage, parameters: AdjectiveNoun) -> None:
     found = pointing(learner.model, [(batch, deciding)])
     _show_map(show, learner.model, corpus, batch, found.best)
     verbs, rest = (ablate(learner.model, [asked_only(batch, where)]) for where in (deciding >= 0, deciding < 0))
-    _show_worth(show, found.heads, verbs, rest)
+    _show_importance(show, found.heads, verbs, rest)
     _check_reading(show, learner.model, corpus, asked_only(batch, deciding >= 0), verbs.loss)
     if parameters.learns:
-        _check_worth(show, found, verbs, rest)
+        _check_importance(show, found, verbs, rest)
         return
     show.say(
-        "What the heads are worth is checked from 250 steps on, for two heads and up to two other adjectives: with "
+        "The importance of the heads is checked from 250 steps on, for two heads and up to two other adjectives: with "
         "these parameters the model may not read the adjective yet, or several heads may share the work."
     )
 
@@ -112,7 +112,7 @@ def _show_map(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, batch
     )
 
 
-def _show_worth(show: Stage, heads: tuple[Pointed, ...], verbs: Ablation, rest: Ablation) -> None:
+def _show_importance(show: Stage, heads: tuple[Pointed, ...], verbs: Ablation, rest: Ablation) -> None:
     names = [head.name for head in heads]
     # To a ten-thousandth of a nat, below which there is rounding.
     rises = [[round(float(found.heads()[head.layer, head.head]), 4) for head in heads] for found in (verbs, rest)]
@@ -162,17 +162,21 @@ def _check_reading(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, 
     )
 
 
-def _check_worth(show: Stage, found: Pointing, verbs: Ablation, rest: Ablation) -> None:
+def _check_importance(show: Stage, found: Pointing, verbs: Ablation, rest: Ablation) -> None:
     """The head that was found is missed at verbs, and there alone; the control is not."""
     best, control = found.best, found.least
     path = "blocks.{0.layer}.attention.heads.{0.head}"
     there, elsewhere, other = verbs[path.format(best)], rest[path.format(best)], verbs[path.format(control)]
     show.bound(f"{best.name}: attention from a noun to its adjective", found=best.share.low, at_least=0.35)
-    show.bound(f"without {best.name} the loss at verbs rises by (nats)", found=there.worth.low, at_least=0.5)
-    show.bound("and elsewhere by so much of that (share)", found=elsewhere.worth.high / there.worth.mean, at_most=0.35)
+    show.bound(f"without {best.name} the loss at verbs rises by (nats)", found=there.importance.low, at_least=0.5)
+    show.bound(
+        "and elsewhere by so much of that (share)",
+        found=elsewhere.importance.high / there.importance.mean,
+        at_most=0.35,
+    )
     show.bound(
         f"without {control.name}, the control, it rises at verbs by so much of that (share)",
-        found=other.worth.high / there.worth.mean,
+        found=other.importance.high / there.importance.mean,
         at_most=0.35,
     )
 

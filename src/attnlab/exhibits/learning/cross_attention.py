@@ -118,9 +118,8 @@ def _show_map(show: Stage, model: LanguageModel, corpus: TranslationCorpus, batc
     """The weights of one sentence, and what must hold of those of all sentences."""
     assert batch.source is not None
     assert batch.source_padding is not None
-    weights = attention_maps(model, batch.inputs, source=batch.source, source_padding=batch.source_padding, of="cross")[
-        found.layer
-    ].map[:, found.head]  # (sentences, target, source)
+    maps = attention_maps(model, batch, of="cross")[found.layer]
+    weights = maps.map[:, found.head]  # (sentences, target, source)
     lengths = batch.source_padding.sum(1)
     row = int(lengths.argmax())
     length = int(lengths[row])

@@ -1,4 +1,4 @@
-"""Looking at what every head of a model does with one text.
+"""A look: one text as every head of a model sees it, with what the maps come to in numbers.
 
     look_at("runs/softmax-nano-gpt2-seed0-…", "to be or not to be").write(Path("look.html"))
     look_at("gpt2", "to be or not to be")        a GPT-2 folder of Transformers; a notebook shows the page
@@ -10,30 +10,102 @@ cutting what does not fit, is said in `notes`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnlab.corpora import IGNORED, Tokenizer
 from attnlab.errors import InputError
-from attnlab.lens.maps.attention_maps import LayerMaps, Place, look, places
-from attnlab.lens.maps.looks import LayerLook, Look, printable
-from attnlab.lens.maps.measures import MEASURES
-from attnlab.lens.maps.run_measures import corpus_of_run
-from attnlab.lens.pages.further import Found, More, look_further
+from attnlab.lens.heads.study import Study
+from attnlab.lens.measures.maps import MEASURES
+from attnlab.lens.pages import look_page
+from attnlab.lens.pages.extras import Extras, More, find_extras
+from attnlab.lens.pages.views import DIGITS, LookView, printable
 from attnlab.lens.subjects import Subject, open_subject, shape_words
+from attnlab.lens.taps import Inputs, LayerMaps, Place, attention_specs, look, places
 from attnlab.models import LanguageModel
-
-__all__ = ["MOST_CELLS", "MOST_TOKENS", "NUMBERS", "Subject", "look_at", "open_subject"]
+from attnlab.pages import HasPage, Page
+from attnlab.storage.records import to_plain
 
 MOST_TOKENS = 512
 MOST_CELLS = 200_000_000  # weights that are held in memory at once
 NUMBERS = ("entropy", "effective keys", "first-token share", "sparsity", "row mass")  # measures that any map has
+
+
+@dataclass(frozen=True, eq=False)
+class LayerLook:
+    """One layer on one text. A layer that has no map says why in `absence`."""
+
+    place: Place
+    layer: int
+    heads: tuple[int, ...]  # those that were asked for
+    weights: Tensor | None  # (heads, queries, keys)
+    visible: Tensor  # (queries, keys), True where the query sees the key
+    numbers: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # of each head, by the measure's name
+    absence: str = ""
+
+    @property
+    def row_mass(self) -> Tensor | None:
+        """Return how much each query takes in, (heads, queries)."""
+        return None if self.weights is None else self.weights.sum(-1)
+
+    def to_dict(self, *, weights: bool = False) -> dict[str, object]:
+        """Return plain data, with all weights on request."""
+        found: dict[str, object] = {"place": self.place, "layer": self.layer}
+        if self.weights is None or self.row_mass is None:
+            return {**found, "absence": self.absence, "heads": []}
+        heads = [
+            {
+                "head": head,
+                "numbers": {name: values[place] for name, values in self.numbers.items()},
+                "row_mass": self.row_mass[place].tolist(),
+                **({"weights": self.weights[place].tolist()} if weights else {}),
+            }
+            for place, head in enumerate(self.heads)
+        ]
+        return {**found, "heads": to_plain(heads, nulls=True, digits=DIGITS)}
+
+
+@dataclass(frozen=True, eq=False)
+class Look(HasPage):
+    """A text as all heads of a model see it. `write` makes a page of it, and a notebook shows that page."""
+
+    title: str
+    tokens: tuple[str, ...]
+    layers: tuple[LayerLook, ...]
+    source_tokens: tuple[str, ...] = ()  # what the encoder of an encoder–decoder reads
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    tags: Mapping[tuple[Place, int, int], str] = field(default_factory=dict)  # what a head does, in a word
+    study: Study | None = None  # of all heads, where that was asked for
+    views: Sequence[LookView] = ()  # what else was looked at
+
+    def sequences(self, place: Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the tokens of the queries, and those of the keys."""
+        queries = self.source_tokens if place == "encoder" else self.tokens
+        return queries, self.tokens if place == "self" else self.source_tokens
+
+    def of(self, place: Place) -> list[LayerLook]:
+        """Return the layers that attend in this place."""
+        return [layer for layer in self.layers if layer.place == place]
+
+    def to_dict(self, *, weights: bool = False) -> dict[str, object]:
+        """Return plain data; all weights only on request, as there may be millions."""
+        return {
+            "title": self.title,
+            "tokens": list(self.tokens),
+            "source_tokens": list(self.source_tokens),
+            "facts": dict(self.facts),
+            "notes": list(self.notes),
+            "layers": [layer.to_dict(weights=weights) for layer in self.layers],
+            **{view.name: view.data for view in self.views},
+        }
+
+    def page(self) -> Page:
+        return look_page.look_page(self)
 
 
 def look_at(
@@ -49,7 +121,7 @@ def look_at(
     more: More | None = None,
     cache: Path | None = None,
 ) -> Look:
-    """The maps of all heads, or of some layers and heads by their numbers from 0.
+    """Return the maps of all heads, or of some layers and heads by their numbers from 0.
 
     `subject` is a run's folder, a GPT-2 folder of Transformers, or a model with its `tokenizer`. An encoder–decoder
     reads `source` and writes `text`. Of a run, `step` chooses a checkpoint, and `cache` is where its text is kept. A
@@ -60,25 +132,24 @@ def look_at(
     opened = open_subject(subject, tokenizer, step)
     asked = _read(opened, text, source, cache)
     ids = {name: _cut(opened, name, one, tokens) for name, one in asked.items()}
-    model, shown = opened.model, opened.tokenizer
-    assert shown is not None  # without one there would be no ids
+    model, shown = opened.model, opened.known_tokenizer()
     chosen = _Chosen(layers, heads)
     chosen.check(model, ids)
     found: list[LayerLook] = []
     for place in places(model):
         see = lambda layer, maps, place=place: found.extend(chosen.keep(model, place, layer, maps))  # noqa: E731
-        look(model, ids["text"], see, source=ids.get("source"), of=place)
-    further = Found() if more is None else look_further(opened, ids["text"][0].tolist(), more, cache)
+        look(model, Inputs(ids["text"], source=ids.get("source")), see, of=place)
+    extras = Extras() if more is None else find_extras(opened, ids["text"][0].tolist(), more, cache)
     return Look(
         title=opened.title,
         tokens=printable(shown, ids["text"][0].tolist()),
         layers=tuple(found),
         source_tokens=printable(shown, ids["source"][0].tolist()) if "source" in ids else (),
         facts={**opened.facts, "model": shape_words(model)},
-        notes=(*opened.notes, *further.notes),
-        tags=further.tags,
-        study=further.study,
-        views=tuple(further.views),
+        notes=(*opened.notes, *extras.notes),
+        tags=extras.tags,
+        study=extras.study,
+        views=tuple(extras.views),
     )
 
 
@@ -86,10 +157,12 @@ def look_at(
 
 
 def _read(subject: Subject, text: str | None, source: str | None, cache: Path | None) -> dict[str, Tensor]:
-    """The tokens of the text, and of the source where the model reads one, (1, tokens) each."""
+    """Return the tokens of the text, and of the source where the model reads one, (1, tokens) each."""
     paired = subject.model.encoder is not None
     if source is not None and not paired:
-        raise InputError(f"a model of the family {subject.model.spec.family} takes no source", hint="leave source out")
+        raise InputError(
+            f"a model of the family {subject.model.spec.family} takes no source", hint="leave out `source`"
+        )
     if text is None and source is None:
         return _first_row(subject, cache)
     given = {"text": text} | ({"source": source} if paired else {})
@@ -99,9 +172,8 @@ def _read(subject: Subject, text: str | None, source: str | None, cache: Path | 
                 f"an encoder–decoder needs both its source and its text, and the {name} is missing",
                 hint="give both, or neither",
             )
-    if subject.tokenizer is None:
-        raise InputError("without a tokenizer the text cannot be read", hint="give tokenizer=…")
-    return {name: _encode(subject.tokenizer, name, one) for name, one in given.items() if one is not None}
+    tokenizer = subject.known_tokenizer()
+    return {name: _encode(tokenizer, name, one) for name, one in given.items() if one is not None}
 
 
 def _encode(tokenizer: Tokenizer, name: str, text: str) -> Tensor:
@@ -112,11 +184,8 @@ def _encode(tokenizer: Tokenizer, name: str, text: str) -> Tensor:
 
 
 def _first_row(subject: Subject, cache: Path | None) -> dict[str, Tensor]:
-    if subject.run is None:
-        raise InputError("this model has no text of its own", hint="give a text to look at")
-    path, loaded = subject.run
-    corpus = corpus_of_run(path, loaded.record, cache)
-    context = loaded.resolved.model.context_length
+    corpus = subject.corpus(cache)
+    context = subject.model.spec.context_length
     batch = next(iter(corpus.validation_batches(batch_size=1, context_length=context, limit=1)))
     subject.facts["text"] = f"the first validation row of {corpus.spec.name}"
     if batch.source is None or batch.source_padding is None:
@@ -147,16 +216,13 @@ class _Chosen:
 
     def check(self, model: LanguageModel, ids: dict[str, Tensor]) -> None:
         spec = model.spec
-        every = (*spec.attention, *spec.encoder_attention, *spec.cross_attention)
-        for kind, wanted, count in (
-            ("layer", self.layers, spec.num_layers),
-            ("head", self.heads, max(one.num_heads for one in every)),
-        ):
+        most = max(one.num_heads for one in attention_specs(model))
+        for kind, wanted, count in (("layer", self.layers, spec.num_layers), ("head", self.heads, most)):
             odd = [number for number in wanted or () if not 0 <= number < count]
             if odd:
                 raise InputError(f"there is no {kind} {odd[0]}", hint=f"the model has {kind}s 0 to {count - 1}")
         layers = spec.num_layers if self.layers is None else len(set(self.layers))
-        heads = max(one.num_heads for one in every) if self.heads is None else len(set(self.heads))
+        heads = most if self.heads is None else len(set(self.heads))
         cells = layers * heads * len(places(model)) * max(one.shape[1] for one in ids.values()) ** 2
         if cells > MOST_CELLS:
             raise InputError(
@@ -165,7 +231,7 @@ class _Chosen:
             )
 
     def keep(self, model: LanguageModel, place: Place, layer: int, maps: LayerMaps) -> list[LayerLook]:
-        """What is shown of a layer."""
+        """Return what is shown of a layer."""
         if self.layers is not None and layer not in self.layers:
             return []
         visible = maps.visible.cpu()
@@ -176,11 +242,7 @@ class _Chosen:
             return [LayerLook(place, layer, (), None, visible, absence=words)]
         count = maps.weights.shape[1]
         heads = tuple(head for head in range(count) if self.heads is None or head in self.heads)
-        numbers = {name: _plain(MEASURES[name](maps), heads) for name in NUMBERS}
+        measured = {name: to_plain(MEASURES[name](maps).tolist(), nulls=True) for name in NUMBERS}
+        numbers = {name: tuple(values[head] for head in heads) for name, values in measured.items()}
         weights = maps.weights[0, list(heads)].float().cpu()
         return [LayerLook(place, layer, heads, weights, visible, numbers)]
-
-
-def _plain(values: Tensor, heads: tuple[int, ...]) -> tuple[float | None, ...]:
-    numbers: list[Any] = values.tolist()
-    return tuple(numbers[head] if math.isfinite(numbers[head]) else None for head in heads)

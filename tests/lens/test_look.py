@@ -12,8 +12,8 @@ import torch
 from attnlab.corpora import BpeTokenizer, ByteTokenizer, CharTokenizer
 from attnlab.errors import FileError, InputError
 from attnlab.lens import Look, attention_maps, look_at
-from attnlab.lens.maps import looking
-from attnlab.lens.maps.looks import printable
+from attnlab.lens.pages import look as looking
+from attnlab.lens.pages.views import printable
 from attnlab.models import LanguageModel, ModelSpec, build_model
 from attnlab.training import load_run
 from support.training import KINSHIP, TRANSLATION, At, smoke, train_in
@@ -239,5 +239,5 @@ def test_the_page_and_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     frame = found._repr_html_()
     assert frame.startswith('<iframe sandbox="allow-scripts"')
     assert "&lt;!doctype html&gt;" in frame
-    monkeypatch.setattr("attnlab.lens.pages.look_page._NOTEBOOK_LIMIT", 10)
+    monkeypatch.setattr("attnlab.pages.page._NOTEBOOK_LIMIT", 10)
     assert "too large for a notebook" in found._repr_html_()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnlab.attention import Matched, MultiHeadAttention, Rope, Visibility, reference, variants
 from attnlab.errors import InputError, UnsupportedError
-from attnlab.lens import MEASURES, LayerMaps, attention_maps, look, places
+from attnlab.lens import MEASURES, Inputs, LayerMaps, attention_maps, look, places
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 NAMES = [variant.name for variant in variants()]
@@ -139,7 +139,7 @@ def test_padding_equals_cutting() -> None:
     padding = torch.ones_like(tokens, dtype=torch.bool)
     padding[:, 15:] = False
     for padded, cut in zip(
-        attention_maps(model, tokens, padding=padding), attention_maps(model, tokens[:, :15]), strict=True
+        attention_maps(model, Inputs(tokens, padding)), attention_maps(model, tokens[:, :15]), strict=True
     ):
         torch.testing.assert_close(padded.map[..., :15, :15], cut.map, rtol=1e-5, atol=1e-6)
         assert (padded.map[..., 15:] == 0).all()
@@ -150,7 +150,8 @@ def test_padding_equals_cutting() -> None:
 def test_an_encoder_decoder_shows_the_decoder() -> None:
     model, tokens = make_model(family="encoder-decoder"), some_tokens(2, 6)
     source = some_tokens(2, 9)
-    maps = attention_maps(model, tokens, source=source, source_padding=torch.ones_like(source, dtype=torch.bool))
+    inputs = Inputs(tokens, source=source, source_padding=torch.ones_like(source, dtype=torch.bool))
+    maps = attention_maps(model, inputs)
     assert [layer.map.shape for layer in maps] == [(2, 4, 6, 6)] * 2
     with pytest.raises(InputError, match="other sequence"):
         attention_maps(model, tokens)
@@ -161,10 +162,10 @@ def test_an_encoder_decoder_shows_all_three_places() -> None:
     model, tokens, source = make_model(family="encoder-decoder"), some_tokens(2, 6), some_tokens(2, 9)
     padding = torch.ones_like(source, dtype=torch.bool)
     padding[1, 5:] = False
-    given = {"source": source, "source_padding": padding}
+    inputs = Inputs(tokens, source=source, source_padding=padding)
     assert places(model) == ("encoder", "self", "cross")
     assert places(make_model()) == ("self",)
-    encoder, cross = (attention_maps(model, tokens, **given, of=place) for place in ("encoder", "cross"))
+    encoder, cross = (attention_maps(model, inputs, of=place) for place in ("encoder", "cross"))
     assert [layer.map.shape for layer in encoder] == [(2, 4, 9, 9)] * 2
     assert [layer.map.shape for layer in cross] == [(2, 4, 6, 9)] * 2
     assert all((layer.map[1, ..., 5:] == 0).all() for layer in (*encoder, *cross))

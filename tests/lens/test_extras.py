@@ -11,12 +11,10 @@ import torch
 
 from attnlab.corpora import Batch, ByteTokenizer, SymbolTokenizer
 from attnlab.errors import AttnlabError, InputError
-from attnlab.lens.heads.studying import Study, study_heads, worth_batch, worth_work
-from attnlab.lens.maps.looking import look_at
-from attnlab.lens.maps.looks import Look
-from attnlab.lens.pages.further import More
-from attnlab.lens.subjects import Subject
-from attnlab.lens.texts import find_texts, rows_for
+from attnlab.lens.heads.study import Study, ablated_batch, ablation_work, study_heads
+from attnlab.lens.pages.extras import More
+from attnlab.lens.pages.look import Look, look_at
+from attnlab.lens.subjects import Subject, find_texts, rows_for
 from attnlab.models import LanguageModel, ModelSpec, build_model
 from attnlab.pages import render
 from support import planted
@@ -56,12 +54,12 @@ def test_a_study_names_the_planted_heads(study: Study) -> None:
     own = study["self"]
     assert own.roles[0, 1].roles == own.roles[0, 2].roles == ("previous token",)
     assert own.roles[1, 3].roles == ("induction",)
-    assert own.likeness.copies() == [((0, 1), (0, 2))]
+    assert own.similarity.copies() == [((0, 1), (0, 2))]
     assert own.explained[0][1] is not None
     assert own.explained[0][1].position.alone == pytest.approx(1), "its keys are places"
-    assert study.worth is not None
-    assert study.worth_of("self", 0, 1) == study.worth["blocks.0.attention.heads.1"].worth
-    assert study.worth_of("encoder", 0, 1) is None
+    assert study.ablation is not None
+    assert study.importance_of("self", 0, 1) == study.ablation["blocks.0.attention.heads.1"].importance
+    assert study.importance_of("encoder", 0, 1) is None
     with pytest.raises(AttnlabError, match="no place called 'cross'"):
         study["cross"]
 
@@ -78,7 +76,7 @@ def test_the_page_says_what_heads_do(found: Look) -> None:
     assert "induction: 1.3" in html
     assert "Copies of each other: 0.1 and 0.2" in html
     assert "layer 1, head 3; does induction" in html
-    for heading in ("What each head does", "What each head is worth", "Which heads are alike", "Length or direction"):
+    for heading in ("What each head does", "Importance of each head", "Which heads are similar", "Length or direction"):
         assert f"<h2>{heading}</h2>" in html
 
 
@@ -103,21 +101,21 @@ def test_what_takes_minutes_is_not_measured_unasked(found: Look) -> None:
         for size, width in ((16, 16), (40_000, 512))
     )
     batch = Batch(torch.zeros(8, 128, dtype=torch.long), torch.zeros(8, 128, dtype=torch.long))
-    assert worth_work(large, batch) > 100 * worth_work(small, batch)
+    assert ablation_work(large, batch) > 100 * ablation_work(small, batch)
     assert found.study is not None
-    assert found.study.worth is not None
+    assert found.study.ablation is not None
     study = study_heads(planted_model(), random_batch(2), worth=False, controls=0)
-    assert study.worth is None
+    assert study.ablation is None
     assert study["self"].roles[0, 1].roles == (), "without controls there are no names"
 
 
 def test_rows_to_remove_heads_on() -> None:
     targets = torch.full((40, 300), 1)
-    few = worth_batch(Batch(targets, targets))
+    few = ablated_batch(Batch(targets, targets))
     assert few.inputs.shape == (8, 128)
     asked_late = targets.clone()
     asked_late[:, :200] = -100
-    assert worth_batch(Batch(targets, asked_late)).inputs.shape == (8, 300), "what is asked is not cut off"
+    assert ablated_batch(Batch(targets, asked_late)).inputs.shape == (8, 300), "what is asked is not cut off"
 
 
 # The texts
@@ -140,7 +138,7 @@ def test_an_encoder_decoder_is_studied_in_all_places(tmp_path: Path) -> None:
     found = look_at(result.path, more=More(), cache=tmp_path / "cache")
     assert found.study is not None
     assert [place.place for place in found.study.places] == ["encoder", "self", "cross"]
-    assert found.study.worth_of("cross", 0, 0) is not None
+    assert found.study.importance_of("cross", 0, 0) is not None
     assert "cross-attention 0.0" in render(found.page())
 
 

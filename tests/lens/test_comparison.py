@@ -11,14 +11,11 @@ import torch
 
 from attnlab.corpora import Batch
 from attnlab.errors import FileError, InputError
-from attnlab.lens.comparison.compare_page import sentence, views
-from attnlab.lens.comparison.compared import Difference, HeadComparison
-from attnlab.lens.comparison.comparing_heads import compare_heads
-from attnlab.lens.comparison.profiles import PROFILE, profile
-from attnlab.lens.comparison.sides import sides_of
-from attnlab.lens.heads.run_heads import KEPT, RUN_HEADS, heads_of_run, measure_roles, measure_run
-from attnlab.lens.heads.studying import study_heads
-from attnlab.lens.maps.run_measures import corpus_of_run
+from attnlab.lens.comparison.comparison import Difference, HeadComparison, compare_heads
+from attnlab.lens.comparison.comparison_page import sentence, views
+from attnlab.lens.comparison.groups import group_runs
+from attnlab.lens.heads.study import PROFILE, profile, study_heads
+from attnlab.lens.runs import HEADS_FILE, RUN_HEADS, corpus_of_run, heads_of_run, measure_roles, measure_run
 from attnlab.pages import render
 from attnlab.statistics import Interval
 from attnlab.storage.records import read_json, write_json
@@ -47,15 +44,15 @@ def found(runs: list[Path]) -> HeadComparison:
 
 
 def test_sides_are_specs_and_pairs_are_seeds(runs: list[Path], found: HeadComparison) -> None:
-    assert [side.name for side in found.sides] == ["softmax", "sigmoid"]
-    assert [side.seeds for side in found.sides] == [(0, 1, 2)] * 2
-    assert found.sides == tuple(sides_of(runs[::2] + runs[1::2])), "the order of the runs does not matter"
-    two = sides_of([runs[0], runs[1]])
-    assert [side.name for side in two] == [runs[0].name, runs[1].name], "two seeds alone are two sides"
+    assert [group.name for group in found.groups] == ["softmax", "sigmoid"]
+    assert [group.seeds for group in found.groups] == [(0, 1, 2)] * 2
+    assert found.groups == tuple(group_runs(runs[::2] + runs[1::2])), "the order of the runs does not matter"
+    two = group_runs([runs[0], runs[1]])
+    assert [group.name for group in two] == [runs[0].name, runs[1].name], "two seeds alone are two groups"
     with pytest.raises(InputError, match="seeds of one spec"):
-        sides_of(runs[:SEEDS])
+        group_runs(runs[:SEEDS])
     with pytest.raises(InputError, match="1 runs cannot"):
-        sides_of(runs[:1] * 2)
+        group_runs(runs[:1] * 2)
 
 
 def test_differences_are_paired(found: HeadComparison) -> None:
@@ -74,7 +71,7 @@ def test_differences_are_paired(found: HeadComparison) -> None:
 
 
 def test_a_seed_and_a_variant_are_told_apart(found: HeadComparison) -> None:
-    alike = found.likenesses["sigmoid"]
+    alike = found.similarities["sigmoid"]
     assert {name: len(values) for name, values in alike.values.items()} == {
         "another seed": SEEDS,
         "another variant": SEEDS,
@@ -89,7 +86,7 @@ def test_the_page_and_json(found: HeadComparison, tmp_path: Path) -> None:
     found.write(tmp_path / "heads.html")
     html = (tmp_path / "heads.html").read_text(encoding="utf-8")
     assert html == render(found.page())
-    assert html.count('class="maps-small"') == 2 * 2 * 2, "both sides of every head"
+    assert html.count('class="maps-small"') == 2 * 2 * 2, "both groups of every head"
     assert "What sigmoid does differently" in html
     plain = found.to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
@@ -103,9 +100,9 @@ def test_one_run_on_a_side_decides_nothing(runs: list[Path]) -> None:
     found = compare_heads([runs[0], runs[SEEDS]], "man", worth=False, controls=0, cache=cache)
     assert found.differing("sigmoid") == []
     assert all(one.difference is None for one in found.differences["sigmoid"].values())
-    assert found.likenesses["sigmoid"].gap is None
+    assert found.similarities["sigmoid"].gap is None
     said = " ".join(str(part) for view in views(found) for part in view.parts)
-    assert "nobody knows what is the variant’s and what the seed’s" in said
+    assert "a difference may be the variant’s or the seed’s" in said
     assert found.looks["softmax"].tokens == ("m", "a", "n")
 
 
@@ -113,7 +110,7 @@ def test_a_side_without_maps(runs: list[Path], tmp_path: Path) -> None:
     spec = smoke(corpus=KINSHIP, num_layers=2, num_heads=2, context_length=12, position="learned", variant="linear")
     linear = train_in(tmp_path, spec).path
     found = compare_heads([runs[0], linear], worth=False, controls=0, cache=tmp_path / "cache")
-    assert found.likenesses == {}
+    assert found.similarities == {}
     assert "no map: linear" in render(found.page())
 
 
@@ -156,17 +153,17 @@ def test_the_heads_of_a_run_are_measured_once(runs: list[Path]) -> None:
     cache = runs[0].parents[1] / "cache"
     measured = heads_of_run(runs[0], cache=cache)
     assert set(measured) == set(RUN_HEADS)
-    kept = read_json(runs[0] / KEPT)
+    kept = read_json(runs[0] / HEADS_FILE)
     assert kept["heads"] == measured
-    write_json(runs[0] / KEPT, {**kept, "heads": {**measured, "induction, mean": 0.5}})
+    write_json(runs[0] / HEADS_FILE, {**kept, "heads": {**measured, "induction, mean": 0.5}})
     assert heads_of_run(runs[0], cache=cache)["induction, mean"] == 0.5, "it is read and not measured again"
     for damage in ({"format": 0}, {"weights_sha256": "another"}, {"heads": {"nonsense": 1.0}}, {"heads": None}):
-        write_json(runs[0] / KEPT, {**kept, **damage})
+        write_json(runs[0] / HEADS_FILE, {**kept, **damage})
         assert heads_of_run(runs[0], cache=cache) == measured
-    (runs[0] / KEPT).write_text("{", encoding="utf-8")
+    (runs[0] / HEADS_FILE).write_text("{", encoding="utf-8")
     assert heads_of_run(runs[0], cache=cache) == measured
     measure_run(runs[1], cache=cache)
-    assert (runs[1] / KEPT).exists()
+    assert (runs[1] / HEADS_FILE).exists()
     assert (runs[1] / "measures.json").exists()
 
 

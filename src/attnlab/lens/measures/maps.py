@@ -1,4 +1,4 @@
-"""What attention maps are like, in numbers that mean the same for every variant.
+"""Measures of attention maps: numbers that mean the same for every variant.
 
 The rows of many variants do not sum to 1 (sigmoid, ReLU, softmax-plus-one, softpick). So with w_ij the weight of query
 i on key j, n_i the number of keys that the query sees, and everything over visible keys only:
@@ -29,7 +29,7 @@ from torch import Tensor
 
 from attnlab.corpora import Corpus
 from attnlab.errors import InputError
-from attnlab.lens.maps.attention_maps import LayerMaps, look
+from attnlab.lens.taps import LayerMaps, look
 from attnlab.models import LanguageModel
 
 ROWS = 64
@@ -45,7 +45,7 @@ class Described:
 
 
 def _mean(observed: Tensor) -> Tensor:
-    """(texts, heads, queries or keys) → (heads,), over what is a number."""
+    """Return the mean over what is a number, (texts, heads, queries or keys) → (heads,)."""
     return observed.double().nanmean((0, 2))
 
 
@@ -58,7 +58,7 @@ class Measure(Described):
     reduce: Callable[[Tensor], Tensor] = _mean
 
     def __call__(self, maps: LayerMaps) -> Tensor:
-        """The measure of each head, (heads,), on one batch of a layer that has a map."""
+        """Return the measure of each head, (heads,), on one batch of a layer that has a map."""
         observed = self.observe(maps)
         return _nothing(maps.map.shape[1]) if observed is None else self.reduce(observed)
 
@@ -71,39 +71,39 @@ def _nothing(heads: int) -> Tensor:
 
 
 def row_mass(maps: LayerMaps) -> Tensor:
-    """m_i, of every query that sees a key."""
+    """Return m_i, of every query that sees a key."""
     return maps.map.sum(-1).where(maps.num_visible > 0, math.nan)
 
 
 def _nats(maps: LayerMaps) -> Tensor:
-    """H_i, without the rows that can have but one entropy: those of one visible key, and those without mass."""
+    """Return H_i, without the rows that can have but one entropy: those of one visible key, and those without mass."""
     nats: Tensor = torch.special.entr(maps.shares).sum(-1)
     return nats.where(maps.num_visible > 1, math.nan)
 
 
 def entropy(maps: LayerMaps) -> Tensor:
-    """H_i / log n_i."""
+    """Return H_i / log n_i."""
     return _nats(maps) / maps.num_visible.clamp(min=2).to(maps.map.dtype).log()
 
 
 def entropy_left_out(maps: LayerMaps) -> Tensor:
-    """1 for a row that has no place in the entropy, 0 for one that has."""
+    """Return 1 for a row that has no place in the entropy, 0 for one that has."""
     return _nats(maps).isnan().to(maps.map.dtype).where(maps.num_visible > 0, math.nan)
 
 
 def effective_keys(maps: LayerMaps) -> Tensor:
-    """e^H_i: over how many keys a row with equal weights would have this entropy."""
+    """Return the effective number of keys, e^H_i: n for a row of n equal weights."""
     return _nats(maps).exp()
 
 
 def sparsity(maps: LayerMaps) -> Tensor:
-    """The share of the visible keys whose weight is exactly 0."""
+    """Return the share of the visible keys whose weight is exactly 0."""
     zeros = ((maps.map == 0) & maps.pairs).sum(-1)
     return zeros / maps.num_visible  # 0 / 0 is not a number
 
 
 def first_token_share(maps: LayerMaps) -> Tensor:
-    """p_i0, of the queries after the first that see the first key."""
+    """Return p_i0, of the queries after the first that see the first key."""
     counts = maps.pairs[..., 0].clone()
     counts[..., 0] = False
     return maps.shares[..., 0].where(counts, math.nan)
@@ -113,7 +113,7 @@ def first_token_share(maps: LayerMaps) -> Tensor:
 
 
 def received(maps: LayerMaps) -> Tensor:
-    """r_j, over the rows that have mass. Not a number for a key that no other token of such a row sees."""
+    """Return r_j, over the rows that have mass. Not a number for a key that no other token of such a row sees."""
     others = maps.pairs & ~torch.eye(len(maps.visible), dtype=torch.bool, device=maps.visible.device)
     shares = maps.shares
     others = others & shares.isfinite()
@@ -122,20 +122,20 @@ def received(maps: LayerMaps) -> Tensor:
 
 
 def keys_without_attention(maps: LayerMaps) -> Tensor:
-    """1 for a key that no other token gives any attention, 0 for one that gets some."""
+    """Return 1 for a key that no other token gives any attention, 0 for one that gets some."""
     found = received(maps)
     return (found == 0).to(found.dtype).where(found.isfinite(), math.nan)
 
 
 def _attention_and_length(maps: LayerMaps) -> Tensor | None:
-    """log r_j and log |k_j|, (batch, heads, keys, 2)."""
+    """Return log r_j and log |k_j|, (batch, heads, keys, 2)."""
     if maps.keys is None:
         return None
     return torch.stack([received(maps).log(), maps.keys.norm(dim=-1).log()], dim=-1)
 
 
 def correlation(observed: Tensor, *, at_position: bool = True) -> Tensor:
-    """Of log r and log |k| in each head, (texts, heads, keys, 2) → (heads,).
+    """Return the correlation of log r and log |k| in each head, (texts, heads, keys, 2) → (heads,).
 
         ρ = Σ a b / √(Σ a² Σ b²),    a_tj = log r_tj − mean over t of log r_tj,    b_tj the same for log |k_tj|
 
@@ -169,7 +169,9 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
             "rows without an entropy, because they see one key or have no mass", "share of rows", entropy_left_out
         ),
         "effective keys": Measure(
-            "the number of equally weighted keys that would have the row's entropy", "keys", effective_keys
+            "the effective number of keys: exp of the row's entropy, n for n equally weighted keys",
+            "keys",
+            effective_keys,
         ),
         "first-token share": Measure(
             "what of a row's mass lies on the first token, for later tokens that see it", "share", first_token_share
@@ -203,7 +205,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 
 
 def measure(model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_size: int = 16) -> dict[str, float | None]:
-    """Every measure on the same validation rows every time, as the mean over all heads; None where no head has one."""
+    """Return every measure on the same validation rows every time, the mean over heads; None where no head has one."""
     layers = measure_heads(model, corpus, rows=rows, batch_size=batch_size)
     means = {name: torch.cat([layer[name] for layer in layers]).nanmean().item() for name in MEASURES}
     return {name: value if math.isfinite(value) else None for name, value in means.items()}
@@ -212,7 +214,7 @@ def measure(model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_siz
 def measure_heads(
     model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_size: int = 16
 ) -> list[dict[str, Tensor]]:
-    """For each layer every measure of each of its heads, (heads,), not a number where there is nothing to measure."""
+    """Return for each layer every measure of its heads, (heads,), not a number where nothing can be measured."""
     if corpus.vocabulary_size != model.spec.vocabulary_size:
         raise InputError(
             f"the corpus has {corpus.vocabulary_size} symbols and the model {model.spec.vocabulary_size}",
@@ -229,7 +231,7 @@ def measure_heads(
 
     length = model.spec.context_length
     for batch in corpus.validation_batches(batch_size=batch_size, context_length=length, limit=rows):
-        look(model, batch.inputs, see, source=batch.source, source_padding=batch.source_padding)
+        look(model, batch, see)
     return [
         {
             name: one.reduce(torch.cat(parts)) if (parts := kept[one.observe]) else _nothing(spec.num_heads)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from attnlab.corpora import Batch
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens.maps.attention_maps import LayerMaps, Place, look
+from attnlab.lens.taps import LayerMaps, Place, look
 from attnlab.models import LanguageModel
 from attnlab.statistics import Interval, mean_interval
 
@@ -66,19 +66,19 @@ class Pointing:
 
     @property
     def best(self) -> Pointed:
-        """The head that gives the right keys the most."""
+        """Return the head that gives the right keys the most attention."""
         return max(self.heads, key=lambda one: one.share.mean)
 
     @property
     def least(self) -> Pointed:
-        """The head that gives them the least."""
+        """Return the head that gives them the least."""
         return min(self.heads, key=lambda one: one.share.mean)
 
 
 def pointing(
     model: LanguageModel, texts: Iterable[tuple[Batch, Tensor]], *, of: Place = "self", level: float = 0.95
 ) -> Pointing:
-    """Ask every head for the right keys of batches, (rows, queries), −1 where a query has none.
+    """Judge every head by the right keys of batches, (rows, queries), −1 where a query has none.
 
     Rows are texts, and intervals at this level are over texts. Rows without a right key are left out.
     """
@@ -94,7 +94,7 @@ def pointing(
             if maps.weights is not None:
                 found.setdefault(layer, []).append(_observe(maps, right.to(maps.map.device)))
 
-        look(model, batch.inputs, see, of=of, source=batch.source, source_padding=batch.source_padding)
+        look(model, batch, see, of=of)
     layers = {layer: torch.cat(parts) for layer, parts in found.items()}  # (texts, heads, 4)
     counts = [int(one[:, 0, 0].isfinite().sum()) for one in layers.values()]
     if not counts or max(counts) < 2:
@@ -111,15 +111,15 @@ def pointing(
 
 
 def _pointed(layer: int, head: int, texts: Tensor, level: float) -> Pointed:
-    """From (texts, 4)."""
+    """Return a head's intervals and means from its texts, (texts, 4)."""
     share, hits = (mean_interval(one[one.isfinite()].tolist(), level) for one in texts[:, :2].unbind(1))
     swapped, chance = texts[:, 2:].nanmean(0).tolist()
     return Pointed(layer, head, share, hits, swapped, chance)
 
 
 def _observe(maps: LayerMaps, right: Tensor) -> Tensor:
-    """Share, hits, swapped hits and chance of each text and head, (batch, heads, 4), not a number where there are no
-    right keys."""
+    """Return share, hits, swapped hits and chance of each text and head, (batch, heads, 4), not a number where there
+    are no right keys."""
     if bool((right >= maps.map.shape[-1]).any()):
         raise InputError(f"a right key at {int(right.max())}", hint=f"there are keys 0 to {maps.map.shape[-1] - 1}")
     known = right >= 0
@@ -139,7 +139,7 @@ def _observe(maps: LayerMaps, right: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor, where: Tensor) -> Tensor:
-    """Over the queries (batch, queries) that count: (batch, heads, queries) → (batch, heads)."""
+    """Return the mean over the queries (batch, queries) that count: (batch, heads, queries) → (batch, heads)."""
     count = where.sum(-1, dtype=torch.float64)[:, None]
     total = values.double().where(where[:, None], 0.0).sum(-1)
     return (total / count).where(count > 0, math.nan)

@@ -19,25 +19,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnlab.errors import InputError
-from attnlab.lens.maps.attention_maps import LayerMaps, Place, attention_layers, look
-from attnlab.lens.maps.measures import received
+from attnlab.lens.measures.maps import received
+from attnlab.lens.taps import Given, Inputs, LayerMaps, Place, attention_layers, look
 from attnlab.models import LanguageModel
 
 PARTS = ("norm", "direction", "position")
 _ROUNDING = 1e-10  # of the largest eigenvalue, below which a term is a sum of others
 _CONSTANT = 1e-12  # a variance of logarithms that is nothing but rounding
-_MOST_WEIGHTS = 1 << 24  # of one layer that are looked at together
 
 
 @dataclass(frozen=True)
-class Part:
-    """Of the variance of log r: by Shapley's rule, alone, and beyond what the other two explain."""
+class ExplainedPart:
+    """A share of the variance of log r: by Shapley's rule, alone, and beyond what the other two explain."""
 
     share: float
     alone: float
@@ -48,27 +46,23 @@ class Part:
 class Explained:
     """The three shares, and all that they explain together, which is their sum."""
 
-    norm: Part
-    direction: Part
-    position: Part
+    norm: ExplainedPart
+    direction: ExplainedPart
+    position: ExplainedPart
     whole: float
     keys: int  # that were seen by others and received something
 
 
-def length_or_direction(
-    model: LanguageModel,
-    tokens: Tensor,
-    *,
-    padding: Tensor | None = None,
-    source: Tensor | None = None,
-    source_padding: Tensor | None = None,
-    of: Place = "self",
-) -> list[list[Explained | None]]:
-    """For each layer and head, on tokens (texts, tokens); None where there are no keys or no map, nothing varies, or
-    there are fewer keys than terms."""
-    if len(tokens) < 2:
+def length_or_direction(model: LanguageModel, inputs: Given, *, of: Place = "self") -> list[list[Explained | None]]:
+    """Return what explains the attention that keys receive, for each layer and head.
+
+    None where there are no keys or no map, nothing varies, or there are fewer keys than terms.
+    """
+    inputs = Inputs.of(inputs)
+    if len(inputs.tokens) < 2:
         raise InputError(
-            f"texts: {len(tokens)}; one alone has no other key at the same position", hint="give two rows or more"
+            f"texts: {len(inputs.tokens)}; one alone has no other key at the same position",
+            hint="give two rows or more",
         )
     layers = attention_layers(model, of)
     kept: list[list[tuple[Tensor, Tensor]]] = [[] for _ in layers]
@@ -77,12 +71,8 @@ def length_or_direction(
         if maps.weights is not None and maps.keys is not None:
             kept[layer].append((_received(maps).log().double().cpu(), maps.keys.double().cpu()))
 
-    longest = max(tokens.shape[1], 0 if source is None else source.shape[1])
-    rows = max(1, _MOST_WEIGHTS // (max(layer.spec.num_heads for layer in layers) * longest**2))
-    given: dict[str, Any] = {"padding": padding, "source": source, "source_padding": source_padding}
-    for start in range(0, len(tokens), rows):
-        some = slice(start, start + rows)
-        look(model, tokens[some], see, of=of, **{k: None if x is None else x[some] for k, x in given.items()})
+    for some in inputs.few_weights(model, of):
+        look(model, some, see, of=of)
     found: list[list[Explained | None]] = []
     for layer, parts in zip(layers, kept, strict=True):
         if not parts:
@@ -94,7 +84,7 @@ def length_or_direction(
 
 
 def _received(maps: LayerMaps) -> Tensor:
-    """r, where one sequence looks at another over all queries: none of them is the key's own token."""
+    """Return r; in cross-attention over all queries, as none of them is the key's own token."""
     if not maps.crosses:
         return received(maps)
     seen = maps.pairs & maps.shares.isfinite()
@@ -102,7 +92,7 @@ def _received(maps: LayerMaps) -> Tensor:
 
 
 def explain(attention: Tensor, keys: Tensor) -> Explained | None:
-    """From log r (texts, keys) and k (texts, keys, width) of one head."""
+    """Explain log r (texts, keys) by k (texts, keys, width) in one head."""
     length = keys.norm(dim=-1)
     known = attention.isfinite() & (length > 0)
     place = torch.arange(attention.shape[1]).expand_as(attention)[known]
@@ -122,17 +112,18 @@ def explain(attention: Tensor, keys: Tensor) -> Explained | None:
     return Explained(**parts, whole=values[frozenset(PARTS)], keys=len(y))
 
 
-def _part(name: str, values: dict[frozenset[str], float]) -> Part:
+def _part(name: str, values: dict[frozenset[str], float]) -> ExplainedPart:
     gains = []
     for order in permutations(PARTS):
         before = frozenset(order[: order.index(name)])
         gains.append(values[before | {name}] - values[before])
     every = frozenset(PARTS)
-    return Part(math.fsum(gains) / len(gains), values[frozenset({name})], values[every] - values[every - {name}])
+    shapley = math.fsum(gains) / len(gains)
+    return ExplainedPart(shapley, values[frozenset({name})], values[every] - values[every - {name}])
 
 
 def _adjusted(y: Tensor, x: Tensor, group: Tensor) -> float | None:
-    """The adjusted R² of a mean for each group and the columns of x; None where y is constant or there are too few."""
+    """Return the adjusted R² of a mean for each group and the columns of x; None if y is constant or too short."""
     if not len(y):
         return None
     total = float((y - y.mean()).square().sum())
@@ -151,7 +142,7 @@ def _adjusted(y: Tensor, x: Tensor, group: Tensor) -> float | None:
 
 
 def _centred(x: Tensor, group: Tensor) -> Tensor:
-    """x (keys, columns) minus its mean in each group."""
+    """Return x (keys, columns) minus its mean in each group."""
     size = int(group.max()) + 1
     counts = torch.zeros(size, dtype=x.dtype).index_add_(0, group, torch.ones_like(group, dtype=x.dtype))
     sums = torch.zeros(size, x.shape[1], dtype=x.dtype).index_add_(0, group, x)

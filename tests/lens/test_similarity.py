@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attnlab.errors import InputError
 from attnlab.lens import attention_maps
-from attnlab.lens.heads.parts import head_outputs
-from attnlab.lens.heads.redundancy import head_likeness, match_all, match_heads, over_checkpoints
+from attnlab.lens.heads.similarity import head_similarity, match_all, match_heads, over_checkpoints
+from attnlab.lens.taps import head_outputs
 from attnlab.models import LanguageModel
 from support import planted
 from support.training import KINSHIP, smoke, train_in
@@ -43,7 +43,7 @@ def test_a_copy_is_found() -> None:
     planted.copy_head(model, 0, 2, 3)
     planted.previous_token(model, 1, 0)
     planted.write(model, 1, 0, planted.TOKEN, planted.TOKEN)  # looks there too, and says it elsewhere
-    found = head_likeness(model, some_tokens())
+    found = head_similarity(model, some_tokens())
     assert found.copies() == [((0, 2), (0, 3))]
     place = {head: number for number, head in enumerate(found.heads)}
     assert found.maps[place[0, 2], place[1, 0]] > 0.95
@@ -54,7 +54,7 @@ def test_a_copy_is_found() -> None:
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 def test_random_models_have_no_copies(spread: float) -> None:
     for seed in range(5):
-        found = head_likeness(planted.random_model(seed, spread=spread), some_tokens())
+        found = head_similarity(planted.random_model(seed, spread=spread), some_tokens())
         assert found.copies() == []
         assert found.maps.diagonal().tolist() == pytest.approx([1.0] * 8, abs=1e-5)
         assert found.redundancy("effects") < 0.6
@@ -63,7 +63,7 @@ def test_random_models_have_no_copies(spread: float) -> None:
 def test_the_cosines_are_those_of_the_whole_tensors() -> None:
     """In batches or not; what a head always writes has no part."""
     model, tokens = planted.random_model(1, spread=0.3), some_tokens(5, 12)
-    found = head_likeness(model, tokens)
+    found = head_similarity(model, tokens)
     patterns, writes = [], []
     with torch.no_grad(), model.tap("blocks.*.attention.heads") as seen:
         model(tokens)
@@ -80,13 +80,13 @@ def test_the_cosines_are_those_of_the_whole_tensors() -> None:
 
 def test_without_a_map_there_is_only_the_effect() -> None:
     model = planted.random_model(0, spread=0.3, variant="linear,softmax")
-    found = head_likeness(model, some_tokens(3))
+    found = head_similarity(model, some_tokens(3))
     assert found.maps[:4].isnan().all()
     assert not found.maps[4:, 4:].isnan().any()
     assert not found.effects.isnan().any()
     assert found.redundancy("maps") is not None
     linear = planted.random_model(0, spread=0.3, variant="linear")
-    assert head_likeness(linear, some_tokens(3)).redundancy("maps") is None
+    assert head_similarity(linear, some_tokens(3)).redundancy("maps") is None
     with pytest.raises(InputError, match="no head of one model"):
         match_heads(linear, linear, some_tokens(3))
     matched = match_heads(model, planted.random_model(0, spread=0.3), some_tokens(3))
@@ -130,10 +130,10 @@ def test_over_the_training_of_a_run(tmp_path: Path) -> None:
     found = over_checkpoints(path, torch.randint(0, 20, (3, 16)))
     assert max(found) == 6
     assert len(found) >= 2
-    likeness, matched = found[6]
+    similarity, matched = found[6]
     assert matched.mean == pytest.approx(1, abs=1e-5), "the last is itself"
     assert all(pair.a == pair.b for pair in matched.pairs)
-    assert likeness.redundancy() is not None
+    assert similarity.redundancy() is not None
     assert found[min(found)][1].mean < 1
 
 
@@ -141,7 +141,7 @@ def test_bad_input() -> None:
     model = planted.random_model(0)
     with pytest.raises(InputError, match="two or more"):
         match_all([model], some_tokens())
-    with pytest.raises(InputError, match="1 or more"):
+    with pytest.raises(InputError, match="`controls=1` or more"):
         match_heads(model, model, some_tokens(), controls=0)
     with pytest.raises(InputError, match=r"not \(texts, tokens\)"):
-        head_likeness(model, some_tokens()[0])
+        head_similarity(model, some_tokens()[0])

@@ -16,8 +16,8 @@ import torch
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError
 from attnlab.lens import MEASURES, RUN_MEASURES, measure, measures_of_run
-from attnlab.lens.maps import run_measures
-from attnlab.lens.maps.run_measures import mean_loss, training_rows
+from attnlab.lens import runs as run_measures
+from attnlab.lens.runs import mean_loss, training_rows
 from attnlab.models import build_model
 from attnlab.runs import RunDirectory
 from attnlab.storage import disk as disk_module
