@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from attnlab.errors import as_spec_error
+from attnlab.errors import AttnlabError, as_spec_error
 
 
 class Specification(BaseModel):
@@ -24,8 +24,12 @@ class Specification(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            known = type(self).model_fields
-            raise as_spec_error(error, self.what, fields=known, hint=self.help_at) from None
+            raise self.explain(error) from None
+
+    @classmethod
+    def explain(cls, error: ValidationError) -> AttnlabError:
+        """Return the error to raise for what pydantic refused."""
+        return as_spec_error(error, cls.what, fields=cls.model_fields, hint=cls.help_at)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed, validated like a new one."""

@@ -27,7 +27,7 @@ def test_the_plain_way_finds_what_the_thrifty_one_finds() -> None:
     found = ablate(model, [batch])
     assert set(plainly) == set(found.removed)
     for name, one in found.removed.items():
-        assert plainly[name] == pytest.approx(one.worth.mean, abs=1e-5), name
+        assert plainly[name] == pytest.approx(one.importance.mean, abs=1e-5), name
     assert max(abs(value) for value in plainly.values()) > 0.01
 
 

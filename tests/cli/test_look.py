@@ -39,14 +39,14 @@ def test_a_page_and_a_table(run: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["look", run.name]) == 0
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
-    assert lines[0].split() == ["head", "does", "worth", "95", "%", "entropy", "length", "direction", "position"]
+    assert lines[0].split() == ["head", "does", "importance", "95", "%", "entropy", "length", "direction", "position"]
     assert [line.split()[0] for line in lines[2:6]] == ["0.0", "0.1", "1.0", "1.1"]
     assert "layer 1: no map: linear" in captured.out
-    assert "Which heads are alike" in captured.out
+    assert "Which heads are similar" in captured.out
     assert captured.err == "wrote look.html\n"
     page = Path("look.html").read_text(encoding="utf-8")
     assert "<h1>Inside" in page
-    assert "What each head is worth" in page
+    assert "Importance of each head" in page
 
 
 def test_only_the_maps(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

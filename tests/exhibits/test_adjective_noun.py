@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from attnlab.corpora import IGNORED, Batch
-from attnlab.exhibits import adjective_noun, exhibit_named
+from attnlab.exhibits import exhibit_named
+from attnlab.exhibits.learning import adjective_noun
 
 
 def test_without_attention_the_verb_cannot_be_told() -> None:

@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
-import attnlab.exhibits as room
+import attnlab.exhibits as package
 from attnlab.errors import UnknownNameError
 from attnlab.exhibits import exhibit_named, exhibits
-from attnlab.exhibits.frame.course import CHAPTERS
+from attnlab.exhibits.frame.exhibit import CHAPTERS
 
-FILES = sorted(path for path in Path(room.__file__).parent.glob("*.py") if path.name != "__init__.py")
+FOLDERS = ("weights", "heads", "sequences", "embeddings", "learning")
+FILES = [
+    path
+    for folder in FOLDERS
+    for path in sorted((Path(package.__file__).parent / folder).glob("*.py"))
+    if path.name != "__init__.py"
+]
 NAMES = [path.stem.replace("_", "-") for path in FILES]
 ROOMS = {
     "attention",

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from attnlab.corpora import Kinship
-from attnlab.exhibits import analogy, exhibit_named
+from attnlab.exhibits import exhibit_named
+from attnlab.exhibits.embeddings import analogy
 
 SMALL = {"families": 2, "sentences": 600, "width": 8, "steps": 10}
 
@@ -18,7 +19,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_words_that_the_text_has() -> None:
-    text = analogy.kinship_text(analogy.Analogy(**SMALL), shuffled=False)
+    text = analogy.kinship_text(analogy.KinshipAnalogy(**SMALL), shuffled=False)
     assert len(text.words) == len(text.questions) > 20
     assert set(text.words) <= set(Kinship.generate(0, families=2).analogies)
     for words, tokens in zip(text.words, text.questions, strict=True):
@@ -29,7 +30,7 @@ def test_an_offset_that_is_not_there_is_not_claimed(monkeypatch: pytest.MonkeyPa
     outcome = exhibit_named("analogy").run(**SMALL)
     assert outcome.ok
     assert len(outcome.checks) == 1
-    monkeypatch.setattr(analogy.Analogy, "learns", True)
+    monkeypatch.setattr(analogy.KinshipAnalogy, "learns", True)
     outcome = exhibit_named("analogy").run(**SMALL)
     assert len(outcome.checks) == 5
     assert not outcome.checks[1].ok

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from attnlab.corpora import CorpusSpec, TranslationCorpus, open_corpus
-from attnlab.exhibits import cross_attention, exhibit_named
+from attnlab.exhibits import exhibit_named
+from attnlab.exhibits.learning import cross_attention
 
 SMALL = {"clauses": 1, "words": 4, "head_width": 8, "steps": 10}
 

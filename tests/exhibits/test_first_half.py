@@ -7,7 +7,7 @@ import torch
 
 from attnlab.errors import SpecError
 from attnlab.exhibits import exhibit_named
-from attnlab.exhibits import worked_example as sheet
+from attnlab.exhibits.weights import worked_example as sheet
 
 SAMPLED = {
     "scaling": {"samples": 2000, "keys": 16},
@@ -89,11 +89,11 @@ def test_a_wrong_number_of_the_sheet_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_wrong_scale_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.exhibits.scaling.dot_variance", lambda width, *_: float(width) + 4)
+    monkeypatch.setattr("attnlab.exhibits.weights.scaling.dot_variance", lambda width, *_: float(width) + 4)
     assert any("variance of q·k" in one for one in failed("scaling", samples=50_000, keys=8))
 
 
 def test_swapped_values_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = torch.outer
-    monkeypatch.setattr("attnlab.exhibits.kqv_construction.torch.outer", lambda a, b: right(b, a))
+    monkeypatch.setattr("attnlab.exhibits.heads.kqv_construction.torch.outer", lambda a, b: right(b, a))
     assert failed("kqv-construction")

@@ -17,14 +17,23 @@ import torch
 from pydantic import Field
 from rich.console import Console
 
-import attnlab.exhibits as room
 from attnlab.errors import InputError, SpecError, UnknownNameError
-from attnlab.exhibits import Outcome, Parameters, Stage, bars, exhibit, histogram, line, points
-from attnlab.exhibits.frame.axes import powers, round_places
-from attnlab.exhibits.frame.blocks import Plot, cell_text, heatmap, number_text, vector_text
+from attnlab.exhibits import (
+    Outcome,
+    Parameters,
+    Stage,
+    bars,
+    exhibit,
+    histogram,
+    line,
+    number_text,
+    points,
+    vector_text,
+)
+from attnlab.exhibits.frame.blocks import Heatmap, Plot, cell_text, powers, round_places
 from attnlab.exhibits.frame.parameters import setting_text
-from attnlab.exhibits.frame.terminal import Printer, Watcher
-from attnlab.exhibits.frame.terminal_plots import heatmap_text, plot_text
+from attnlab.exhibits.frame.terminal import Printer, Watcher, heatmap_text, plot_text
+from attnlab.exhibits.heads import kqv_construction
 from attnlab.pages import render
 from attnlab.statistics import Estimate
 
@@ -145,6 +154,8 @@ def test_a_claim_without_a_check_and_a_check_without_a_claim_are_defects() -> No
 
     with pytest.raises(AssertionError, match="no check for the claims"):
         silent.run()
+    with pytest.raises(AssertionError, match="several claims"):
+        Stage(("x", "y")).check("which", found=1, expected=1)
     with pytest.raises(AssertionError, match="does not name the claim 'z'"):
         stray.run()
 
@@ -243,9 +254,13 @@ def test_terminal_bars_and_maps() -> None:
     assert text.splitlines()[1].endswith(" 1")
     assert "−2" in text
     assert "not a number" in text
-    wide = heatmap("m", np.eye(30), rows=map(str, range(30)), columns=map(str, range(30)), x="k", y="q", unit="w")
+    stage = Stage(())
+    stage.heatmap("m", np.eye(30), rows=map(str, range(30)), columns=map(str, range(30)), x="k", y="q", unit="w")
+    stage.heatmap("m", [[0.0, 1.0]], rows=["r"], columns=["c", "d"], x="k", y="q", unit="w")
+    wide, small = stage.blocks
+    assert isinstance(wide, Heatmap)
+    assert isinstance(small, Heatmap)
     assert all(len(row) <= 80 for row in heatmap_text(wide, 80).splitlines())
-    small = heatmap("m", [[0.0, 1.0]], rows=["r"], columns=["c", "d"], x="k", y="q", unit="w")
     assert "█ 1" in heatmap_text(small, 80)
 
 
@@ -305,19 +320,19 @@ def test_a_page_holds_everything_and_a_notebook_shows_it() -> None:
     for words in ("Dice are fair", "E = (n + 1)/2", "it is n/2", "2 of 2 hold", "sides = 6", "x (m)", "1,234,567"):
         assert words in html
     shown = outcome._repr_html_()
-    assert shown.startswith("<iframe srcdoc=")
-    assert shown.count('"') == 4  # the page inside has none left
+    assert shown.startswith("<iframe sandbox=")
+    assert shown.count('"') == 8  # the page inside has none left
 
 
 def test_a_file_of_an_exhibit_runs_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(Path(room.__file__).with_name("kqv_construction.py")), run_name="__main__")
+    runpy.run_path(str(Path(kqv_construction.__file__)), run_name="__main__")
     assert "4 of 4 checks hold" in capsys.readouterr().out
 
 
 def test_a_spoilt_one_that_runs_by_itself_ends_with_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnlab.exhibits.frame.checks.ERRORS", -1.0)
+    monkeypatch.setattr("attnlab.exhibits.frame.stage.ERRORS", -1.0)
     with pytest.raises(SystemExit) as ended:
         dice.main()
     assert ended.value.code == 1

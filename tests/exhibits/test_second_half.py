@@ -7,10 +7,10 @@ import torch
 
 from attnlab.errors import SpecError
 from attnlab.exhibits import exhibit_named
-from attnlab.exhibits import heads_as_one_matrix as heads
-from attnlab.exhibits import masking as masks
-from attnlab.exhibits import shapes as axes
-from attnlab.exhibits import superposition as toys
+from attnlab.exhibits.embeddings import superposition as toys
+from attnlab.exhibits.heads import heads_as_one_matrix as heads
+from attnlab.exhibits.sequences import masking as masks
+from attnlab.exhibits.sequences import shapes as axes
 
 
 def failed(name: str, **settings: object) -> list[str]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from attnlab.errors import SpecError
-from attnlab.exhibits import exhibit_named, synthesizer_limits
-from attnlab.exhibits.frame.stage import Deaf
+from attnlab.exhibits import exhibit_named
+from attnlab.exhibits.learning import synthesizer_limits
 
 SMALL = {"places": 3, "head_width": 8, "steps": 10, "seeds": 2}
 
 
-class Watching(Deaf):
+class Watching:
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int | None]] = []
+
+    def shown(self, block: object) -> None:
+        del block
 
     def progress(self, what: str, done: int, total: int | None) -> None:
         self.told.append((what, done, total))

@@ -10,7 +10,7 @@ import pytest
 from attnlab.experiments.reporting.report import comparison_page
 from attnlab.experiments.reporting.report_heads import HEADING, heads_section
 from attnlab.experiments.results import Comparison
-from attnlab.lens.heads.run_heads import RUN_HEADS
+from attnlab.lens.runs import RUN_HEADS
 from attnlab.pages import Details, Points, Table, render
 from support.comparisons import make_comparison
 

@@ -1,4 +1,4 @@
-"""What a part is worth is what the loss says of the model without it, found in fewer passes."""
+"""The importance of a part is what the loss says of the model without it, found in fewer passes."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def test_every_part_against_a_full_pass_without_it(variant: str, changes: dict[s
         with model.tap({point: change}):
             wanted = losses_of(model, batches) - found.losses
         torch.testing.assert_close(one.differences, wanted, rtol=1e-3, atol=2e-5, msg=name)
-        assert one.worth.low < one.worth.mean < one.worth.high
-        assert one.worth.mean == pytest.approx(wanted.mean().item(), abs=2e-5)
+        assert one.importance.low < one.importance.mean < one.importance.high
+        assert one.importance.mean == pytest.approx(wanted.mean().item(), abs=2e-5)
     assert found.heads().shape == (model.spec.num_layers, 4)
-    assert found.heads()[1, 2].item() == found["blocks.1.attention.heads.2"].worth.mean
+    assert found.heads()[1, 2].item() == found["blocks.1.attention.heads.2"].importance.mean
 
 
 def test_a_removed_head_is_a_model_with_other_weights() -> None:
@@ -150,10 +150,10 @@ def test_the_one_head_that_matters_is_found() -> None:
     targets[:, 0] = IGNORED
     found = ablate(model, [Batch(tokens[:5], targets[:5]), Batch(tokens[5:], targets[5:])])
     assert found.loss < 0.5, "it knows the token before"
-    worth = {name: one.worth for name, one in found.removed.items()}
-    matters = {name for name, one in worth.items() if one.low > 0.1}
+    importance = {name: one.importance for name, one in found.removed.items()}
+    matters = {name for name, one in importance.items() if one.low > 0.1}
     assert matters == {"blocks.0.attention", "blocks.0.attention.heads.1"}
-    assert all(abs(one.mean) < 1e-5 for name, one in worth.items() if name not in matters)
+    assert all(abs(one.mean) < 1e-5 for name, one in importance.items() if name not in matters)
 
 
 def test_prefixes_are_reused() -> None:

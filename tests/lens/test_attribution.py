@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens import attribute
+from attnlab.lens import Inputs, attribute
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 SYMBOLS, BATCH, TOKENS = 11, 3, 12
@@ -43,7 +43,7 @@ def some_tokens(length: int = TOKENS) -> Tensor:
 def test_the_parts_add_up_to_the_logits(variant: str, changes: dict[str, object]) -> None:
     model, tokens = make_model(variant, **changes), some_tokens()
     others = {} if model.encoder is None else {"source": some_tokens(7)}
-    parts = attribute(model, tokens, **others)
+    parts = attribute(model, Inputs(tokens, **others))
     model.eval()
     with torch.no_grad():
         logits = model(tokens, **others)

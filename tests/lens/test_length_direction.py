@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.errors import InputError
-from attnlab.lens.maps.length_direction import PARTS, Explained, explain, length_or_direction
+from attnlab.lens import Inputs
+from attnlab.lens.measures.length_direction import PARTS, Explained, explain, length_or_direction
 from support import planted
 
 TEXTS, KEYS, WIDTH = 40, 16, 6
@@ -139,7 +140,7 @@ def test_rows_that_do_not_sum_to_one_and_padding() -> None:
     model, tokens = planted.random_model(0, spread=0.3, variant="sigmoid-no-bias"), torch.randint(0, 24, (12, 32))
     padding = torch.ones_like(tokens, dtype=torch.bool)
     padding[:, 20:] = False
-    padded, cut = length_or_direction(model, tokens, padding=padding), length_or_direction(model, tokens[:, :20])
+    padded, cut = length_or_direction(model, Inputs(tokens, padding)), length_or_direction(model, tokens[:, :20])
     for one, other in zip(padded[1], cut[1], strict=True):
         assert shares(one) == pytest.approx(shares(other), abs=1e-3)
 

@@ -13,7 +13,7 @@ import torch
 
 from attnlab.corpora import ByteTokenizer, SymbolTokenizer
 from attnlab.lens import Look, look_at
-from attnlab.lens.pages.further import More
+from attnlab.lens.pages.extras import More
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -270,7 +270,7 @@ def test_tables_and_names_of_roles_fit(browser: sync_api.Browser, tmp_path: Path
     assert [text for text in tags.all_inner_texts() if text] == ["previous token", "induction"]
     assert visit.fits()
     headings = visit.page.locator("h2").all_inner_texts()
-    assert {"What each head does", "What each head is worth", "Embeddings", "Single neurons"} <= set(headings)
+    assert {"What each head does", "Importance of each head", "Embeddings", "Single neurons"} <= set(headings)
     shaded = visit.page.locator("td[style]").first
     assert shaded.evaluate("cell => getComputedStyle(cell).backgroundColor") != "rgba(0, 0, 0, 0)"
     visit.finish()

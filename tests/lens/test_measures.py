@@ -11,8 +11,8 @@ from torch import Tensor
 from attnlab.attention import Sparsemax
 from attnlab.corpora import CorpusSpec, open_corpus
 from attnlab.errors import InputError, SpecError
-from attnlab.lens import MEASURES, LayerMaps, attention_maps, measure, measure_heads
-from attnlab.lens.maps.measures import received
+from attnlab.lens import MEASURES, Inputs, LayerMaps, attention_maps, measure, measure_heads
+from attnlab.lens.measures.maps import received
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 N = 12
@@ -263,7 +263,7 @@ def test_padding_has_no_part() -> None:
     model, tokens = make_model("sigmoid"), torch.randint(0, 16, (6, 16))
     padding = torch.ones_like(tokens, dtype=torch.bool)
     padding[:, 11:] = False
-    padded, cut = attention_maps(model, tokens, padding=padding)[1], attention_maps(model, tokens[:, :11])[1]
+    padded, cut = attention_maps(model, Inputs(tokens, padding))[1], attention_maps(model, tokens[:, :11])[1]
     for name, instrument in MEASURES.items():
         torch.testing.assert_close(instrument(padded), instrument(cut), rtol=1e-4, atol=1e-6, msg=name)
 

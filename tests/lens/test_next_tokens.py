@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnlab.errors import InputError, UnsupportedError
-from attnlab.lens.heads.next_tokens import next_tokens
+from attnlab.lens.heads.ablation import next_tokens
 from support.planted import random_model
 
 IDS = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])
@@ -54,5 +54,5 @@ def test_what_is_not_there_is_refused() -> None:
             next_tokens(model, IDS, [place])
     with pytest.raises(InputError, match="hold none"):
         next_tokens(model, IDS[:0])
-    with pytest.raises(UnsupportedError, match="does not go on with a text"):
+    with pytest.raises(UnsupportedError, match="does not continue a text"):
         next_tokens(random_model(1, family="encoder"), IDS)

@@ -11,12 +11,19 @@ from torch import Tensor
 
 from attnlab.corpora import ByteTokenizer, SymbolTokenizer, WordTokenizer
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens import LayerMaps, attention_maps
-from attnlab.lens.facts.shuffled import shuffled_models
+from attnlab.lens import Inputs, LayerMaps, attention_maps
 from attnlab.lens.heads.ranks import effective_rank, head_ranks
-from attnlab.lens.heads.role_reading import Reading, delimiter_tokens, repeated_tokens
-from attnlab.lens.heads.role_scores import ROLES, PlaceShare, Texts, score
+from attnlab.lens.heads.role_scores import (
+    ROLES,
+    PlaceShare,
+    RoleReading,
+    TokenPairs,
+    delimiter_tokens,
+    repeated_tokens,
+    score,
+)
 from attnlab.lens.heads.roles import NUMBERS, HeadRoles, head_roles
+from attnlab.lens.subjects import shuffled_models
 from attnlab.models import ModelSpec, build_model
 from attnlab.statistics import exceeds
 from support import planted
@@ -144,7 +151,7 @@ def test_even_attention_has_no_excess() -> None:
     for visible in (CAUSAL, window, prefix, torch.ones_like(CAUSAL)):
         maps = maps_of(visible * torch.rand(N, 1).expand(3, 2, N, 1), visible)  # rows of any mass
         for role, one in ROLES.items():
-            share, chance, excess = score(maps, one.where(Texts(tokens, tokens, delimiters)))[:, :, 0].unbind(-1)
+            share, chance, excess = score(maps, one.where(TokenPairs(tokens, tokens, delimiters)))[:, :, 0].unbind(-1)
             known = excess.isfinite()  # a window hides what was said too long ago
             assert known.any(), role
             assert excess[known].abs().max() < 1e-6, role
@@ -153,7 +160,7 @@ def test_even_attention_has_no_excess() -> None:
 
 def test_sets() -> None:
     tokens = torch.tensor([[7, 8, 9, 7, 8, 9]])
-    texts = Texts(tokens, tokens, torch.arange(99) == 9)
+    texts = TokenPairs(tokens, tokens, torch.arange(99) == 9)
     sets = {role: one.where(texts).expand(1, 6, 6)[0] & torch.ones(6, 6).tril().bool() for role, one in ROLES.items()}
     keys = {role: [row.nonzero().flatten().tolist() for row in one] for role, one in sets.items()}
     assert keys == {
@@ -173,13 +180,13 @@ def test_rows_without_mass_and_rows_without_choice_do_not_count() -> None:
     weights[torch.arange(1, N), torch.arange(N - 1)] = 0.2
     weights[5] = 0
     tokens = torch.arange(N)[None]
-    where = ROLES["previous token"].where(Texts(tokens, tokens, NO_DELIMITERS))
+    where = ROLES["previous token"].where(TokenPairs(tokens, tokens, NO_DELIMITERS))
     share, chance, excess = score(maps_of(weights), where)[0, 0, 0].tolist()
     rows = [i for i in range(1, N) if i != 5]
     assert (share, excess) == (pytest.approx(1), pytest.approx(1))
     assert chance == pytest.approx(sum(1 / (i + 1) for i in rows) / len(rows))
     alone = torch.eye(N, dtype=torch.bool)
-    own = ROLES["own token"].where(Texts(tokens, tokens, NO_DELIMITERS))
+    own = ROLES["own token"].where(TokenPairs(tokens, tokens, NO_DELIMITERS))
     assert score(maps_of(alone.float(), alone), own).isnan().all()
 
 
@@ -202,7 +209,7 @@ def test_padding_has_no_part() -> None:
     padding = torch.ones_like(tokens, dtype=torch.bool)
     padding[:, 20:] = False
     repeated = repeated_tokens(planted.SYMBOLS, 4, 20)
-    padded = head_roles(model, tokens, padding=padding, repeated=repeated, controls=0)
+    padded = head_roles(model, Inputs(tokens, padding), repeated=repeated, controls=0)
     cut = head_roles(model, tokens[:, :20], repeated=repeated, controls=0)
     for one, other in zip(padded.heads, cut.heads, strict=True):
         for role, found in one.scores.items():
@@ -235,7 +242,9 @@ def test_an_encoder_decoder_in_all_three_places() -> None:
     model = planted.random_model(2, spread=0.2, family="encoder-decoder", num_layers=1)
     tokens, source = some_tokens(3, 10), some_tokens(3, 14)
     for place in ("self", "encoder", "cross"):
-        (one, *_) = head_roles(model, tokens, source=source, delimiters=[1, 2, 3, 4], of=place, controls=0).heads
+        (one, *_) = head_roles(
+            model, Inputs(tokens, source=source), delimiters=[1, 2, 3, 4], of=place, controls=0
+        ).heads
         absent = {role for role, found in one.scores.items() if found is None}
         assert absent == ({role for role, spec in ROLES.items() if spec.within} if place == "cross" else set())
         assert (one.numbers["distance explains"] is None) == (place == "cross")
@@ -258,9 +267,9 @@ def test_ranks_are_those_of_the_whole_matrices() -> None:
 def test_long_texts_are_compared_on_an_excerpt() -> None:
     model = planted.random_model(1, spread=0.3, context_length=100)
     tokens = some_tokens(9, 100)
-    reading = Reading(model, NO_DELIMITERS, "self")
-    reading.add("texts", tokens, None, None, None)
-    kept = reading.excerpt().given["texts"]["tokens"]
+    reading = RoleReading(model, NO_DELIMITERS, "self")
+    reading.add("texts", Inputs(tokens))
+    kept = reading.excerpt().texts["texts"].tokens
     assert torch.equal(kept, tokens[:4, :64])
     whole, cut = head_roles(model, tokens), head_roles(model, tokens[:4, :64])
     for one, other in zip(whole.heads, cut.heads, strict=True):

@@ -10,10 +10,9 @@ import torch
 
 from attnlab.corpora import Batch, SymbolTokenizer
 from attnlab.errors import InputError
-from attnlab.lens.pages.embedding_views import analogies_view, beside_view, embeddings_view
+from attnlab.lens.pages.embedding_views import analogies_view, beside_view, embeddings_view, neurons_view
 from attnlab.lens.pages.fact_views import facts_view
-from attnlab.lens.pages.neuron_views import neurons_view
-from attnlab.lens.pages.views import ends, joined, number, plain, signed
+from attnlab.lens.pages.views import LookView, ends, shade
 from attnlab.lens.subjects import open_subject
 from attnlab.models import ModelSpec, build_model
 from attnlab.pages import Page, Table, render
@@ -107,15 +106,12 @@ def test_facts_that_are_not_known_are_not_traced(tmp_path: Path) -> None:
         facts_view(open_subject(train_in(tmp_path, smoke()).path))
 
 
-def test_numbers_are_written_as_people_read_them() -> None:
-    assert signed(-0.1234) == "−0.123"
-    assert signed(0.0001) == "0.000"
-    assert signed(math.nan) == number(None) == "–"
-    assert number(-0.004) == "0.00"
-    assert ends(Interval(0.1, -0.2, 0.4), 1) == "−0.2 … +0.4"
-    assert joined(["a", "b", "c"]) == "a, b and c"
-    assert plain({"x": [math.inf, 1 / 3, Interval(1.0, 0.5, math.nan)]}) == {
-        "x": [None, 0.333333, {"mean": 1.0, "low": 0.5, "high": None}]
-    }
-    with pytest.raises(TypeError):
-        plain(torch.zeros(1))
+def test_the_data_of_a_view_is_plain() -> None:
+    found = Interval(0.1, -0.2, 0.4)
+    assert ends(found, 1) == "−0.2 … +0.4"
+    assert ends(None) == "–"
+    assert (shade(2.0), shade(math.nan), shade(None)) == (1.0, None, None)
+    view = LookView("x", "X", [], {"x": [math.inf, 1 / 3, Interval(1.0, 0.5, math.nan)]})
+    assert view.data == {"x": [None, 0.333333, {"mean": 1.0, "low": 0.5, "high": None}]}
+    with pytest.raises(InputError):
+        LookView("x", "X", [], torch.zeros(1))

@@ -17,6 +17,7 @@ from attnlab.exhibits.frame.pages import outcome_page
 from attnlab.exhibits.frame.terminal import Printer, Watcher
 from attnlab.pages import write_page
 from attnlab.storage.files import check_writable
+from attnlab.storage.records import to_plain
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
@@ -165,7 +166,7 @@ def _all_data(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "ok": all(outcome.ok for outcome in outcomes),
         "seconds": round(sum(outcome.seconds for outcome in outcomes), 3),
         "checks": [
-            {"exhibit": outcome.exhibit.name, **check} for outcome in outcomes for check in outcome.to_dict()["checks"]
+            {"exhibit": outcome.exhibit.name, **to_plain(check)} for outcome in outcomes for check in outcome.checks
         ],
         "exhibits": [
             {key: value for key, value in outcome.to_dict(blocks=False).items() if key != "checks"}

@@ -11,15 +11,13 @@ from cyclopts import Parameter
 
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import InputError
-from attnlab.lens.comparison.compare_page import views as compare_views
-from attnlab.lens.comparison.compared import HeadComparison
-from attnlab.lens.comparison.comparing_heads import compare_heads
-from attnlab.lens.maps.looking import MOST_TOKENS, look_at
-from attnlab.lens.maps.looks import Look
-from attnlab.lens.pages.further import More
+from attnlab.lens.comparison.comparison import HeadComparison, compare_heads
+from attnlab.lens.comparison.comparison_page import views as compare_views
+from attnlab.lens.pages.extras import More
+from attnlab.lens.pages.head_views import study_rows
+from attnlab.lens.pages.look import MOST_TOKENS, Look, look_at
 from attnlab.lens.pages.look_page import number_rows
-from attnlab.lens.pages.study_views import study_rows
-from attnlab.lens.pages.views import View
+from attnlab.lens.pages.views import LookView
 from attnlab.lens.subjects import open_subject
 from attnlab.models import tap_names
 from attnlab.pages import Points, Table
@@ -211,7 +209,7 @@ def _print(found: Look) -> None:
             show_view(view)
 
 
-def show_view(view: View) -> None:
+def show_view(view: LookView) -> None:
     """What a page would show, as far as a terminal can."""
     show("", view.heading)
     for part in view.parts:

@@ -32,7 +32,7 @@ from attnlab.storage.locks import holding
 from attnlab.storage.records import read_json, write_json
 
 LOOKS = "looks.json"
-_AFTER = "attnlab.lens.heads.run_heads:measure_run"
+_AFTER = "attnlab.lens.runs:measure_run"
 
 
 @dataclass

@@ -1,24 +1,26 @@
-"""Inside a trained model: attention maps of any variant, what each part says and is worth, and what can be measured.
+"""Inside a trained model: attention maps of any variant, what each part says, its importance, and where facts live.
 
-subjects      what is looked at: a run, a folder of Transformers, a model
-texts         the texts that a model is looked at with
-maps          attention maps and their measures
-heads         what each head does, says and is worth
-comparison    what a change did to the heads
+taps          the attention weights of every layer and head, and what heads write
+subjects      what is examined: a run, a folder of Transformers, a model; texts, and shuffled copies
+measures      what attention maps are like
+heads         what each head does, says and contributes
 embeddings    vectors, directions, neurons
 facts         where facts live
-pages         the page of a look
+runs          what is stored of a finished run
+pages         a look at one text, and its page
+comparison    what a change did to the heads
 """
 
-from attnlab.lens.comparison.compared import HeadComparison
-from attnlab.lens.comparison.comparing_heads import compare_heads
-from attnlab.lens.embeddings.contexts import SameToken, same_token
+from attnlab.lens.comparison.comparison import HeadComparison, compare_heads
 from attnlab.lens.embeddings.directions import (
+    Superposed,
     chance_of_closeness,
     covering_bound,
     expected_sampled,
+    feature_dimensions,
     johnson_lindenstrauss_bound,
     largest_cosine,
+    learn_superposition,
     sampled_directions,
     spread_directions,
     spread_ladder,
@@ -30,10 +32,12 @@ from attnlab.lens.embeddings.embeddings import (
     Dimensions,
     Neighbour,
     Orthogonality,
+    SameToken,
     analogies,
     dimensions,
     nearest,
     orthogonality,
+    same_token,
     token_of,
 )
 from attnlab.lens.embeddings.neurons import (
@@ -48,34 +52,29 @@ from attnlab.lens.embeddings.neurons import (
     watch,
     writes,
 )
-from attnlab.lens.embeddings.superposition import Superposed, feature_dimensions, learn_superposition
 from attnlab.lens.facts.facts import Fact, known_facts, world_facts
-from attnlab.lens.facts.traced import Cell, Tracing
-from attnlab.lens.facts.tracing import trace
+from attnlab.lens.facts.tracing import Cell, Tracing, trace
 from attnlab.lens.heads.ablation import Ablation, Removed, ablate
 from attnlab.lens.heads.attribution import Attribution, attribute
-from attnlab.lens.heads.redundancy import (
-    Likeness,
+from attnlab.lens.heads.role_scores import ROLES, delimiter_tokens, repeated_tokens
+from attnlab.lens.heads.roles import HeadRole, HeadRoles, RoleScore, head_roles
+from attnlab.lens.heads.similarity import (
+    HeadSimilarity,
     Matching,
     Pair,
-    head_likeness,
+    head_similarity,
     match_all,
     match_heads,
     over_checkpoints,
 )
-from attnlab.lens.heads.role_reading import delimiter_tokens, repeated_tokens
-from attnlab.lens.heads.role_scores import ROLES
-from attnlab.lens.heads.roles import HeadRole, HeadRoles, RoleScore, head_roles
-from attnlab.lens.heads.run_heads import heads_of_run
-from attnlab.lens.heads.studying import Study, study_heads
-from attnlab.lens.maps.attention_maps import LayerMaps, Place, attention_maps, evaluating, look, places
-from attnlab.lens.maps.length_direction import Explained, length_or_direction
-from attnlab.lens.maps.looking import look_at
-from attnlab.lens.maps.looks import LayerLook, Look
-from attnlab.lens.maps.measures import MEASURES, Described, Measure, measure, measure_heads
-from attnlab.lens.maps.pointing import Pointed, Pointing, pointing
-from attnlab.lens.maps.run_measures import RUN_MEASURES, accuracy, measures_of_run
-from attnlab.lens.pages.further import More
+from attnlab.lens.heads.study import Study, study_heads
+from attnlab.lens.measures.length_direction import Explained, length_or_direction
+from attnlab.lens.measures.maps import MEASURES, Described, Measure, measure, measure_heads
+from attnlab.lens.measures.pointing import Pointed, Pointing, pointing
+from attnlab.lens.pages.extras import More
+from attnlab.lens.pages.look import LayerLook, Look, look_at
+from attnlab.lens.runs import RUN_MEASURES, accuracy, heads_of_run, measures_of_run
+from attnlab.lens.taps import Inputs, LayerMaps, Place, attention_maps, evaluating, look, places
 
 __all__ = [
     "MEASURES",
@@ -95,9 +94,10 @@ __all__ = [
     "HeadComparison",
     "HeadRole",
     "HeadRoles",
+    "HeadSimilarity",
+    "Inputs",
     "LayerLook",
     "LayerMaps",
-    "Likeness",
     "Look",
     "Matching",
     "Measure",
@@ -131,8 +131,8 @@ __all__ = [
     "evaluating",
     "expected_sampled",
     "feature_dimensions",
-    "head_likeness",
     "head_roles",
+    "head_similarity",
     "heads_of_run",
     "johnson_lindenstrauss_bound",
     "known_facts",

@@ -1,20 +1,43 @@
-"""What is looked at: a run, a GPT-2 folder of Transformers, or a model that somebody has."""
+"""Subjects: a run, a GPT-2 folder of Transformers or any model, the texts it is examined on, and its shuffled copies.
+
+A run is examined on its own validation rows, unless `on` names a text file. A model without a run, such as a GPT-2
+folder, is examined on Python's documentation, which every Python brings along, in its own tokens.
+
+The control of what is found in a model is the same model with its weights shuffled. Every parameter keeps its numbers,
+and its rows and its columns each get a random order. So weights are as large and matrices of the same rank as before,
+but no projection fits what another wrote. If the weights of a model are random to begin with, it cannot be told from
+its shuffled copies: whatever is true of one is as likely of any other.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from attnlab.corpora import Gpt2Tokenizer, Tokenizer
+import torch
+from torch import Tensor
+
+from attnlab.corpora import Batch, Corpus, CorpusSpec, Gpt2Tokenizer, Tokenizer, open_corpus
+from attnlab.corpora.sources import TextSource
 from attnlab.errors import FileError, InputError
+from attnlab.lens.taps import attention_specs, places
 from attnlab.models import LanguageModel, load_gpt2
 from attnlab.runs import RunDirectory
 from attnlab.training import LoadedRun, load_run
 
+MOST_LENGTH = 512  # tokens of a row
+MOST_ROWS = 32
+_FEWEST_TOKENS = 4  # of a row that can repeat anything
+_MOST_WEIGHTS = 80_000_000  # of all heads on all rows, which together take some seconds
+_LETTERS = 8  # of Python's documentation for each token that is wanted
+
 
 @dataclass
 class Subject:
-    """A model to look at, with what is known of it."""
+    """A model to examine, with what is known of it."""
 
     model: LanguageModel
     tokenizer: Tokenizer | None
@@ -23,11 +46,24 @@ class Subject:
     notes: list[str] = field(default_factory=list)
     run: tuple[Path, LoadedRun] | None = None
 
+    def known_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer, or raise an error if there is none."""
+        if self.tokenizer is None:
+            raise InputError("without a tokenizer no text can be read", hint="give `tokenizer=…`")
+        return self.tokenizer
+
+    def corpus(self, cache: Path | None = None) -> Corpus:
+        """Return what the run was trained on, or raise an error if the model has no run."""
+        if self.run is None:
+            raise InputError("this model has no text of its own", hint="give a text to look at")
+        path, loaded = self.run
+        return corpus_of_run(path, loaded.record, cache)
+
 
 def open_subject(
     subject: str | Path | LanguageModel, tokenizer: Tokenizer | None = None, step: int | None = None
 ) -> Subject:
-    """The model that somebody names, or has, with its tokenizer."""
+    """Open the model in a folder, or take one as it is, with its tokenizer."""
     if isinstance(subject, LanguageModel):
         return Subject(subject, tokenizer)
     path = Path(subject)
@@ -35,28 +71,135 @@ def open_subject(
         return _open_run(path, step)
     if (path / "config.json").is_file():
         if step is not None:
-            raise InputError(f"{path} is a GPT-2 folder and has no step {step}", hint="leave the step out")
+            raise InputError(f"{path} is a GPT-2 folder and has no step {step}", hint="leave out `step`")
         return Subject(load_gpt2(path), tokenizer or Gpt2Tokenizer.from_folder(path), path.resolve().name)
     raise FileError(
         f"{path} is neither a run nor a GPT-2 folder" if path.exists() else f"there is no run or folder {path}",
-        hint="`attnlab runs list` shows the runs; `attnlab train` makes one",
+        hint="name the folder of a run, or one with GPT-2 weights of Transformers",
     )
 
 
 def _open_run(path: Path, step: int | None) -> Subject:
-    loaded, directory = load_run(path, step), RunDirectory.open(path)
+    loaded, status = load_run(path, step), RunDirectory.open(path).status
     spec = loaded.record.get("spec", {})
     facts = {"variant": str(spec.get("variant", "")), "after": f"{loaded.step} of {loaded.resolved.steps} steps"}
     subject = Subject(loaded.model, loaded.tokenizer, path.resolve().name, facts, run=(path, loaded))
-    if directory.status == "diverged":
-        subject.notes.append(f"The run diverged. These are its weights after step {loaded.step}.")
-    elif directory.status != "finished":
-        subject.notes.append(f"The run is not finished. These are its weights after step {loaded.step}.")
+    if status != "finished":
+        state = "diverged" if status == "diverged" else "is not finished"
+        subject.notes.append(f"The run {state}. These are its weights after step {loaded.step}.")
     return subject
 
 
+def corpus_of_run(path: Path, record: Mapping[str, Any], cache: Path | None = None) -> Corpus:
+    """Return what the run with this record was trained on, refused if it is no longer the same."""
+    named = record.get("spec", {}).get("corpus")
+    if not isinstance(named, dict):
+        raise FileError(f"{path} was not trained on a corpus by name", hint="give a text to look at")
+    corpus = open_corpus(CorpusSpec(**named), cache)
+    if corpus.hash != record["corpus"]["hash"]:
+        raise FileError(
+            f"the text of {path} has changed since the run began",
+            hint="bring the old text back, or train the new text as a run of its own",
+        )
+    return corpus
+
+
 def shape_words(model: LanguageModel) -> str:
+    """Return the family and the shape of a model in words."""
     spec = model.spec
-    heads = sorted({one.num_heads for one in (*spec.attention, *spec.encoder_attention, *spec.cross_attention)})
+    heads = sorted({one.num_heads for one in attention_specs(model)})
     each = "–".join(map(str, dict.fromkeys((heads[0], heads[-1]))))
     return f"{spec.family}, {spec.num_layers} layers of {each} heads, width {spec.model_width}"
+
+
+# Texts
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Rows of text, and what they are, in words."""
+
+    batch: Batch
+    words: str
+
+
+def find_texts(
+    subject: Subject, *, on: Path | None = None, rows: int | None = None, cache: Path | None = None
+) -> Texts:
+    """Return the rows for this model: as many as its size allows, or `rows`."""
+    length = min(subject.model.spec.context_length, MOST_LENGTH)
+    rows = rows or rows_for(subject.model, length)
+    if rows < 2:
+        raise InputError(f"{rows} texts are too few for an interval", hint="use two or more")
+    if on is None and subject.run is not None:
+        corpus = subject.corpus(cache)
+        batch = next(iter(corpus.validation_batches(batch_size=rows, context_length=length, limit=rows)))
+        return _checked(batch, f"validation rows of {corpus.spec.name}")
+    if subject.model.encoder is not None:
+        raise InputError("an encoder–decoder needs pairs of texts", hint="look at a run, which knows its own")
+    tokenizer = subject.known_tokenizer()
+    if on is None:
+        return _checked(_of_python(tokenizer, rows, length, cache), "rows of Python's documentation")
+    return _checked(_of_file(tokenizer, on, rows, length), f"rows of {on.name}")
+
+
+def rows_for(model: LanguageModel, length: int) -> int:
+    """Return how many rows of this length are read without taking long."""
+    weights = sum(spec.num_heads for spec in attention_specs(model)) * len(places(model)) * length**2
+    return max(2, min(MOST_ROWS, _MOST_WEIGHTS // weights))
+
+
+def _checked(batch: Batch, words: str) -> Texts:
+    count, length = batch.inputs.shape
+    if count < 2 or length < _FEWEST_TOKENS:
+        raise InputError(
+            f"{count} texts of {length} tokens are too few to say what heads do",
+            hint=f"two of {_FEWEST_TOKENS} tokens are the least: give a longer text, as `on=FILE`",
+        )
+    return Texts(batch, f"{count} {words}, {length} tokens each")
+
+
+def _of_python(tokenizer: Tokenizer, rows: int, length: int, cache: Path | None) -> Batch:
+    corpus = open_corpus(CorpusSpec(name="pydoc", tokenizer="char"), cache)
+    letters = next(iter(corpus.validation_batches(batch_size=rows, context_length=_LETTERS * length, limit=rows)))
+    found = [tokenizer.encode(corpus.tokenizer.decode(row.tolist())) for row in letters.inputs]
+    shortest = min(length + 1, *(len(row) for row in found))
+    return _shifted(torch.tensor([row[:shortest] for row in found]))
+
+
+def _of_file(tokenizer: Tokenizer, path: Path, rows: int, length: int) -> Batch:
+    tokens: list[int] = []
+    for chunk in TextSource.find(path).chunks():
+        tokens += tokenizer.encode(chunk)
+        if len(tokens) > rows * (length + 1):
+            break
+    length = min(length + 1, len(tokens) // 2)
+    count = min(rows, len(tokens) // length) if length else 0
+    return _shifted(torch.tensor(tokens[: count * length]).view(count, length))
+
+
+def _shifted(tokens: Tensor) -> Batch:
+    return Batch(tokens[:, :-1], tokens[:, 1:])
+
+
+# Controls
+
+
+def shuffled_models(model: LanguageModel, count: int, seed: int = 0) -> Iterator[LanguageModel]:
+    """Yield so many shuffled copies, one after the other: each takes the place of the one before."""
+    if not count:
+        return
+    generator = torch.Generator().manual_seed(seed)
+    copied, originals = copy.deepcopy(model), list(model.parameters())
+    for _ in range(count):
+        with torch.no_grad():
+            for parameter, original in zip(copied.parameters(), originals, strict=True):
+                parameter.copy_(_shuffled(original, generator))
+        yield copied
+
+
+def _shuffled(parameter: Tensor, generator: torch.Generator) -> Tensor:
+    for dimension, size in enumerate(parameter.shape):
+        order = torch.randperm(size, generator=generator).to(parameter.device)
+        parameter = parameter.index_select(dimension, order)
+    return parameter

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 
 import jinja2
@@ -18,6 +19,8 @@ from attnlab.pages.figures import figure_html
 from attnlab.pages.maps import MapGrid, grid_data, levels_for, precision_words
 from attnlab.pages.tables import Table, prose
 from attnlab.storage.files import write_whole
+
+_NOTEBOOK_LIMIT = 8_000_000  # letters of a page that a notebook is given to keep
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,30 @@ def _part(part: Part, drawn: Iterator[str], levels: int) -> dict[str, object]:
 def write_page(page: Page, path: Path) -> None:
     """Write the page as a whole or not at all."""
     write_whole(path, render(page))
+
+
+class HasPage:
+    """Results that have a page: `write` makes a file of it, and a notebook shows it."""
+
+    def page(self) -> Page:
+        """Return the page."""
+        raise NotImplementedError
+
+    def write(self, path: Path) -> None:
+        """Write the page as a whole or not at all."""
+        write_page(self.page(), path)
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, so that neither it nor the notebook disturbs the other."""
+        page = self.page()
+        inner, title = render(page), escape(page.title)
+        if len(inner) > _NOTEBOOK_LIMIT:
+            return (
+                f"<p>{title}: a page of {len(inner) / 1e6:.0f} MB, too large for a notebook. "
+                "<code>.write(Path('page.html'))</code> makes a file of it.</p>"
+            )
+        frame = "width:100%;height:720px;border:1px solid #7d8590"
+        return f'<iframe sandbox="allow-scripts" title="{title}" style="{frame}" srcdoc="{escape(inner)}"></iframe>'
 
 
 def _environment() -> jinja2.Environment:

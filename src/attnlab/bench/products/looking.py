@@ -24,8 +24,8 @@ from attnlab.bench.results.progress import Listener, Noting
 from attnlab.bench.results.timing import Ratio, take_turns
 from attnlab.corpora import Batch, ByteTokenizer
 from attnlab.lens.heads.ablation import ablate
-from attnlab.lens.heads.studying import study_heads
-from attnlab.lens.maps.looking import look_at
+from attnlab.lens.heads.study import study_heads
+from attnlab.lens.pages.look import look_at
 from attnlab.models import LanguageModel, ModelSpec, build_model
 from attnlab.processes.machine import describe_machine, using_threads
 

@@ -1,4 +1,4 @@
-"""What an exhibit shows, described once: drawn with letters in a terminal, and with plotly on a page.
+"""Blocks: what an exhibit shows, described once, drawn with letters in a terminal and with plotly on a page.
 
 show.plot("Entropy", line("derived", x, y), points("sampled", x, y, error=e), x="key width D_k", y="entropy (nats)")
 """
@@ -6,13 +6,15 @@ show.plot("Entropy", line("derived", x, y), points("sampled", x, y, error=e), x=
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from attnlab.errors import InputError
+from attnlab.formats import general
+from attnlab.pages import Table
 
 Cell = str | int | float | bool
 SeriesKind = Literal["line", "points", "histogram", "bars"]
@@ -39,6 +41,12 @@ class TableBlock:
     title: str
     headings: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+
+    def table(self, *, caption: str = "", wrap_columns: Sequence[int] = ()) -> Table:
+        """Return the table as text; columns without a number are aligned to the left."""
+        rows = [[cell_text(cell) for cell in row] for row in self.rows]
+        texts = [n for n in range(len(self.headings)) if all(isinstance(row[n], str) for row in self.rows)]
+        return Table(self.headings, rows, caption, text_columns=texts, wrap_columns=wrap_columns)
 
 
 @dataclass(frozen=True)
@@ -124,20 +132,6 @@ def bars(name: str, y: Any) -> Series:
     return Series("bars", name, tuple(float(place) for place in range(len(heights))), heights)
 
 
-def heatmap(
-    title: str, cells: Any, *, rows: Iterable[str], columns: Iterable[str], x: str, y: str, unit: str, caption: str = ""
-) -> Heatmap:
-    """A matrix, its first row on top."""
-    grid = np.asarray(cells if not hasattr(cells, "detach") else cells.detach().cpu(), dtype=np.float64)
-    names, others = tuple(rows), tuple(columns)
-    if grid.shape != (len(names), len(others)):
-        raise InputError(
-            f"{title!r} has cells of shape {grid.shape} for {len(names)} rows and {len(others)} columns",
-            hint="name each row and column",
-        )
-    return Heatmap(title, tuple(tuple(row) for row in grid.tolist()), names, others, x, y, unit, caption)
-
-
 def _series(kind: SeriesKind, name: str, x: Any, y: Any) -> Series:
     across, up = flat(x), flat(y)
     if len(across) != len(up) or not across:
@@ -158,30 +152,51 @@ def cell_text(cell: Cell) -> str:
         return "yes" if cell else "no"
     if isinstance(cell, int):
         return f"{cell:,}" if abs(cell) >= 10_000 else str(cell)
-    return cell if isinstance(cell, str) else number_text(cell)
-
-
-def number_text(number: float, digits: int = 5) -> str:
-    """1234567.0 → 1.2346e+06, 0.25 → 0.25, -0.0 → 0."""
-    if not math.isfinite(number):
-        return {True: "∞", False: "−∞"}[number > 0] if math.isinf(number) else "not a number"
-    return f"{number + 0.0:.{digits}g}".replace("-", "−")
+    return cell if isinstance(cell, str) else general(cell)
 
 
 def vector_text(values: Any, digits: int = 5) -> str:
     """(2, 8, −20)."""
-    return "(" + ", ".join(number_text(value, digits) for value in flat(values)) + ")"
-
-
-def plain(value: Any) -> Any:
-    """Data that JSON can hold: what is not finite becomes text."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else number_text(value)
-    if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(one) for one in value]
-    return value
+    return "(" + ", ".join(general(value, digits) for value in flat(values)) + ")"
 
 
 Block = Words | Formula | TableBlock | Slip | Plot | Heatmap
+
+# Axes: what a drawing must show, and the round places that are named on it
+
+
+Axis = Literal["x", "y"]
+AXES: tuple[Axis, Axis] = ("x", "y")
+
+
+def extent(plot: Plot, axis: Axis) -> list[float]:
+    """All numbers that an axis must show; a histogram stands on 0."""
+    values = [value for one in plot.series for value in (one.x if axis == "x" else one.y)]
+    if axis == "y":
+        pairs = [(y, e) for one in plot.series for y, e in zip(one.y, one.error, strict=False)]
+        values += [y + sign * e for y, e in pairs for sign in (-1, 1)]
+        values += [0.0] * any(one.kind == "histogram" for one in plot.series)
+    log = plot.log_x if axis == "x" else plot.log_y
+    return [value for value in values if math.isfinite(value) and (value > 0 or not log)] or [1.0, 10.0]
+
+
+def round_places(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers that reach from below `low` to above `high`, at most so many."""
+    if high <= low:
+        spread = abs(low) * 0.1 or 1.0
+        low, high = low - spread, high + spread
+    step = 10.0 ** math.floor(math.log10((high - low) / most))
+    while math.floor(high / step) - math.ceil(low / step) > most - 1:
+        step *= 2.5 if f"{step:e}".startswith("2") else 2
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [float(f"{place * step:.12g}") for place in range(first, last + 1)]
+
+
+def powers(values: Sequence[float]) -> list[float]:
+    """The places to name on a logarithmic axis: powers of ten, with 2 and 5 between them where they are few."""
+    low, high = min(values), max(values)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if last - first <= 2 else (1,)
+    stride = max(1, (last - first) // 6)
+    places = [step * 10.0**power for power in range(first, last + 1, stride) for step in steps]
+    return [place for place in places if low <= place * 1.001 and place <= high * 1.001] or [low, high]

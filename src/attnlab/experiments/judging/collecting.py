@@ -16,7 +16,7 @@ from attnlab.experiments.launching.usage import read_peak
 from attnlab.experiments.planning.plan import Arm, Plan, Rung
 from attnlab.experiments.results import ArmResult, Cell, RungResult
 from attnlab.lens import measures_of_run
-from attnlab.lens.heads.run_heads import heads_of_run
+from attnlab.lens.runs import heads_of_run
 from attnlab.runs import RunDirectory
 from attnlab.training import RunSpec
 

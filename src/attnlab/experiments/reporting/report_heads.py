@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from attnlab.experiments.judging.ranking import others
 from attnlab.experiments.reporting.formats import NOTHING, measure_text, p_text, signed
 from attnlab.experiments.results import ArmResult, Comparison
-from attnlab.lens.comparison.profiles import MEAN, STRONGEST
 from attnlab.lens.heads.role_scores import ROLES
+from attnlab.lens.heads.study import MEAN, STRONGEST
 from attnlab.pages import Details, Part, Points, Section, Table
 from attnlab.statistics import Interval, holm, mean_interval, paired_t
 

@@ -1,8 +1,6 @@
-"""What a change did to the heads: runs on two sides.
+"""What a change did to the heads: groups of runs.
 
-sides              which runs belong to one side
-profiles           the heads of a model in a few numbers
-comparing_heads    the comparison
-compared           what came of it
-compare_page       its page
+groups             which runs belong to one group
+comparison         the comparison, and what came of it
+comparison_page    its page
 """

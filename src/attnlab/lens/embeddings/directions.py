@@ -12,11 +12,27 @@ with the chance P = I(1 − c²; (D − 1)/2, ½), the regularised incomplete be
 
 Johnson and Lindenstrauss 1984 with the constants of Dasgupta and Gupta 2003; Welch 1974. Bounds on the count are given
 as natural logarithms, for the counts overflow.
+
+Superposition: a toy model learns to put n sparse features through m < n numbers and back.
+
+    x̂ = ReLU(Wᵀ W x + b)          W (dimensions, features), b (features)
+    x_i = 0 with a chance of 1 − density, else uniform in [0, 1]
+    loss = E |x̂ − x|² / density   the error for each feature that is there
+
+A column of W is the direction of a feature. Perpendicular features need a dimension each; features that seldom occur
+together may share them, at the price of some interference, which the ReLU removes while it is negative.
+
+    features learned        Σ min(1, |W_i|²), as a feature that is kept has a length of 1, or more against interference
+    a feature's dimensions  |W_i|² / Σ_j (W_i·W_j / |W_i|)², 1 alone, ½ for one of an opposite pair, ⅖ in a pentagon
+
+Elhage et al. 2022, "Toy models of superposition", arXiv 2209.10652; all features are equally important here.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -37,7 +53,7 @@ _TINY = 1e-300
 
 
 def chance_of_closeness(width: int, cosine: float) -> float:
-    """The natural logarithm of the chance that two random directions have |cos| above the limit."""
+    """Return the natural logarithm of the chance that two random directions have |cos| above the limit."""
     _check(width, cosine)
     if width == 1:
         return 0.0  # there is only one line
@@ -50,12 +66,12 @@ def chance_of_closeness(width: int, cosine: float) -> float:
 
 
 def covering_bound(width: int, cosine: float) -> float:
-    """ln of a number of directions that certainly fit."""
+    """Return ln of a number of directions that certainly fit."""
     return -chance_of_closeness(width, cosine)
 
 
 def johnson_lindenstrauss_bound(width: int, cosine: float) -> float:
-    """ln of the number of directions that the Johnson–Lindenstrauss lemma promises; −∞ where it promises none."""
+    """Return ln of the number of directions that the Johnson–Lindenstrauss lemma promises; −∞ if it promises none."""
     _check(width, cosine)
     epsilon = cosine / (2 + cosine)
     points = width * (epsilon**2 / 2 - epsilon**3 / 3) / 4  # ln (N + 1)
@@ -63,7 +79,7 @@ def johnson_lindenstrauss_bound(width: int, cosine: float) -> float:
 
 
 def welch_bound(width: int, cosine: float) -> float:
-    """ln of a number of directions that cannot be exceeded; ∞ where the limit is too wide for this bound."""
+    """Return ln of a number of directions that cannot be exceeded; ∞ where the limit is too wide for this bound."""
     _check(width, cosine)
     rest = 1 - width * cosine**2
     return math.log(width * (1 - cosine**2) / rest) if rest > 0 else math.inf
@@ -73,7 +89,7 @@ def welch_bound(width: int, cosine: float) -> float:
 
 
 def largest_cosine(directions: Tensor) -> float:
-    """The largest |cos| of two different rows of (directions, width); 0 for a single one."""
+    """Return the largest |cos| of two different rows of (directions, width); 0 for a single one."""
     if directions.dim() != 2:
         raise InputError(f"directions have shape {tuple(directions.shape)}", hint="give (directions, width)")
     unit = F.normalize(directions.double(), dim=-1)
@@ -81,7 +97,7 @@ def largest_cosine(directions: Tensor) -> float:
 
 
 def sampled_directions(width: int, cosine: float, *, tries: int, seed: int = 0) -> Tensor:
-    """Random directions that keep the limit, (kept, width), each of length 1; the more are tried, the more are kept."""
+    """Return random directions that keep the limit, (kept, width), of length 1; more are kept if more are tried."""
     _check(width, cosine)
     if not 1 <= tries * width <= _MOST_DRAWN:
         raise InputError(
@@ -99,7 +115,7 @@ def sampled_directions(width: int, cosine: float, *, tries: int, seed: int = 0) 
 
 
 def expected_sampled(width: int, cosine: float, tries: int) -> float:
-    """The least number that `sampled_directions` keeps on average, (1 − (1 − P)^tries) / P.
+    """Return the least number that `sampled_directions` keeps on average, (1 − (1 − P)^tries) / P.
 
     For k kept directions exclude at most k P of all others: the next one stays with a chance of 1 − k P or more.
     """
@@ -110,7 +126,7 @@ def expected_sampled(width: int, cosine: float, tries: int) -> float:
 
 
 def _first_come(directions: Tensor, cosine: float) -> list[int]:
-    """The places of those that keep the limit to all that came before and stayed."""
+    """Return the places of those that keep the limit to all that came before and stayed."""
     near = ((directions @ directions.T).abs() > cosine).numpy()
     taken = np.zeros(len(directions), dtype=bool)
     stays: list[int] = []
@@ -122,7 +138,7 @@ def _first_come(directions: Tensor, cosine: float) -> list[int]:
 
 
 def spread_directions(count: int, width: int, *, steps: int = 300, seed: int = 0) -> Tensor:
-    """So many directions, (count, width), moved apart as far as descent finds; the more steps, the farther.
+    """Return so many directions, (count, width), moved apart by gradient descent; the more steps, the farther.
 
     The gradient is that of ln Σ e^(β|cos|) / β, which is nearly the largest |cos|: smooth at first, so that all pairs
     move, and sharper with every step.
@@ -151,7 +167,7 @@ def spread_directions(count: int, width: int, *, steps: int = 300, seed: int = 0
 
 
 def spread_ladder(width: int, loosest: float, *, most: int = 64, steps: int = 300, seed: int = 0) -> dict[int, float]:
-    """The largest |cos| that `spread_directions` comes to, by the number of directions.
+    """Return the largest |cos| that `spread_directions` comes to, by the number of directions.
 
     Numbers grow from `width`, by a fifth or by one, until the limit `loosest` is broken twice in a row, or `most` is
     reached: up to there, they answer how many directions fit within any tighter limit.
@@ -171,3 +187,93 @@ def _check(width: int, cosine: float) -> None:
         raise InputError(f"a space of {width!r} dimensions", hint="use a whole number from 1 on")
     if not 0 < cosine < 1:
         raise InputError(f"a largest |cos| of {cosine:g} is not between 0 and 1", hint="use one such as 0.17, for 80°")
+
+
+# Superposition
+
+_ROWS = 256  # samples in a step
+_JUDGED = 8192  # samples that the final loss is measured with
+_LEARNING_RATE = 0.02
+_BEGINNING = 0.5  # length of a column at the start
+
+Steps = Callable[[Iterable[int]], Iterable[int]]
+
+
+@dataclass(frozen=True)
+class Superposed:
+    """What was learned at one density: of several beginnings, the one with the least loss."""
+
+    density: float
+    weights: Tensor  # (dimensions, features)
+    bias: Tensor  # (features,)
+    loss: float
+    others: tuple[float, ...]  # the losses of all beginnings, from the least on
+
+    @property
+    def features_learned(self) -> float:
+        return float(self.weights.square().sum(0).clamp_max(1).sum())
+
+
+def learn_superposition(
+    features: int,
+    dimensions: int,
+    densities: Sequence[float],
+    *,
+    beginnings: int = 8,
+    steps: int = 1000,
+    seed: int = 0,
+    watched: Steps = iter,
+) -> list[Superposed]:
+    """Train one toy for each density, from several random beginnings, all of them at once.
+
+    `watched` is handed the steps and gives them back one by one, as a progress bar does.
+    """
+    _check_toy(features, dimensions, densities, beginnings, steps)
+    generator = torch.Generator().manual_seed(seed)
+    density = torch.tensor(densities, dtype=torch.float32).repeat_interleave(beginnings)[:, None, None]
+    toys = len(density)
+    weights = torch.randn(toys, dimensions, features, generator=generator) * (_BEGINNING / math.sqrt(dimensions))
+    bias = torch.zeros(toys, 1, features)
+    optimizer = torch.optim.Adam([weights.requires_grad_(), bias.requires_grad_()])
+    for step in watched(range(steps)):
+        optimizer.param_groups[0]["lr"] = _LEARNING_RATE * (1 - step / steps)
+        optimizer.zero_grad()
+        _loss(weights, bias, density, _ROWS, generator).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    with torch.no_grad():
+        # One set of samples for all beginnings, so that the least loss is not the luckiest draw.
+        losses = _loss(weights, bias, density, _JUDGED, generator, alike=True).view(-1, beginnings)
+    found = []
+    for number, row in enumerate(losses):
+        best = number * beginnings + int(row.argmin())
+        others = tuple(row.sort().values.tolist())
+        found.append(Superposed(densities[number], weights[best].detach(), bias[best, 0].detach(), others[0], others))
+    return found
+
+
+def feature_dimensions(weights: Tensor) -> Tensor:
+    """Return the share of the dimensions that each column of (dimensions, features) has to itself; 0 for a zero."""
+    overlap = (weights.mT @ weights).square().sum(-1)
+    length = weights.square().sum(-2)
+    return torch.where(overlap > 0, length.square() / overlap.clamp_min(1e-30), 0.0)
+
+
+def _loss(
+    weights: Tensor, bias: Tensor, density: Tensor, rows: int, generator: torch.Generator, alike: bool = False
+) -> Tensor:
+    """Return for each toy the squared error of its samples, (toys,)."""
+    shape = (1 if alike else len(weights), rows, weights.shape[-1])
+    there = torch.rand(shape, generator=generator) < density
+    x = torch.rand(shape, generator=generator) * there
+    back = torch.relu((x @ weights.mT) @ weights + bias)
+    return (back - x).square().sum(-1).mean(-1) / density[:, 0, 0]
+
+
+def _check_toy(features: int, dimensions: int, densities: Sequence[float], beginnings: int, steps: int) -> None:
+    if min(features, dimensions, beginnings, steps) < 1:
+        raise InputError(
+            f"{features} features, {dimensions} dimensions, {beginnings} beginnings, {steps} steps",
+            hint="use whole numbers from 1 on",
+        )
+    if not densities or not all(0 < density <= 1 for density in densities):
+        raise InputError(f"densities {list(densities)} are not above 0 and up to 1", hint="use such as (1.0, 0.1)")

@@ -1,15 +1,21 @@
-"""What the directions of an embedding mean, and how many there are.
+"""What the directions of an embedding mean, how many there are, and what becomes of a token in its context.
 
     nearest       the tokens with the largest cosine or dot product
     analogies     a is to b as c is to d: the rank of d by its cosine with c − a + b, each of length 1
     orthogonality |cos| of two tokens against that of two random directions, Γ(d/2) / (√π Γ((d+1)/2)) ≈ √(2/πd)
     dimensions    (Σλ)² / Σλ² over the eigenvalues λ of the covariance: all d if they are equal, 1 if one is all
+    same_token    the same token in two sentences, layer by layer: where a vector begins to depend on its context
 
-Vectors are (vocabulary, width), such as `model.embedding.weight`. An embedding is the same vector in every sentence;
-how far its token goes with the sentence is in `contexts.py`.
+Vectors are (vocabulary, width), such as `model.embedding.weight`. An embedding is the same vector in every sentence.
 
 That d is near c − a + b says little by itself: d may be near c alone, or near every b. So each analogy is also asked
 with c alone, and again with the second halves of all pairs exchanged (Linzen 2016, arXiv 1606.07736).
+
+At the embedding two vectors of the same token have a similarity of 1, whatever the sentence. In higher layers all
+vectors of many models point nearly the same way, so that a large cosine says nothing unless it is larger than that of
+other tokens (Ethayarajh, arXiv 1909.00512):
+
+    kept = (similarity − others) / (1 − others)         1: it is still the token alone; 0: as similar as any two
 """
 
 from __future__ import annotations
@@ -18,14 +24,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.corpora import Tokenizer
-from attnlab.errors import InputError
+from attnlab.errors import InputError, UnsupportedError
+from attnlab.lens.taps import Inputs, evaluating
+from attnlab.models import LanguageModel
+from attnlab.storage.records import to_plain
 
 _MOST_VALUES = 1 << 24  # of one table of similarities
 _MOST_TOKENS = 2048  # whose every pair is looked at; of a larger vocabulary so many are drawn
@@ -40,7 +49,7 @@ class Neighbour(NamedTuple):
 
 
 def token_of(tokenizer: Tokenizer, text: str) -> int:
-    """The one token that is this text. Most words need the space before them."""
+    """Return the one token that is this text. Most words need the space before them."""
     tokens = tokenizer.encode(text)
     if len(tokens) != 1:
         raise InputError(f"{text!r} is {len(tokens)} tokens, not one", hint='try it with a space before it, as " king"')
@@ -50,7 +59,7 @@ def token_of(tokenizer: Tokenizer, text: str) -> int:
 def nearest(
     vectors: Tensor, token: int, *, count: int = 10, by: Literal["cosine", "dot"] = "cosine"
 ) -> list[Neighbour]:
-    """The tokens most similar to this one, which is not among them."""
+    """Return the tokens most similar to this one, which is not among them."""
     vectors = _checked(vectors)
     _check_tokens(vectors, [token])
     if by not in ("cosine", "dot"):
@@ -87,30 +96,30 @@ class Analogies:
 
     @property
     def first(self) -> float:
-        """The share whose d comes first."""
+        """Return the share whose d comes first."""
         return sum(one.rank == 1 for one in self.found) / len(self.found)
 
     @property
     def first_alone(self) -> float:
-        """The same by c alone: what of it needs no a and b."""
+        """Return the same by c alone: what of it needs no a and b."""
         return sum(one.rank_alone == 1 for one in self.found) / len(self.found)
 
     @property
     def first_shuffled(self) -> float:
-        """The same with the pairs exchanged: what of it needs no pairs."""
+        """Return the same with the pairs exchanged: what of it needs no pairs."""
         return float((self.shuffled_ranks == 1).double().mean())
 
     @cached_property
     def p(self) -> float:
-        """How often exchanged pairs have a mean of 1 / rank as large: small only where the pairs matter."""
+        """Return how often exchanged pairs have a mean of 1 / rank as large: small only where the pairs matter."""
         ranks = torch.tensor([one.rank for one in self.found])
         reached = (1 / self.shuffled_ranks.double()).mean(1) >= (1 / ranks.double()).mean()
         return (1 + int(reached.sum())) / (1 + len(reached))
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
         numbers = {name: getattr(self, name) for name in ("first", "first_alone", "first_shuffled", "p")}
-        return {**numbers, "found": [{**vars(one), "tokens": list(one.tokens)} for one in self.found]}
+        return {**numbers, "found": to_plain(self.found)}
 
 
 def analogies(
@@ -150,7 +159,7 @@ def analogies(
 
 
 def _ranks(unit: Tensor, asked: Tensor, *, alone: bool = False) -> tuple[Tensor, Tensor]:
-    """The rank of d in each question (questions, 4): among all tokens, and among all but a, b and c."""
+    """Return the rank of d in each question (questions, 4): among all tokens, and among all but a, b and c."""
     all_ranks, ranks = [], []
     for some in torch.split(asked.to(unit.device), max(1, _MOST_VALUES // len(unit))):
         a, b, c, _ = unit[some].unbind(1)
@@ -180,7 +189,7 @@ class Orthogonality:
 
 
 def orthogonality(vectors: Tensor, *, seed: int = 0) -> Orthogonality:
-    """How nearly perpendicular the tokens are, over all pairs of a vocabulary, or of some of a large one."""
+    """Return how nearly perpendicular the tokens are, over all pairs of a vocabulary, or of some of a large one."""
     vectors = _checked(vectors)
     count, width = vectors.shape
     if count > _MOST_TOKENS:
@@ -201,7 +210,7 @@ def orthogonality(vectors: Tensor, *, seed: int = 0) -> Orthogonality:
 
 
 def _sizes(vectors: Tensor) -> Tensor:
-    """|cos| of every two rows."""
+    """Return |cos| of every two rows."""
     unit = F.normalize(vectors, dim=-1)
     row, column = torch.triu_indices(len(unit), len(unit), 1, device=unit.device)
     return (unit @ unit.t())[row, column].abs()
@@ -217,7 +226,7 @@ class Dimensions:
 
 
 def dimensions(vectors: Tensor) -> Dimensions:
-    """The participation ratio of the covariance, tr(C)² / tr(C²)."""
+    """Return the participation ratio of the covariance, tr(C)² / tr(C²)."""
     vectors = _checked(vectors)
     count, width = vectors.shape
     centred = vectors - vectors.mean(0)
@@ -229,7 +238,7 @@ def dimensions(vectors: Tensor) -> Dimensions:
 
 
 def _checked(vectors: Tensor) -> Tensor:
-    """The vectors in double precision, if there are some and all are numbers."""
+    """Return the vectors in double precision, if there are some and all are numbers."""
     if vectors.dim() != 2 or len(vectors) < 2 or vectors.shape[1] < 1:
         raise InputError(
             f"vectors of shape {tuple(vectors.shape)}", hint="give (vocabulary, width) with two tokens or more"
@@ -246,3 +255,61 @@ def _check_tokens(vectors: Tensor, tokens: Sequence[int]) -> None:
     for token in (min(tokens), max(tokens)):
         if not 0 <= token < len(vectors):
             raise InputError(f"{token} is no token", hint=f"the vectors are those of 0 to {len(vectors) - 1}")
+
+
+# Contexts
+
+
+@dataclass(frozen=True)
+class SameToken:
+    """A token at one place of each of two sentences."""
+
+    token: int
+    places: tuple[int, int]
+    names: tuple[str, ...]  # as `model.tap` knows them
+    similarity: tuple[float, ...]
+    others: tuple[float, ...]  # not a number where the sentences have no two different tokens
+
+    @property
+    def kept(self) -> tuple[float, ...]:
+        pairs = zip(self.similarity, self.others, strict=True)
+        return tuple((one - other) / (1 - other) if other < 1 else math.nan for one, other in pairs)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        keys = ("name", "similarity", "others", "kept")
+        rows = zip(self.names, self.similarity, self.others, self.kept, strict=True)
+        layers = to_plain([dict(zip(keys, row, strict=True)) for row in rows], nulls=True)
+        return {"token": self.token, "places": list(self.places), "layers": layers}
+
+
+def same_token(model: LanguageModel, one: Sequence[int], two: Sequence[int], token: int | None = None) -> SameToken:
+    """Compare what a model makes of a token in two sentences, where it stands last in each.
+
+    Without a `token`, it is the last token of the first sentence that the second has too.
+    """
+    if model.encoder is not None:
+        raise UnsupportedError("an encoder–decoder reads two sequences at once", hint="use a decoder or an encoder")
+    common = [number for number in one if number in set(two)] if token is None else [token]
+    if not common or common[-1] not in one or common[-1] not in two:
+        what = "no token" if token is None else f"token {token} not"
+        raise InputError(f"{what} in both sentences", hint="give sentences that share a token")
+    token = common[-1]
+    places = tuple(max(i for i, number in enumerate(sentence) if number == token) for sentence in (one, two))
+    names = ["embedding", "residual", *(f"blocks.{layer}.residual" for layer in range(model.spec.num_layers))]
+    seen_one, seen_two = (_read(model, sentence, names) for sentence in (one, two))
+    differ = torch.tensor(one)[:, None] != torch.tensor(two)
+    similarity, others = [], []
+    for name in names:
+        cosines = seen_one[name] @ seen_two[name].t()  # (tokens of one, tokens of two)
+        similarity.append(float(cosines[places]))
+        others.append(float(cosines[differ].mean()))
+    return SameToken(token, (places[0], places[1]), tuple(names), tuple(similarity), tuple(others))
+
+
+def _read(model: LanguageModel, sentence: Sequence[int], names: list[str]) -> dict[str, Tensor]:
+    """Return the directions of all tokens at each name, (tokens, model width)."""
+    tokens = torch.tensor([list(sentence)], dtype=torch.long)
+    with evaluating(model), model.tap(*names) as seen:
+        Inputs(tokens).read(model)
+    return {name: F.normalize(seen[name][0].double().cpu(), dim=-1) for name in names}

@@ -1,4 +1,4 @@
-"""Single neurons: which tokens make a row of the perceptron's first matrix fire, and what its column of the second
+"""Single neurons: which tokens make a row of the MLP's up-projection fire, and what its column of the down-projection
 writes into the logits.
 
     h = φ(W₁ norm(x) + b₁),  y = W₂ h + b₂         neuron n has the row W₁[n] and the column W₂[:, n]
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from attnlab.corpora import Batch
 from attnlab.errors import InputError
-from attnlab.lens.maps.attention_maps import check_tokens, evaluating
+from attnlab.lens.taps import Inputs, evaluating
 from attnlab.models import LanguageModel
 
 
@@ -51,8 +51,8 @@ class Firing:
     off: Tensor  # (neurons,): the share at which what goes into φ is not above 0, for any φ
     tokens: int  # how many were read
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
         columns = zip(self.top, self.mean.tolist(), self.zeros.tolist(), self.off.tolist(), strict=True)
         neurons = [
             {"top": [place._asdict() for place in top], "mean": mean, "zeros": zeros, "off": off}
@@ -62,7 +62,7 @@ class Firing:
 
 
 def watch(model: LanguageModel, batches: Iterable[Batch], *, layer: int, count: int = 10, context: int = 8) -> Firing:
-    """What makes each neuron of a layer fire most, with so many tokens of context."""
+    """Return what makes each neuron of a layer fire most, with so many tokens of context."""
     _check_neuron(model, layer)
     if count < 1 or context < 1:
         raise InputError(f"{count} places with {context} tokens", hint="ask for one or more of each")
@@ -111,7 +111,7 @@ class Reader(NamedTuple):
 def neurons_for(
     model: LanguageModel, batches: Iterable[Batch], token: int, *, least: float = 0.5, alpha: float = 0.05
 ) -> list[Reader]:
-    """The neurons that fire for this token more than for all others together, the most faithful first.
+    """Return the neurons that fire for this token more than for all others together, the most faithful first.
 
     `least` is the share of its firing that the token must have. By chance alone, a neuron with random weights likes one
     token best, too. So what goes into φ must also be further above that of other tokens than a normal number would be
@@ -149,7 +149,7 @@ def neurons_for(
 
 
 def _outlier(value: Tensor, mean: Tensor, squares: Tensor, count: float) -> Tensor:
-    """The p of a value at least so large, if it is normal like `count` others with this mean and mean square."""
+    """Return p of a value at least so large, if it is normal like `count` others with this mean and mean square."""
     variance = (squares - mean.square()).clamp(min=torch.finfo(torch.float64).tiny) * count / (count - 1)
     t = (value - mean) / (variance * (1 + 1 / count)).sqrt()
     return torch.from_numpy(special.stdtr(count - 1, -t.numpy()))
@@ -170,7 +170,7 @@ class Writes(NamedTuple):
 
 
 def writes(model: LanguageModel, layer: int, neuron: int, *, count: int = 10) -> Writes:
-    """The tokens that a neuron promotes most and suppresses most."""
+    """Return the tokens that a neuron promotes most and suppresses most."""
     _check_neuron(model, layer, neuron)
     with torch.no_grad():
         logits = model.head_weight.double() @ _columns(model, layer)[:, neuron]
@@ -191,7 +191,7 @@ class Writer(NamedTuple):
 
 
 def neurons_writing(model: LanguageModel, token: int, *, alpha: float = 0.05) -> list[Writer]:
-    """The neurons that promote this token beyond chance, the strongest first.
+    """Return the neurons that promote this token beyond chance, the strongest first.
 
     p is that of a column of normal numbers, t = cos √((d − 1) / (1 − cos²)), times the number of neurons: with random
     weights the chance to find any is alpha.
@@ -205,7 +205,7 @@ def neurons_writing(model: LanguageModel, token: int, *, alpha: float = 0.05) ->
         direction = direction - direction.mean()
     found = []
     for layer in range(model.spec.num_layers):
-        cosines = F.cosine_similarity(_narrow(model, layer), direction[:, None], dim=0).clamp(-1, 1).cpu()
+        cosines = F.cosine_similarity(_down_projection(model, layer), direction[:, None], dim=0).clamp(-1, 1).cpu()
         t = cosines * ((width - 1) / (1 - cosines.square()).clamp(min=1e-15)).sqrt()
         p = torch.from_numpy(special.stdtr(width - 1, -t.numpy())) * model.spec.num_layers * model.spec.mlp_width
         for neuron in (p < alpha).nonzero()[:, 0].tolist():
@@ -213,16 +213,16 @@ def neurons_writing(model: LanguageModel, token: int, *, alpha: float = 0.05) ->
     return sorted(found, key=lambda one: -one.cosine)
 
 
-def _narrow(model: LanguageModel, layer: int) -> Tensor:
-    """The perceptron's second matrix, (model width, neurons)."""
+def _down_projection(model: LanguageModel, layer: int) -> Tensor:
+    """Return the MLP's down-projection, (model width, neurons)."""
     block: Any = model.stack.blocks[layer]
     weight: Tensor = block.mlp.narrow.weight.detach().double()
     return weight
 
 
 def _columns(model: LanguageModel, layer: int) -> Tensor:
-    """What each neuron of a layer writes, as the head reads it but for the norm's scale, (model width, neurons)."""
-    columns = _narrow(model, layer)
+    """Return what each neuron writes, as the head reads it but for the norm's scale, (model width, neurons)."""
+    columns = _down_projection(model, layer)
     norm = model.stack.norm
     if isinstance(norm, nn.LayerNorm):
         return (columns - columns.mean(0)) * norm.weight.detach().double()[:, None]
@@ -232,15 +232,11 @@ def _columns(model: LanguageModel, layer: int) -> Tensor:
 def _hidden(
     model: LanguageModel, batches: Iterable[Batch], layers: list[int]
 ) -> Iterator[tuple[Batch, list[Tensor], list[Tensor]]]:
-    """Each batch with what goes into φ and what comes out, of these layers, each (rows, tokens, neurons)."""
-    device = model.embedding.weight.device
+    """Yield each batch with what goes into φ and what comes out, of these layers, each (rows, tokens, neurons)."""
     points = [[f"blocks.{layer}.mlp.{point}" for layer in layers] for point in ("before", "hidden")]
     for batch in batches:
-        check_tokens(model, batch.inputs)
-        others = {"source": batch.source, "source_padding": batch.source_padding}
-        given: dict[str, Any] = {name: tensor.to(device) for name, tensor in others.items() if tensor is not None}
         with evaluating(model), model.tap(*points[0], *points[1]) as seen:
-            model.hidden(batch.inputs.to(device), **given)
+            Inputs.of(batch).read(model)
         before, hidden = ([seen[name].cpu() for name in names] for names in points)
         yield batch, before, hidden
 

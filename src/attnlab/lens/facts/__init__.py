@@ -1,7 +1,5 @@
 """Where facts live in a model.
 
-facts       facts as tokens
-tracing     causal tracing
-traced      what it found
-shuffled    the control: a model with its weights in disorder
+facts      facts as tokens
+tracing    causal tracing, and what it found
 """

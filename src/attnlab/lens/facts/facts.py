@@ -4,7 +4,7 @@
     facts = world_facts(world, corpus.tokenizer)            "Bera Dolock was born in" → " Stavenport"
     facts = known_facts(model, facts)                       those of which the model has the answer ready
 
-What `trace` (tracing.py) asks of them is where in the model they are.
+`trace` (tracing.py) finds where in the model they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from attnlab.corpora import Person, Tokenizer, World
 from attnlab.corpora.generated.world import BIRTHPLACE
 from attnlab.errors import InputError, UnsupportedError
-from attnlab.lens.maps.attention_maps import check_tokens, evaluating
+from attnlab.lens.taps import check_tokens, evaluating
 from attnlab.models import LanguageModel
 
 _MOST_VALUES = 1 << 24  # of a tensor in the model: this bounds how many rows go through it together
@@ -48,13 +48,16 @@ class Fact:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """What the model reads to say the answer: a token of it is seen only once it should have been said."""
+        """Return what the model reads to say the answer: a token of it is seen only once it should have been said."""
         return (*self.prompt, *self.answer[:-1])
 
     @property
     def places(self) -> dict[str, list[int]]:
-        """The places in `inputs` of each of GROUPS: the subject but for its last token, that one, what follows, and
-        where the answer is said, which is the prompt's last token and the answer's own but its last."""
+        """Return the places in `inputs` of each of GROUPS.
+
+        These are the subject but for its last token, that one, what follows, and where the answer is said: the prompt's
+        last token and the answer's own but its last.
+        """
         first, end = self.subject
         said = len(self.prompt) - 1
         last = end - 1
@@ -69,7 +72,7 @@ class Fact:
 def world_facts(
     world: World, tokenizer: Tokenizer, people: Sequence[Person] | None = None, *, phrasing: str = BIRTHPLACE[0]
 ) -> list[Fact]:
-    """The birthplaces of the people of a world, by default of everybody in its text.
+    """Return the birthplaces of the people of a world, by default of everyone in its text.
 
     `phrasing` holds {name} and, behind it, {place}: use one that the text has, or `phrases.QUESTION + " {place}"`.
     A line break before it tells the model that a document begins.
@@ -102,7 +105,7 @@ def _fact(tokenizer: Tokenizer, prompt: str, person: Person) -> Fact:
 
 
 def known_facts(model: LanguageModel, facts: Sequence[Fact]) -> list[Fact]:
-    """Those whose every token of the answer the model finds the likeliest of all."""
+    """Return the facts whose every token of the answer the model predicts as the likeliest."""
     known = torch.zeros(len(facts), dtype=torch.bool)
     with evaluating(model):
         for rows in batches_of(model, facts):
@@ -121,11 +124,11 @@ class Rows:
     answers: Tensor  # (facts, tokens of the answer)
 
     def answering(self, hidden: Tensor) -> Tensor:
-        """Of (…, tokens, width) what the head reads to say the answer, (…, tokens of the answer, width)."""
+        """Return of (…, tokens, width) what the head reads to say the answer, (…, tokens of the answer, width)."""
         return hidden[..., hidden.shape[-2] - self.answers.shape[1] :, :]
 
     def masks(self) -> Tensor:
-        """The places of each group, (groups, facts, tokens)."""
+        """Return the places of each group, (groups, facts, tokens)."""
         masks = torch.zeros(len(GROUPS), *self.inputs.shape, dtype=torch.bool)
         for row, fact in enumerate(self.facts):
             for group, places in enumerate(fact.places.values()):
@@ -134,9 +137,9 @@ class Rows:
 
 
 def batches_of(model: LanguageModel, facts: Sequence[Fact], times: int = 1) -> Iterator[Rows]:
-    """All facts, those of equal lengths together, few enough to go through the model `times` times at once."""
+    """Yield all facts, those of equal lengths together, few enough to go through the model `times` times at once."""
     if model.spec.family != "decoder":
-        raise UnsupportedError(f"a {model.spec.family} does not go on with a text", hint="use a decoder")
+        raise UnsupportedError(f"a {model.spec.family} does not continue a text", hint="use a decoder")
     if not facts:
         raise InputError("no facts", hint="give some; a model that knows none cannot be asked where they are")
     seen = max(spec.mask.prefix or 0 for spec in model.spec.attention)

@@ -1,4 +1,4 @@
-"""Where facts live: causal tracing, ablation, and who says the answer.
+"""Where facts live: causal tracing, ablation, and which parts say the answer.
 
     clean       P(answer) of the prompt as it is
     corrupted   P(answer) with another subject
@@ -19,7 +19,9 @@ the subject's tokens, of `noise` times the standard deviation of all embeddings 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -27,12 +29,130 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.errors import InputError
+from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens.facts.facts import GROUPS, Fact, Rows, batches_of
-from attnlab.lens.facts.traced import PARTS, Tracing
 from attnlab.lens.heads.attribution import attribute
-from attnlab.lens.maps.attention_maps import evaluating
+from attnlab.lens.taps import evaluating
 from attnlab.models import LanguageModel
+from attnlab.statistics import Interval, holm, mean_interval, paired_t
+from attnlab.storage.records import to_plain
+
+PARTS = ("attention", "mlp", "residual")
+What = Literal["restored", "ablated"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One part of one layer in one group of tokens."""
+
+    part: str
+    layer: int
+    group: str
+    effect: Interval  # on the answer's probability; not numbers where fewer than two facts have such tokens
+    facts: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Return one row of a table."""
+        place = {"part": self.part, "layer": self.layer, "group": self.group, "facts": self.facts}
+        return {**place, **vars(self.effect)}
+
+
+@dataclass(frozen=True, eq=False)
+class Tracing:
+    """The probabilities of each fact's answer, and by how much each place changes them.
+
+    Intervals take facts as independent, which those with a common name or answer are not wholly.
+    """
+
+    clean: Tensor  # (facts,)
+    corrupted: Tensor  # (facts,)
+    restored: Mapping[str, Tensor]  # by part: (layers, groups, facts), not a number for a fact without such tokens
+    ablated: Mapping[str, Tensor]
+    said: Mapping[str, Tensor]  # by part, as `attribute` names them: logits against the mean of all tokens, (facts,)
+    told_apart: Mapping[str, Tensor]  # the same against the mean of the answers of all facts
+    corruption: str
+    level: float = 0.95
+
+    @property
+    def total(self) -> Interval:
+        """Return clean − corrupted: what there is to restore."""
+        return mean_interval((self.clean - self.corrupted).tolist(), self.level)
+
+    def effects(self, part: str, what: What = "restored") -> Tensor:
+        """Return the effects of a part, (layers, groups, facts)."""
+        kinds = {"restored": self.restored, "ablated": self.ablated}
+        if what not in kinds:
+            raise UnknownNameError("effect", what, kinds)
+        if part not in kinds[what]:
+            raise UnknownNameError("part", part, kinds[what])
+        return kinds[what][part]
+
+    def table(self, part: str, what: What = "restored") -> Tensor:
+        """Return the mean effect over facts, (layers, groups), not a number where no fact has such tokens."""
+        return self.effects(part, what).nanmean(-1)
+
+    def cells(self, what: What = "restored") -> list[Cell]:
+        """Return every place, with its interval."""
+        return [
+            self._cell(part, layer, group, what)
+            for part in PARTS
+            for layer in range(len(self.effects(part, what)))
+            for group in GROUPS
+        ]
+
+    def found(self, what: What = "restored", *, alpha: float = 0.05, least: float = 0.1) -> list[Cell]:
+        """Return the places whose effect is above 0, and at least this share of what there is to restore.
+
+        The p-values are corrected for the number of places (Holm), so that in a model that knows nothing the chance to
+        find any place at all is at most about alpha.
+        """
+        cells = [cell for cell in self.cells(what) if cell.facts > 1]
+        p_values = holm([paired_t(_numbers(self._values(cell, what))) for cell in cells])
+        bound = max(0.0, least * self.total.mean)
+        pairs = zip(cells, p_values, strict=True)
+        return [cell for cell, p in pairs if p < alpha and cell.effect.mean > 0 and cell.effect.mean >= bound]
+
+    def speakers(self, *, apart: bool = True) -> dict[str, Interval]:
+        """Return what each layer and head says for the answer, in logits, the loudest first.
+
+        `apart` is against the other answers: a part that says "some place" for everyone says nothing then.
+        """
+        said = self.told_apart if apart else self.said
+        found = {name: mean_interval(values.tolist(), self.level) for name, values in said.items()}
+        return dict(sorted(found.items(), key=lambda pair: -pair[1].mean))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data: the cells are rows for a heat map."""
+        found: dict[str, object] = {
+            "facts": len(self.clean),
+            "corruption": self.corruption,
+            "level": self.level,
+            "clean": float(self.clean.mean()),
+            "corrupted": float(self.corrupted.mean()),
+            "total": self.total,
+            "groups": GROUPS,
+            "restored": [cell.to_dict() for cell in self.cells("restored")],
+            "ablated": [cell.to_dict() for cell in self.cells("ablated")],
+            "said": self.speakers(apart=False),
+            "told_apart": self.speakers(),
+        }
+        plain: dict[str, object] = to_plain(found, nulls=True)
+        return plain
+
+    def _cell(self, part: str, layer: int, group: str, what: What) -> Cell:
+        values = _numbers(self.effects(part, what)[layer, GROUPS.index(group)])
+        nothing = Interval(math.nan, math.nan, math.nan)
+        interval = mean_interval(values, self.level) if len(values) > 1 else nothing
+        return Cell(part, layer, group, interval, len(values))
+
+    def _values(self, cell: Cell, what: What) -> Tensor:
+        return self.effects(cell.part, what)[cell.layer, GROUPS.index(cell.group)]
+
+
+def _numbers(values: Tensor) -> list[float]:
+    kept: list[float] = values[torch.isfinite(values)].tolist()
+    return kept
+
 
 _ROUNDING = 1e-5  # of a probability: smaller changes are those of another order of sums
 _POINTS = {"attention": "attention.output", "mlp": "mlp.output", "residual": "residual"}
@@ -108,8 +228,11 @@ class _Run:
         self.probability = self._answer(hidden)[0]
 
     def replaced(self, layer: int, name: str, wanted: Tensor) -> Tensor:
-        """How P(answer) changes, (groups, facts), with `wanted` (groups or 1, facts or 1, tokens or 1, width) in each
-        group of tokens; not a number for a fact without such tokens. What lies before the layer is not run again."""
+        """Return how P(answer) changes with `wanted` in each group of tokens, (groups, facts).
+
+        `wanted` is (groups or 1, facts or 1, tokens or 1, width). Not a number for a fact without such tokens. What
+        lies before the layer is not run again.
+        """
         x = self.seen["residual" if layer == 0 else f"blocks.{layer - 1}.residual"]
         mask = self.masks.flatten(0, 1)[..., None]
         wanted = wanted.expand(*self.masks.shape, x.shape[-1]).flatten(0, 1)
@@ -123,7 +246,7 @@ class _Run:
         return moved.where(self.masks.any(-1), torch.nan)
 
     def _answer(self, hidden: Tensor) -> Tensor:
-        """P of all tokens of the answer in turn, (times, facts)."""
+        """Return P of all tokens of the answer in turn, (times, facts)."""
         logits = F.linear(self.rows.answering(hidden), self.model.head_weight).double()
         answers = self.rows.answers.repeat(len(hidden) // len(self.rows.facts), 1)
         nats = logits.log_softmax(-1).gather(-1, answers[..., None])[..., 0].sum(-1)
@@ -131,7 +254,7 @@ class _Run:
 
 
 def _means(model: LanguageModel, facts: Sequence[Fact]) -> dict[str, Tensor]:
-    """The mean of what each part makes in each group of tokens, over all facts, (groups, 1, 1, width)."""
+    """Return the mean of what each part makes in each group of tokens, over all facts, (groups, 1, 1, width)."""
     sums: dict[str, Tensor] = {}
     count = torch.zeros(len(GROUPS), dtype=torch.float64)
     for rows in batches_of(model, facts):
@@ -146,7 +269,7 @@ def _means(model: LanguageModel, facts: Sequence[Fact]) -> dict[str, Tensor]:
 
 
 def _with_noise(model: LanguageModel, noise: float, seed: int, rows: Rows) -> Tensor:
-    """The embeddings of the rows, those of the subjects blurred; each fact by a noise of its own."""
+    """Return the embeddings of the rows, those of the subjects with noise; each fact has a noise of its own."""
     embedded: Tensor = model.embedding(rows.inputs)
     embedded = embedded.clone()
     size = noise * float(model.embedding.weight.std())
@@ -159,7 +282,7 @@ def _with_noise(model: LanguageModel, noise: float, seed: int, rows: Rows) -> Te
 
 
 def _other_names(model: LanguageModel, facts: Sequence[Fact], seed: int) -> Callable[[Rows], Tensor]:
-    """What gives the embeddings of rows, each with the subject of another fact that has another answer."""
+    """Return a function for the embeddings of rows, each with the subject of a fact that has another answer."""
     generator = torch.Generator().manual_seed(seed)
     others = [_other_name(fact, facts, generator) for fact in facts]
 
@@ -193,8 +316,8 @@ def _subject(fact: Fact) -> tuple[int, ...]:
 
 
 def _said(model: LanguageModel, facts: Sequence[Fact]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """What every part says for the answer by itself, each (facts,): its logit against the mean over all tokens, and
-    against the mean over the answers of all facts. An attention as a whole is the sum of its heads and bias."""
+    """Return what every part says for the answer by itself, each (facts,): its logit against the mean over all tokens,
+    and against the mean over the answers of all facts. An attention as a whole is the sum of its heads and bias."""
     weight = model.head_weight.detach()
     answers = [
         torch.stack([weight[fact.answer[i]] for fact in facts if i < len(fact.answer)]).mean(0)

@@ -1,23 +1,26 @@
-"""What each head is worth: how much the loss rises when its output is replaced by its mean.
+"""Ablation: the importance of each head, by how much the loss rises when its output is replaced by its mean.
 
-    worth = loss(o_h ← mean of o_h over all tokens of all texts) − loss          nats per target, mean over texts
+    importance = loss(o_h ← mean of o_h over all tokens of all texts) − loss     nats per target, mean over texts
 
-and the same for a whole attention and a whole perceptron. The mean and not 0: a head that always writes the same thing
-tells nothing, and removing it should cost nothing but what others cannot make up for.
+and the same for a whole attention and a whole MLP. The mean and not 0: a head that always writes the same thing says
+nothing, and removing it should cost nothing but what others cannot make up for.
 
 What lies before a part is computed once. From block L on, the heads of block L go through the rest of the model as one
 larger batch; their own attention is not computed again, since the output of a layer without one head is known from what
 that head wrote. Per head this takes half of the blocks on average instead of all.
 
     found = ablate(model, batches)
-    found["blocks.1.attention.heads.3"].worth        Interval(mean, low, high)
+    found["blocks.1.attention.heads.3"].importance   Interval(mean, low, high)
     found.heads()                                    (layers, heads)
+
+    expected = next_tokens(model, ids, without=[(1, 3)])
+    expected.before[5], expected.after[5]            the probability of token 5 after one text, with and without a head
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,9 +30,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.corpora import IGNORED, Batch
-from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens.heads.parts import head_outputs
-from attnlab.lens.maps.attention_maps import check_tokens, evaluating
+from attnlab.errors import InputError, UnknownNameError, UnsupportedError
+from attnlab.lens.taps import Inputs, check_tokens, evaluating, head_outputs
 from attnlab.models import LanguageModel
 from attnlab.statistics import Interval, mean_interval
 
@@ -46,12 +48,12 @@ class Removed:
     part: str  # attention, cross_attention or mlp
     head: int | None  # None for a whole part
     differences: Tensor  # (texts,): the loss of each text without it, minus that with it
-    worth: Interval
+    importance: Interval
 
 
 @dataclass(frozen=True, eq=False)
 class Ablation:
-    """The mean loss of the texts, and what each part is worth, in the order of the blocks."""
+    """The mean loss of the texts, and the importance of each part, in the order of the blocks."""
 
     losses: Tensor  # (texts,), of the whole model
     removed: Mapping[str, Removed]
@@ -66,7 +68,7 @@ class Ablation:
         return self.removed[name]
 
     def heads(self, part: str = "attention") -> Tensor:
-        """What every head is worth, (layers, heads), not a number where a layer has fewer heads than another."""
+        """Return the importance of every head, (layers, heads), not a number where a layer has fewer heads."""
         found = [one for one in self.removed.values() if one.part == part and one.head is not None]
         if not found:
             raise UnknownNameError("part with heads", part, {one.part for one in self.removed.values()} - {"mlp"})
@@ -75,12 +77,12 @@ class Ablation:
         )
         table = torch.full((layers, heads), math.nan, dtype=torch.float64)
         for one in found:
-            table[one.layer, one.head or 0] = one.worth.mean
+            table[one.layer, one.head or 0] = one.importance.mean
         return table
 
 
 def ablate(model: LanguageModel, batches: Iterable[Batch], *, level: float = 0.95) -> Ablation:
-    """Remove each head, attention and perceptron of the model in turn, on the texts of some batches.
+    """Remove each head, attention and MLP of the model in turn, on the texts of some batches.
 
     Every row is a text; intervals at this level are over texts, from the differences that the same text shows. Rows
     without a target are left out. Of an encoder–decoder the parts of the decoder are removed.
@@ -112,12 +114,10 @@ class _Texts:
     """
 
     def __init__(self, model: LanguageModel, batch: Batch) -> None:
-        check_tokens(model, batch.inputs)
         device = model.embedding.weight.device
         self.model = model
-        self.inputs, self.targets = batch.inputs.to(device), model.asked(batch.targets.to(device))
-        others = {"source": batch.source, "source_padding": batch.source_padding}
-        self.others: dict[str, Any] = {name: tensor.to(device) for name, tensor in others.items() if tensor is not None}
+        self.inputs = Inputs.of(batch).change(lambda one: one.to(device))
+        self.targets = model.asked(batch.targets.to(device))
         self.asked = self.targets != IGNORED
         self.counts = self.asked.sum(1)
         self.bears = self.asked.flip(1).cumsum(1).flip(1) > 0  # up to the last target: what is later bears on no loss
@@ -125,12 +125,12 @@ class _Texts:
         self.memory: Tensor | None = None  # what the encoder made of the source
 
     def run(self, number: int, x: Tensor) -> Tensor:
-        """One block."""
+        """Run one block."""
         result: Tensor = self.model.stack.blocks[number](x, **self._memory(x))
         return result
 
     def finish(self, number: int, part: str, x: Tensor) -> Tensor:
-        """What is left of a block behind one of its parts."""
+        """Run what is left of a block after one of its parts."""
         block: Any = self.model.stack.blocks[number]
         if part == "attention" and block.cross_attention is not None:
             memory = self._memory(x)
@@ -139,8 +139,8 @@ class _Texts:
         return x if part == "mlp" else x + block.mlp(block.mlp_norm(x))
 
     def losses(self, x: Tensor) -> Tensor:
-        """The mean loss of each text behind the last block, (times, batch)."""
-        times, weight = len(x) // len(self.inputs), self.model.head_weight
+        """Return the mean loss of each text after the last block, (times, batch)."""
+        times, weight = len(x) // len(self.targets), self.model.head_weight
         asked = self.asked.repeat(times, 1)
         hidden, targets = self.model.stack.norm(x)[asked], self.targets.repeat(times, 1)[asked]
         rows = max(1, _MOST_VALUES // len(weight))
@@ -151,7 +151,7 @@ class _Texts:
         return (sums / self.counts.repeat(times)).view(times, -1)
 
     def _memory(self, x: Tensor) -> dict[str, Tensor | None]:
-        times, padding = len(x) // len(self.inputs), self.others.get("source_padding")
+        times, padding = len(x) // len(self.targets), self.inputs.source_padding
         return {
             "memory": None if self.memory is None else self.memory.repeat(times, 1, 1),
             "memory_padding": None if padding is None else padding.repeat(times, 1),
@@ -164,7 +164,7 @@ def _parts(model: LanguageModel) -> list[str]:
 
 
 def _means(model: LanguageModel, batches: list[_Texts]) -> dict[str, Tensor]:
-    """The mean of what each part makes, over the tokens of every text up to its last target: heads (heads, value
+    """Return the mean of what each part makes, over the tokens of every text up to its last target: heads (heads, value
     width), and outputs (model width,). On the way each batch learns what its first block gets."""
     sums: dict[str, Tensor] = {}
     for batch in batches:
@@ -177,14 +177,14 @@ def _means(model: LanguageModel, batches: list[_Texts]) -> dict[str, Tensor]:
         names = [f"blocks.{n}.{p}" for p in points if p != "mlp.heads" for n in range(model.spec.num_layers)]
         read = ["residual"] if model.encoder is None else ["residual", "encoder.norm.output"]
         with model.tap(*read, {name: partial(add, name) for name in names}) as seen:
-            model.hidden(batch.inputs, **batch.others)
+            batch.inputs.read(model)
         batch.entry, batch.memory = seen["residual"], seen.get("encoder.norm.output")
     count = sum(int(batch.bears.sum()) for batch in batches)
     return {name: (total / count).to(model.embedding.weight.dtype) for name, total in sums.items()}
 
 
 def _without_each(model: LanguageModel, texts: _Texts, means: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """The names of all parts with the losses (batch,) without each, and those of the whole model as `_NOTHING`."""
+    """Yield the names of all parts with the losses (batch,) without each; `_NOTHING` names the whole model."""
     x = texts.entry
     together = max(1, _MOST_VALUES // (x[..., 0].numel() * max(model.spec.mlp_width, model.spec.model_width)))
     for number in range(model.spec.num_layers):
@@ -203,8 +203,8 @@ def _without_each(model: LanguageModel, texts: _Texts, means: Mapping[str, Tenso
 def _changed(
     model: LanguageModel, texts: _Texts, number: int, x: Tensor, means: Mapping[str, Tensor]
 ) -> tuple[dict[str, tuple[list[str], Tensor]], Tensor]:
-    """For each part of a block the residual path behind it (removed, batch, tokens, model width), had something in it
-    been replaced by its mean, with the names of what; and what leaves the block as it is."""
+    """Return for each part of a block the residual path after it (removed, batch, tokens, model width), had something
+    in it been replaced by its mean, with the names of what; and what leaves the block as it is."""
     block: Any = model.stack.blocks[number]
     path = f"blocks.{number}"
     parts = _parts(model)
@@ -223,3 +223,62 @@ def _changed(
             streams = torch.cat([streams, stream + shift])
         changed[part] = names, streams
     return changed, after
+
+
+# One text without some heads
+
+
+@dataclass(frozen=True, eq=False)
+class NextTokens:
+    """The probability of every token after a text, (vocabulary,), with all heads and without some."""
+
+    before: Tensor
+    after: Tensor
+
+    def most(self, count: int) -> list[int]:
+        """Return the tokens that are likely with all heads or without some, most likely first."""
+        largest = torch.maximum(self.before, self.after)
+        found: list[int] = largest.topk(min(count, len(largest))).indices.tolist()
+        return sorted(found, key=lambda token: -float(self.before[token]))
+
+
+def next_tokens(model: LanguageModel, ids: Tensor, without: Collection[tuple[int, int]] = ()) -> NextTokens:
+    """Return what comes after one text, (tokens,), with every head and without those given as (layer, head).
+
+    Without a head means with the mean of what it makes over the tokens of this text instead.
+    """
+    if model.encoder is not None or not all(spec.mask.causal for spec in model.spec.attention):
+        raise UnsupportedError(
+            f"a model of the family {model.spec.family} does not continue a text", hint="use a decoder such as gpt"
+        )
+    for layer, head in without:
+        heads = model.spec.attention[layer].num_heads if 0 <= layer < model.spec.num_layers else 0
+        if not 0 <= head < heads:
+            raise InputError(
+                f"there is no head {head} in layer {layer}",
+                hint=f"layers are 0 to {model.spec.num_layers - 1}, heads 0 to {max(heads, 1) - 1}",
+            )
+    check_tokens(model, ids[None])
+    with evaluating(model):
+        before = _expected(model, ids)
+        replaced = {f"blocks.{layer}.attention.heads": _mean_of(layer, without) for layer, _ in without}
+        with model.tap(replaced):
+            after = _expected(model, ids)
+    return NextTokens(before, after)
+
+
+def _mean_of(layer: int, without: Collection[tuple[int, int]]) -> Callable[[Tensor], Tensor]:
+    chosen = sorted({head for one, head in without if one == layer})
+
+    def replace(made: Tensor) -> Tensor:
+        """(batch, heads, tokens, value width) with some heads made constant."""
+        changed = made.clone()
+        changed[:, chosen] = made[:, chosen].mean(dim=2, keepdim=True)
+        return changed
+
+    return replace
+
+
+def _expected(model: LanguageModel, ids: Tensor) -> Tensor:
+    logits: Tensor = model(ids[None].to(model.embedding.weight.device), last_only=True)
+    return logits[0, -1].float().softmax(-1).cpu()

@@ -1,4 +1,4 @@
-"""Which part of a model says what: its logits as a sum over the parts that wrote into the residual path.
+"""Attribution: the logits as a sum over the parts that wrote into the residual path.
 
     x = embedding + position + Σ over blocks of (Σ over heads of W_O[:, h] o_h  +  b_O  +  mlp)
     logits = W norm(x),    norm(x) = g (x − mean x) / σ + b      (LayerNorm; without mean and b for RMSNorm)
@@ -21,8 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens.heads.parts import head_outputs, output_bias
-from attnlab.lens.maps.attention_maps import check_tokens, evaluating
+from attnlab.lens.taps import Given, Inputs, evaluating, head_outputs, output_bias
 from attnlab.models import LanguageModel
 from attnlab.models.blocks import RMSNorm
 
@@ -40,7 +39,7 @@ class Attribution:
     head_weight: Tensor  # (vocabulary, model width)
 
     def logits(self, targets: Tensor | None = None) -> Tensor:
-        """The logits of each part: (parts, batch, tokens) for the tokens in `targets` (batch, tokens), or for all."""
+        """Return the logits of each part, (parts, batch, tokens) for `targets` (batch, tokens), or for all tokens."""
         if targets is None:
             return F.linear(self.written, self.head_weight)
         if targets.shape != self.written.shape[1:3]:
@@ -57,31 +56,20 @@ class Attribution:
         return torch.einsum("pbtd,btd->pbt", self.written, self.head_weight[targets.to(self.head_weight.device)])
 
     def __getitem__(self, name: str) -> Tensor:
-        """What one part wrote, (batch, tokens, model width)."""
+        """Return what one part wrote, (batch, tokens, model width)."""
         if name not in self.names:
             raise UnknownNameError("part", name, self.names)
         return self.written[self.names.index(name)]
 
 
-def attribute(
-    model: LanguageModel,
-    tokens: Tensor,
-    *,
-    padding: Tensor | None = None,
-    source: Tensor | None = None,
-    source_padding: Tensor | None = None,
-) -> Attribution:
-    """The parts of what the head reads, for tokens (batch, tokens). What an encoder read is part of cross-attention."""
-    check_tokens(model, tokens)
-    device = model.embedding.weight.device
-    others = {"padding": padding, "source": source, "source_padding": source_padding}
-    given: dict[str, Any] = {name: tensor.to(device) for name, tensor in others.items() if tensor is not None}
+def attribute(model: LanguageModel, inputs: Given) -> Attribution:
+    """Return the parts of what the head reads. What an encoder read is part of cross-attention."""
     read = ["embedding", "norm.in", "blocks.*attention.heads", "blocks.*.mlp.output"]
     if model.stack.positions is not None:
         read.append("position")
     with evaluating(model):
         with model.tap(*read) as seen:
-            model.hidden(tokens.to(device), **given)
+            Inputs.of(inputs).read(model)
         parts = _parts(model, seen)
         x = seen.pop("norm.in")
         written = torch.stack([part.expand_as(x) for part in parts.values()])
@@ -94,7 +82,7 @@ def attribute(
 
 
 def _parts(model: LanguageModel, seen: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What was added to the residual path, each (batch, tokens, model width) or what broadcasts to it."""
+    """Return what was added to the residual path, each (batch, tokens, model width) or what broadcasts to it."""
     parts: dict[str, Tensor] = {name: seen[name] for name in ("embedding", "position") if name in seen}
     for number, block in enumerate(model.stack.blocks):
         for name in ("attention", "cross_attention"):
@@ -112,7 +100,7 @@ def _parts(model: LanguageModel, seen: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _through_norm(norm: nn.Module, written: Tensor, x: Tensor) -> Tensor:
-    """The parts of x behind the norm, its scale that of x itself."""
+    """Return the parts of x after the norm, its scale that of x itself."""
     if isinstance(norm, RMSNorm):
         return written * (x.square().mean(-1, keepdim=True) + norm.epsilon).rsqrt()
     assert isinstance(norm, nn.LayerNorm)

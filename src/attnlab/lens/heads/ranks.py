@@ -1,4 +1,4 @@
-"""How many directions a head reads and writes: the effective rank of the two matrices that it is made of.
+"""Ranks: how many directions a head reads and writes, as the effective rank of its two matrices.
 
     QK_h = W_Qᵀ W_K          what a query's token asks of a key's, (model width, model width)
     OV_h = W_O W_V           what a key's token becomes for the query's
@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import MultiHeadAttention
-from attnlab.lens.maps.attention_maps import Place, attention_layers
+from attnlab.lens.taps import Place, attention_layers
 from attnlab.models import LanguageModel
 
 _NONE = 1e-30  # of the largest singular value, below which a matrix is zero
 
 
 def head_ranks(model: LanguageModel, of: Place = "self") -> list[tuple[Tensor, Tensor]]:
-    """For each layer the effective ranks of QK and OV, (heads,) each, not a number where a head has no such matrix."""
+    """Return for each layer the effective ranks of QK and OV, (heads,) each, not a number for a missing matrix."""
     stack: Any = model.encoder if of == "encoder" else model.stack
     found = []
     for layer, block in zip(attention_layers(model, of), stack.blocks, strict=True):
@@ -48,7 +48,7 @@ def _ranks(layer: MultiHeadAttention, gain: Tensor | None) -> tuple[Tensor, Tens
 
 
 def effective_rank(singular_values: Tensor) -> Tensor:
-    """(…, values) → (…), not a number for a matrix of zeros."""
+    """Return the effective rank, (…, values) → (…), not a number for a matrix of zeros."""
     total = singular_values.sum(-1, keepdim=True)
     shares = singular_values / total.where(total > _NONE, math.nan)
     nats: Tensor = torch.special.entr(shares).sum(-1)
@@ -58,7 +58,7 @@ def effective_rank(singular_values: Tensor) -> Tensor:
 def _projection(
     layer: MultiHeadAttention, names: tuple[str, ...], count: int, width: int, gain: Tensor | None
 ) -> Tensor:
-    """The first of these projections that the layer has, for every query head: (heads, width, model width)."""
+    """Return the first of these projections that the layer has, for every query head: (heads, width, model width)."""
     spec = layer.spec
     made: list[Any] = [layer.projections[name] for name in names if name in layer.projections]
     like = layer.output.weight if layer.output is not None else gain
@@ -69,7 +69,7 @@ def _projection(
 
 
 def _outputs(layer: MultiHeadAttention) -> Tensor | None:
-    """The columns of W_O for each head, (heads, model width, value width); None where values need no way back."""
+    """Return the columns of W_O for each head, (heads, model width, value width); None where there is no W_O."""
     spec = layer.spec
     if layer.output is None:
         return None
@@ -80,7 +80,7 @@ def _outputs(layer: MultiHeadAttention) -> Tensor | None:
 
 
 def _singular_values(a: Tensor, b: Tensor) -> Tensor:
-    """Those of aᵀ b that are not 0 for its rank alone, a and b (heads, width, model width).
+    """Return the singular values of aᵀ b that are not 0 for its rank alone, a and b (heads, width, model width).
 
     With aᵀ = Q R and bᵀ = P S, aᵀ b = Q (R Sᵀ) Pᵀ has the singular values of R Sᵀ, which is small.
     """

@@ -1,4 +1,4 @@
-"""What of a head's attention lies where a role says, against what would by chance.
+"""Role scores: how much of a head's attention lies where a role says, against chance.
 
 A role names for each query i a set T_i of visible keys. With the shares p_ij and n_i visible keys:
 
@@ -6,9 +6,9 @@ A role names for each query i a set T_i of visible keys. With the shares p_ij an
     c_i = |T_i| / n_i                         what it would get if all visible keys got the same
     excess = Σ_i (s_i − c_i) / Σ_i (1 − c_i)  of each text: 0 as by chance, 1 everything, below 0 less than chance
 
-over the queries that have a choice, 0 < |T_i| < n_i, and mass.
+over the queries that have a choice, 0 < |T_i| < n_i, and mass. `RoleReading` computes them on texts, batch by batch.
 
-`PlaceShare` asks whether place or content decides. With d_tij = p_tij − 1 / n_i in text t, and means taken over pairs
+`PlaceShare` says whether place or content decides. With d_tij = p_tij − 1 / n_i in text t, and means taken over pairs
 of *different* texts, so that what differs between texts explains nothing:
 
     position explains = Σ_ij (mean_{t≠u} d_tij d_uij) / Σ_ij (mean_t d_tij²)
@@ -18,7 +18,8 @@ of *different* texts, so that what differs between texts explains nothing:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -26,15 +27,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.lens.maps.attention_maps import LayerMaps
-from attnlab.lens.maps.measures import Described
+from attnlab.corpora import Tokenizer
+from attnlab.errors import InputError
+from attnlab.lens.measures.maps import Described
+from attnlab.lens.taps import Inputs, LayerMaps, Place, See, attention_layers, check_tokens, look
+from attnlab.models import LanguageModel
 
+EXCERPT = 64  # tokens of a text
+_EXCERPT_TOKENS = 256  # of all texts, unless two have more
 _CONSTANT = 1e-14  # a variance of shares that is nothing but rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
-    """The tokens that look (batch, queries), those that they look at (batch, keys), and which tokens part others."""
+class TokenPairs:
+    """The tokens of queries (batch, queries) and of keys (batch, keys), and which tokens are delimiters."""
 
     queries: Tensor
     keys: Tensor
@@ -43,12 +49,12 @@ class Texts:
 
     @property
     def distance(self) -> Tensor:
-        """i − j, (queries, keys)."""
+        """Return i − j, (queries, keys)."""
         i, j = (torch.arange(x.shape[1], device=x.device) for x in (self.queries, self.keys))
         return i[:, None] - j
 
 
-Where = Callable[[Texts], Tensor]
+Where = Callable[[TokenPairs], Tensor]
 
 
 @dataclass(frozen=True)
@@ -60,34 +66,34 @@ class Role(Described):
     within: bool = True  # means something only where a sequence looks at itself
 
 
-def _previous(texts: Texts) -> Tensor:
-    return (texts.distance == 1)[None]
+def _previous(pairs: TokenPairs) -> Tensor:
+    return (pairs.distance == 1)[None]
 
 
-def _own(texts: Texts) -> Tensor:
-    return (texts.distance == 0)[None]
+def _own(pairs: TokenPairs) -> Tensor:
+    return (pairs.distance == 0)[None]
 
 
-def _first(texts: Texts) -> Tensor:
-    first = torch.zeros_like(texts.distance, dtype=torch.bool)
-    first[0 if texts.crosses else 1 :, 0] = True  # to the first token itself it is its own
+def _first(pairs: TokenPairs) -> Tensor:
+    first = torch.zeros_like(pairs.distance, dtype=torch.bool)
+    first[0 if pairs.crosses else 1 :, 0] = True  # to the first token itself it is its own
     return first[None]
 
 
-def _same(texts: Texts) -> Tensor:
-    return (texts.queries[:, :, None] == texts.keys[:, None, :]) & (texts.distance != 0)
+def _same(pairs: TokenPairs) -> Tensor:
+    return (pairs.queries[:, :, None] == pairs.keys[:, None, :]) & (pairs.distance != 0)
 
 
-def _induction(texts: Texts) -> Tensor:
-    found = torch.zeros(len(texts.keys), *texts.distance.shape, dtype=torch.bool, device=texts.keys.device)
-    found[:, :, 1:] = texts.queries[:, :, None] == texts.keys[:, None, :-1]
-    return found & (texts.distance != 0) & (texts.distance != -1)  # the token after the query's own is but its next
+def _induction(pairs: TokenPairs) -> Tensor:
+    found = torch.zeros(len(pairs.keys), *pairs.distance.shape, dtype=torch.bool, device=pairs.keys.device)
+    found[:, :, 1:] = pairs.queries[:, :, None] == pairs.keys[:, None, :-1]
+    return found & (pairs.distance != 0) & (pairs.distance != -1)  # the token after the query's own is but its next
 
 
-def _delimiter(texts: Texts) -> Tensor:
-    found = texts.delimiters[texts.keys].clone()
+def _delimiter(pairs: TokenPairs) -> Tensor:
+    found = pairs.delimiters[pairs.keys].clone()
     found[:, 0] = False  # which may be a sink, whatever it is
-    return found[:, None, :].expand(-1, texts.queries.shape[1], -1)
+    return found[:, None, :].expand(-1, pairs.queries.shape[1], -1)
 
 
 ROLES: Mapping[str, Role] = MappingProxyType(
@@ -110,8 +116,10 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 
 
 def score(maps: LayerMaps, *where: Tensor) -> Tensor:
-    """The share, the chance and the excess in each of these sets, of each text and head, (batch, heads, sets, 3); not a
-    number without queries that count."""
+    """Return the share, the chance and the excess in each of these sets, of each text and head.
+
+    The result is (batch, heads, sets, 3), not a number without queries that count.
+    """
     sizes = maps.map.abs()
     batch = len(sizes)
     targets = torch.stack([one.expand(batch, -1, -1) for one in where], dim=1) & maps.pairs  # (batch, sets, …)
@@ -152,7 +160,7 @@ class PlaceShare:
         self.distances = _added(self.distances, sums)
 
     def position(self) -> Tensor:
-        """(heads,), not a number where the attention is the same everywhere."""
+        """Return what position explains, (heads,), not a number where the attention is the same everywhere."""
         return self._explained(self.cells)
 
     def distance(self) -> Tensor:
@@ -172,8 +180,108 @@ def _added(sums: list[Tensor], more: list[Tensor]) -> list[Tensor]:
 
 
 def _along_distances(x: Tensor) -> Tensor:
-    """Sums over the diagonals of (batch, heads, queries, keys): row i is moved by i places, and columns are summed."""
+    """Return sums over the diagonals of (batch, heads, queries, keys): row i is moved by i, and columns are summed."""
     *leading, queries, keys = x.shape
     width = queries + keys - 1
     padded = F.pad(x.flip(-1), (0, queries)).flatten(-2)
     return padded[..., : queries * width].reshape(*leading, queries, width).sum(-2)
+
+
+# Texts
+
+
+class RoleReading:
+    """Texts by name, and the role scores of a model on them; roles of repetition are scored on "repeated"."""
+
+    def __init__(self, model: LanguageModel, delimiters: Tensor, of: Place) -> None:
+        self.model, self.delimiters, self.of = model, delimiters, of
+        self.texts: dict[str, Inputs] = {}
+
+    def add(self, name: str, inputs: Inputs) -> None:
+        for one in (inputs.tokens, inputs.source):
+            if one is not None:
+                check_tokens(self.model, one)
+        self.texts[name] = inputs.change(lambda one: one.to(self.delimiters.device))
+
+    def excerpt(self) -> RoleReading:
+        """Return the beginnings of some of the texts, so few that a model reads them many times quickly."""
+        found = RoleReading(self.model, self.delimiters, self.of)
+        for name, inputs in self.texts.items():
+            rows = max(2, _EXCERPT_TOKENS // min(inputs.tokens.shape[1], EXCERPT))
+            found.texts[name] = next(inputs.parts(rows)).change(lambda one: one[:, :EXCERPT])
+        return found
+
+    def scores(self, model: LanguageModel, also: See | None = None) -> dict[str, list[Tensor]]:
+        """Return for each role and layer (texts, heads, 3), not a number where nothing can be measured.
+
+        `also` sees the maps that are not of repeated text.
+        """
+        heads = [layer.spec.num_heads for layer in attention_layers(model, self.of)]
+        found: dict[str, list[list[Tensor]]] = {role: [[] for _ in heads] for role in ROLES}
+        for name, inputs in self.texts.items():
+            roles = {role: one for role, one in ROLES.items() if one.repeated == (name == "repeated")}
+            for part in inputs.few_weights(self.model, self.of):
+                pairs = self._pairs(part)
+                where = {role: one.where(pairs) for role, one in roles.items() if not (one.within and pairs.crosses)}
+
+                def see(
+                    layer: int, maps: LayerMaps, where: Mapping[str, Tensor] = where, first: bool = name == "texts"
+                ) -> None:
+                    if maps.weights is None:
+                        return
+                    for role, one in zip(where, score(maps, *where.values()).unbind(2) if where else (), strict=True):
+                        found[role][layer].append(one.cpu())
+                    if also is not None and first:
+                        also(layer, maps)
+
+                look(model, part, see, of=self.of)
+        nothing = torch.full((1, 1, 3), math.nan, dtype=torch.float64)
+        return {
+            role: [torch.cat(kept) if kept else nothing.expand(1, h, 3) for kept, h in zip(layers, heads, strict=True)]
+            for role, layers in found.items()
+        }
+
+    def _pairs(self, inputs: Inputs) -> TokenPairs:
+        source = inputs.tokens if inputs.source is None else inputs.source
+        queries = source if self.of == "encoder" else inputs.tokens
+        keys = inputs.tokens if self.of == "self" else source
+        return TokenPairs(queries, keys, self.delimiters, self.of == "cross")
+
+
+def repeated_tokens(vocabulary_size: int, texts: int, length: int, *, seed: int = 0) -> Tensor:
+    """Return random tokens that repeat, (texts, length): each text with its own period, from a quarter to a half of
+    the length. Inside a period no token comes twice, as far as the vocabulary allows."""
+    if length < 4 or texts < 1:
+        raise InputError(f"{texts} texts of {length} tokens cannot repeat anything", hint="use 4 tokens or more")
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    for _ in range(texts):
+        period = int(torch.randint(length // 4 + 1, length // 2 + 1, (), generator=generator))
+        enough = -(-period // vocabulary_size)
+        drawn = torch.cat([torch.randperm(vocabulary_size, generator=generator) for _ in range(enough)])[:period]
+        rows.append(drawn.repeat(-(-length // period))[:length])
+    return torch.stack(rows)
+
+
+def delimiter_tokens(tokenizer: Tokenizer) -> frozenset[int]:
+    """Return the tokens that are nothing but spaces, line ends and punctuation."""
+    every = ((token, tokenizer.decode([token])) for token in range(tokenizer.vocabulary_size))
+    return frozenset(
+        token
+        for token, piece in every
+        if piece and all(one.isspace() or unicodedata.category(one)[0] == "P" for one in piece)
+    )
+
+
+def marked(model: LanguageModel, delimiters: Collection[int]) -> Tensor:
+    """Return a mask of the vocabulary, True for a delimiter."""
+    size = model.spec.vocabulary_size
+    odd = [token for token in delimiters if not 0 <= token < size]
+    if odd:
+        raise InputError(
+            f"the delimiter {odd[0]} is no token: the model knows 0 to {size - 1}",
+            hint="use delimiter_tokens with the tokenizer that the model was trained with",
+        )
+    marked = torch.zeros(size, dtype=torch.bool)
+    marked[list(delimiters)] = True
+    return marked.to(model.embedding.weight.device)

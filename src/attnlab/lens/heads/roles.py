@@ -8,7 +8,7 @@
 The rule. A head gets a role if
 
  1. its excess over chance is at least `least`: the lower end of the interval over texts is above it, and
- 2. it exceeds that of every head of the model's shuffled copies (`shuffled.py`) in all but a share `rate` of them, for
+ 2. it exceeds that of every head of the model's shuffled copies (`subjects.py`) in all but a share `rate` of them, for
     all of them on the same excerpt of the texts.
 
 A model whose weights are random cannot be told from its copies, so the second alone says for each role: at most a
@@ -25,18 +25,16 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens.facts.shuffled import shuffled_models
 from attnlab.lens.heads.ranks import head_ranks
-from attnlab.lens.heads.role_reading import EXCERPT, Reading, marked, repeated_tokens
-from attnlab.lens.heads.role_scores import ROLES, PlaceShare
-from attnlab.lens.maps.attention_maps import LayerMaps, Place, attention_layers
-from attnlab.lens.maps.measures import MEASURES, Described, entropy
+from attnlab.lens.heads.role_scores import EXCERPT, ROLES, PlaceShare, RoleReading, marked, repeated_tokens
+from attnlab.lens.measures.maps import MEASURES, Described, entropy
+from attnlab.lens.subjects import shuffled_models
+from attnlab.lens.taps import Given, Inputs, LayerMaps, Place, attention_layers
 from attnlab.models import LanguageModel
 from attnlab.statistics import Interval, mean_interval
 
@@ -95,11 +93,15 @@ class HeadRoles:
         raise UnknownNameError("head", str(place), {str((one.layer, one.head)) for one in self.heads})
 
     def named(self, role: str) -> list[HeadRole]:
-        """The heads with this role, the strongest first."""
+        """Return the heads with this role, the strongest first."""
         if role not in ROLES:
             raise UnknownNameError("role", role, ROLES)
         found = [(one.scores[role], one) for one in self.heads if role in one.roles]
         return [one for _, one in sorted(found, key=lambda pair: -pair[0].excess.mean if pair[0] else 0.0)]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        return asdict(self)
 
     @property
     def rule(self) -> str:
@@ -109,19 +111,13 @@ class HeadRoles:
             f"{self.controls} copies of the model with shuffled weights."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def head_roles(
     model: LanguageModel,
-    tokens: Tensor,
+    inputs: Given,
     *,
     delimiters: Collection[int] = (),
     repeated: Tensor | None = None,
-    padding: Tensor | None = None,
-    source: Tensor | None = None,
-    source_padding: Tensor | None = None,
     of: Place = "self",
     rate: float = RATE,
     least: float = LEAST,
@@ -129,7 +125,7 @@ def head_roles(
     controls: int = CONTROLS,
     seed: int = 0,
 ) -> HeadRoles:
-    """What every head does with two texts or more, tokens (texts, tokens).
+    """Return what every head does with two texts or more.
 
     `repeated` are the texts for the roles that are about repetition, by default as many of `repeated_tokens`, so short
     that a window shows all of them. Without controls there are numbers but no names.
@@ -137,17 +133,19 @@ def head_roles(
     if controls < 0 or not 0 < rate < 1 or (controls and 1 / (1 + controls) > rate):
         raise InputError(
             f"{controls} shuffled copies cannot tell what happens in {rate:.3g} of them",
-            hint=f"use controls={math.ceil(1 / rate - 1) if 0 < rate < 1 else CONTROLS} or more, or 0 for no names",
+            hint=f"use `controls={math.ceil(1 / rate - 1) if 0 < rate < 1 else CONTROLS}` or more, or 0 for no names",
         )
+    inputs = Inputs.of(inputs)
+    tokens = inputs.tokens
     if len(tokens) < 2:
         raise InputError(f"texts: {len(tokens)}, too few for an interval", hint="give two rows or more")
     if repeated is None:
         windows = [layer.spec.mask.window for layer in attention_layers(model, of)]
         length = min(model.spec.context_length, 2 * tokens.shape[1], EXCERPT, *(max(4, one) for one in windows if one))
         repeated = repeated_tokens(model.spec.vocabulary_size, len(tokens), length, seed=seed)
-    reading = Reading(model, marked(model, delimiters), of)
-    reading.add("texts", tokens, padding, source, source_padding)
-    reading.add("repeated", repeated, None, repeated if source is not None else None, None)
+    reading = RoleReading(model, marked(model, delimiters), of)
+    reading.add("texts", inputs)
+    reading.add("repeated", Inputs(repeated, source=None if inputs.source is None else repeated))
     described = [_Numbers(ranks, of) for ranks in head_ranks(model, of)]
     scores = reading.scores(model, lambda layer, maps: described[layer].add(maps))
     chances = _chances(model, reading, controls, seed)
@@ -166,7 +164,7 @@ def head_roles(
 
 
 class _Numbers:
-    """What is told of the heads of one layer besides roles."""
+    """Numbers of the heads of one layer besides roles."""
 
     def __init__(self, ranks: tuple[Tensor, Tensor], of: Place) -> None:
         self.ranks, self.of = ranks, of
@@ -192,8 +190,8 @@ class _Numbers:
         ]
 
 
-def _chances(model: LanguageModel, reading: Reading, controls: int, seed: int) -> dict[str, list[list[float]]]:
-    """Of each role, layer and head: p, from the share of shuffled copies in which some head's excess is as large."""
+def _chances(model: LanguageModel, reading: RoleReading, controls: int, seed: int) -> dict[str, list[list[float]]]:
+    """Return p of each role, layer and head, from the share of shuffled copies with a head of as large an excess."""
     excerpt = reading.excerpt()
     own = {role: [_excess(one) for one in layers] for role, layers in excerpt.scores(model).items()} if controls else {}
     highest: dict[str, list[float]] = {role: [] for role in ROLES}
@@ -209,12 +207,12 @@ def _chances(model: LanguageModel, reading: Reading, controls: int, seed: int) -
 
 
 def _excess(scores: Tensor) -> Tensor:
-    """(texts, heads, 3) → the mean over texts, (heads,), −∞ where there is nothing to measure."""
+    """Return the mean excess over texts, (texts, heads, 3) → (heads,), −∞ where nothing can be measured."""
     return scores[..., 2].nanmean(0).nan_to_num(-math.inf)
 
 
 def _score(texts: Tensor, p: float | None, level: float) -> RoleScore | None:
-    """From (texts, 3); None where fewer than two texts have something to measure."""
+    """Return the score of (texts, 3); None where fewer than two texts have something to measure."""
     known = texts[texts.isfinite().all(-1)]
     if len(known) < 2:
         return None

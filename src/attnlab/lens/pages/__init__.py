@@ -1,11 +1,10 @@
-"""The page of a look, and its parts.
+"""Pages: a look at one text, and the views that it may show besides.
 
 views              the form that a page, a terminal and JSON share
-embedding_views    embeddings
-neuron_views       neurons
+head_views         heads, and heads over checkpoints
+embedding_views    embeddings and neurons
 fact_views         facts
-training_views     heads over checkpoints
-study_views        heads
-further            which of these are asked for
-look_page          the page
+extras             which of these are asked for
+look               one text as every head sees it, from a model and a text
+look_page          its page
 """

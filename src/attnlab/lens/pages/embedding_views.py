@@ -1,4 +1,4 @@
-"""What the directions of a model's embedding mean, as a part of a look."""
+"""Views of a model's vectors: what the directions of its embedding mean, and its single neurons."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import asdict
 import torch
 import torch.nn.functional as F
 
-from attnlab.corpora import Tokenizer
-from attnlab.lens.embeddings.contexts import same_token
-from attnlab.lens.embeddings.embeddings import analogies, dimensions, nearest, orthogonality, token_of
-from attnlab.lens.maps.looks import printable
-from attnlab.lens.pages.views import View, number, percent, plain
+from attnlab.corpora import Batch, Tokenizer
+from attnlab.formats import fixed, percent, plural
+from attnlab.lens.embeddings.embeddings import analogies, dimensions, nearest, orthogonality, same_token, token_of
+from attnlab.lens.embeddings.neurons import Firing, Reader, Writer, neurons_for, neurons_writing, watch, writes
+from attnlab.lens.pages.views import LookView, printable
 from attnlab.models import LanguageModel
 from attnlab.pages import Points, Table
 
@@ -21,8 +21,8 @@ _NEIGHBOURS = 6
 _ANSWERS = 5
 
 
-def embeddings_view(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int]) -> View:
-    """How the vectors lie, and the neighbours of some tokens."""
+def embeddings_view(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int]) -> LookView:
+    """Show how the vectors lie, and the neighbours of some tokens."""
     vectors = model.embedding.weight.detach()
     apart, used = orthogonality(vectors), dimensions(vectors)
     points = [
@@ -37,7 +37,7 @@ def embeddings_view(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence
     rows = [
         [
             printable(tokenizer, [token])[0],
-            ", ".join(f"{printable(tokenizer, [one.token])[0]} {number(one.similarity)}" for one in neighbours),
+            ", ".join(f"{printable(tokenizer, [one.token])[0]} {fixed(one.similarity)}" for one in neighbours),
         ]
         for token, neighbours in found.items()
     ]
@@ -47,11 +47,11 @@ def embeddings_view(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence
         "orthogonality": asdict(apart),
         "nearest": {str(token): [one._asdict() for one in neighbours] for token, neighbours in found.items()},
     }
-    return View("embeddings", "Embeddings", [Points(points), table], plain(data))
+    return LookView("embeddings", "Embeddings", [Points(points), table], data)
 
 
-def analogies_view(model: LanguageModel, tokenizer: Tokenizer, questions: Sequence[Question]) -> View:
-    """a is to b as c is to d, with the ranks that controls give d."""
+def analogies_view(model: LanguageModel, tokenizer: Tokenizer, questions: Sequence[Question]) -> LookView:
+    """Show analogies, a is to b as c is to d, with the ranks that controls give d."""
     vectors = model.embedding.weight.detach()
     asked: list[tuple[int, int, int, int]] = []
     for question in questions:
@@ -72,8 +72,8 @@ def analogies_view(model: LanguageModel, tokenizer: Tokenizer, questions: Sequen
                 f"{w} : {x} = {y} : {z}",
                 str(one.rank),
                 str(one.rank_alone),
-                number(float(exchanged.median()), 0),
-                number(one.parallel),
+                fixed(float(exchanged.median()), 0),
+                fixed(one.parallel),
                 ", ".join(best),
             ]
         )
@@ -91,21 +91,102 @@ def analogies_view(model: LanguageModel, tokenizer: Tokenizer, questions: Sequen
         "nearest": [list(best) for best in answers],
         "questions": [list(question) for question in questions],
     }
-    return View("analogies", "Analogies", [words, table], plain(data))
+    return LookView("analogies", "Analogies", [words, table], data)
 
 
-def beside_view(model: LanguageModel, tokenizer: Tokenizer, one: Sequence[int], other: str) -> View:
-    """The last token that the text shares with another sentence, layer by layer."""
+def beside_view(model: LanguageModel, tokenizer: Tokenizer, one: Sequence[int], other: str) -> LookView:
+    """Show the last token that the text shares with another sentence, layer by layer."""
     context = model.spec.context_length
     found = same_token(model, one[:context], tokenizer.encode(other)[:context])
     names = ["embedding", "with position", *(f"behind layer {layer}" for layer in range(model.spec.num_layers))]
     columns = zip(names, found.similarity, found.others, found.kept, strict=True)
-    rows = [[name, *(number(value) for value in values)] for name, *values in columns]
+    rows = [[name, *(fixed(value) for value in values)] for name, *values in columns]
     said = printable(tokenizer, [found.token])[0]
     words = (
         f"“{said}” is token {found.places[0]} of the text and token {found.places[1]} of “{other.strip()}”. Its "
         "embedding is the same in both. Further up it takes on its sentence: “kept” is 1 where the two vectors are "
-        "still the token alone, and 0 where they are as alike as any two different tokens."
+        "still the token alone, and 0 where they are as similar as any two different tokens."
     )
     table = Table(("where", "cosine of the two", "of other tokens", "kept"), rows)
-    return View("same_token", "The same token in another sentence", [words, table], plain(found.to_dict()))
+    return LookView("same_token", "The same token in another sentence", [words, table], found.to_dict())
+
+
+# Neurons
+
+_EACH = 8  # neurons of a layer that are shown
+_PLACES = 8  # where a neuron fires most, by which it is judged
+_SHOWN = 3
+_OF_A_TOKEN = 5
+
+
+def neurons_view(
+    model: LanguageModel, tokenizer: Tokenizer, batch: Batch, tokens: Sequence[int] = (), texts: str = ""
+) -> LookView:
+    """Show the neurons of each layer that fire most for one thing, and those that belong to `tokens`."""
+    rows, data = [], []
+    for layer in range(model.spec.num_layers):
+        firing = watch(model, [batch], layer=layer, count=_PLACES, context=6)
+        for neuron in _chosen(firing):
+            written = writes(model, layer, neuron, count=_SHOWN)
+            places = firing.top[neuron][:_SHOWN]
+            rows.append(
+                [
+                    f"{layer}.{neuron}",
+                    "  ".join("".join(printable(tokenizer, place.context)) for place in places),
+                    fixed(places[0].value),
+                    percent(1 - float(firing.off[neuron])),
+                    " ".join(printable(tokenizer, [one.token for one in written.promoted])),
+                    " ".join(printable(tokenizer, [one.token for one in written.suppressed])),
+                ]
+            )
+            data.append(
+                {
+                    "layer": layer,
+                    "neuron": neuron,
+                    "top": [place._asdict() for place in firing.top[neuron]],
+                    "promoted": [one._asdict() for one in written.promoted],
+                    "suppressed": [one._asdict() for one in written.suppressed],
+                }
+            )
+    words = (
+        f"On {texts or 'the texts'}: of each layer’s {model.spec.mlp_width} neurons those that fire most for one "
+        "token. A neuron is named by its layer and its number; the text ends with the token at which it fires most. "
+        "Promoted and suppressed is what its column writes straight into the logits."
+    )
+    headings = ("neuron", "fires most behind", "at most", "is on", "promotes", "suppresses")
+    parts: list[str | Table] = [words, Table(headings, rows, text_columns=(0, 1, 4, 5), wrap_columns=(1,))]
+    belonging = {}
+    for token in tokens:
+        said = printable(tokenizer, [token])[0]
+        readers = neurons_for(model, [batch], token) if bool((batch.inputs == token).any()) else []
+        writers = neurons_writing(model, token)
+        belonging[said] = {"fire": [one._asdict() for one in readers], "write": [one._asdict() for one in writers]}
+        parts.append(_sentence(said, readers, writers))
+    return LookView("neurons", "Single neurons", parts, {"neurons": data, "of_tokens": belonging})
+
+
+def _chosen(firing: Firing) -> list[int]:
+    """Return those that give most of their strongest firing to one token, and of these the strongest."""
+
+    def judged(neuron: int) -> tuple[float, float]:
+        shares: dict[int, float] = {}
+        for place in firing.top[neuron]:
+            shares[place.token] = shares.get(place.token, 0.0) + max(0.0, place.value)
+        most = max(shares.values())
+        return most / max(sum(shares.values()), 1e-9), most
+
+    return sorted(range(len(firing.top)), key=judged, reverse=True)[:_EACH]
+
+
+def _sentence(said: str, readers: Sequence[Reader], writers: Sequence[Writer]) -> str:
+    parts = []
+    kinds: list[tuple[Sequence[Reader | Writer], str]] = [
+        (readers, "fire for it more than for all else"),
+        (writers, "write it beyond chance"),
+    ]
+    for ones, words in kinds:
+        names = ", ".join(f"{one.layer}.{one.neuron}" for one in ones[:_OF_A_TOKEN])
+        verb = words if len(ones) != 1 else words.replace("fire", "fires", 1).replace("write", "writes", 1)
+        more = ", …" if len(ones) > _OF_A_TOKEN else ""
+        parts.append(f"{plural(len(ones), 'neuron')} {verb}{f' ({names}{more})' if ones else ''}")
+    return f"“{said}”: {'; '.join(parts)}."

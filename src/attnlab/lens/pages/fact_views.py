@@ -1,4 +1,4 @@
-"""Where the facts of the generated world live in a run that was trained on it, as a part of a look."""
+"""The view of facts: where those of the generated world live in a run that was trained on it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from attnlab.corpora import CorpusSpec, Tokenizer, World, WorldOptions
 from attnlab.corpora.generated.world import BIRTHPLACE
 from attnlab.errors import InputError
+from attnlab.formats import fixed, signed
 from attnlab.lens.facts.facts import GROUPS, Fact, known_facts, world_facts
-from attnlab.lens.facts.traced import PARTS, Tracing, What
-from attnlab.lens.facts.tracing import trace
-from attnlab.lens.pages.views import View, ends, number, plain, signed
+from attnlab.lens.facts.tracing import PARTS, Tracing, What, trace
+from attnlab.lens.pages.views import LookView, ends, shade
 from attnlab.lens.subjects import Subject
 from attnlab.models import LanguageModel
 from attnlab.pages import Points, Table
@@ -20,12 +20,12 @@ _SPEAKERS = 8
 _WORDS = {"attention": "attention", "mlp": "perceptron", "residual": "all that leaves"}
 
 
-def facts_view(subject: Subject) -> View:
+def facts_view(subject: Subject) -> LookView:
     """Trace the birthplaces that the model knows."""
     if subject.run is None or subject.run[1].record["spec"]["corpus"]["name"] != "world":
         raise InputError(
-            "facts are looked for in a run that was trained on the generated world, and this is none",
-            hint="`attnlab train --corpus world --tokenizer word` makes one",
+            "facts are traced in a run that was trained on the generated world, and this is none",
+            hint="train one with `corpus=world` and `tokenizer=word`",
         )
     _, loaded = subject.run
     spec = CorpusSpec(**loaded.record["spec"]["corpus"])
@@ -40,13 +40,13 @@ def facts_view(subject: Subject) -> View:
             f"Of {asked} birthplaces that the text tells, the model knows {len(known)}: there is nothing to trace. "
             "Train it longer, or on a world with fewer people."
         )
-        return View("facts", heading, [words], counts)
+        return LookView("facts", heading, [words], counts)
     found = trace(subject.model, known[:_MOST_FACTS])
-    return View("facts", heading, _parts(found, counts, phrasing), plain({**counts, **found.to_dict()}))
+    return LookView("facts", heading, _parts(found, counts, phrasing), {**counts, **found.to_dict()})
 
 
 def _known(model: LanguageModel, world: World, tokenizer: Tokenizer) -> tuple[int, str, list[Fact]]:
-    """How many facts there are, the phrasing in which the model knows the most of them, and these."""
+    """Return how many facts there are, the phrasing in which the model knows the most of them, and these."""
     best: tuple[int, str, list[Fact]] | None = None
     for phrasing in BIRTHPLACE[: world.options.phrasings]:
         if phrasing.startswith("{place}") or phrasing.index("{place}") < phrasing.index("{name}"):
@@ -82,7 +82,7 @@ def _parts(found: Tracing, counts: dict[str, int | str], phrasing: str) -> list[
         said,
         *([Points(places)] if places else []),
         _effects(found, "ablated", "is lost when a part is replaced by its mean"),
-        "Who says it: what each part writes straight into the logit of the right place, against the other places.",
+        "Direct effects: what each part writes straight into the logit of the right place, against the other places.",
         Table(("part", "logit", "95 %"), speakers[:_SPEAKERS]),
     ]
 
@@ -91,8 +91,8 @@ def _effects(found: Tracing, what: What, caption: str) -> Table:
     rows, shades = [], []
     for part in PARTS:
         for layer, values in enumerate(found.table(part, what).tolist()):
-            rows.append([f"{_WORDS[part]} {layer}", *(number(value) for value in values)])
-            shades.append([None, *(min(1.0, max(0.0, value)) if value == value else None for value in values)])
+            rows.append([f"{_WORDS[part]} {layer}", *(fixed(value) for value in values)])
+            shades.append([None, *map(shade, values)])
     return Table(("part and layer", *GROUPS), rows, caption=f"Probability that {caption}.", shades=shades)
 
 

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from attnlab.lens.maps.attention_maps import Place
-from attnlab.lens.maps.measures import MEASURES
-from attnlab.pages import (
-    Details,
-    HeadMap,
-    MapGrid,
-    MapRow,
-    Note,
-    Page,
-    Part,
-    Points,
-    Section,
-    Table,
-    render,
-)
+from attnlab.formats import fixed, plural
+from attnlab.lens.measures.maps import MEASURES
+from attnlab.lens.taps import Place
+from attnlab.pages import Details, HeadMap, MapGrid, MapRow, Note, Page, Part, Points, Section, Table
 
 if TYPE_CHECKING:
-    from attnlab.lens.maps.looks import LayerLook, Look
+    from attnlab.lens.pages.look import LayerLook, Look
 
-NOTHING = "–"
-_NOTEBOOK_LIMIT = 8_000_000  # letters of a page that a notebook is given to keep
 _HEADINGS = {
     "self": "What each head looks at",
     "encoder": "The encoder: the source looks at itself",
@@ -46,7 +32,7 @@ _EXPLANATIONS = (
 
 
 def look_page(look: Look) -> Page:
-    """The page, with a grid for each place where the model attends."""
+    """Return the page, with a grid for each place where the model attends."""
     shown: list[Place] = [place for place in ("encoder", "self", "cross") if look.of(place)]
     grids = {place: _grid(look, place) for place in shown}
     sections: list[Section] = []
@@ -58,31 +44,9 @@ def look_page(look: Look) -> Page:
     sections.append(Section("Every head in numbers, on this text", _numbers(look)))
     sections.append(Section("How to read it", [Points(_EXPLANATIONS)]))
     count = sum(len(layer.heads) for layer in look.layers if layer.weights is not None)
-    heads, tokens = (_counted(number, word) for number, word in ((count, "head"), (len(look.tokens), "token")))
+    heads, tokens = (plural(number, word) for number, word in ((count, "head"), (len(look.tokens), "token")))
     lead = f"{heads} on a text of {tokens}. Open one to see which token looks at which."
     return Page(f"Inside {look.title}", lead, sections, look.facts)
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def notebook_html(look: Look) -> str:
-    """The page, for a notebook."""
-    return framed(render(look.page()), look.title)
-
-
-def framed(page: str, title: str) -> str:
-    """A page in a frame of its own, so that neither it nor the notebook disturbs the other."""
-    if len(page) > _NOTEBOOK_LIMIT:
-        return (
-            f"<p>{html.escape(title)}: a page of {len(page) / 1e6:.0f} MB, too large for a notebook. "
-            "<code>.write(Path('look.html'))</code> makes a file of it.</p>"
-        )
-    frame = "width:100%;height:720px;border:1px solid #7d8590"
-    return (
-        f'<iframe sandbox="allow-scripts" title="attention maps" style="{frame}" srcdoc="{html.escape(page)}"></iframe>'
-    )
 
 
 def _grid(look: Look, place: Place) -> MapGrid:
@@ -111,7 +75,7 @@ def _words(look: Look, place: Place) -> list[Part]:
 
 
 def measured(layers: Sequence[LayerLook]) -> list[str]:
-    """The names of all numbers that some head has."""
+    """Return the names of all numbers that some head has."""
     found = [
         name for layer in layers for name, values in layer.numbers.items() if any(value is not None for value in values)
     ]
@@ -119,7 +83,7 @@ def measured(layers: Sequence[LayerLook]) -> list[str]:
 
 
 def number_rows(look: Look) -> tuple[list[str], list[list[str]]]:
-    """A table of all heads: headings, and a row for each."""
+    """Return a table of all heads: headings, and a row for each."""
     names, several = measured(look.layers), len({layer.place for layer in look.layers}) > 1
     rows = []
     for layer in look.layers:
@@ -139,4 +103,4 @@ def _numbers(look: Look) -> list[Part]:
 
 
 def _text(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+    return fixed(value, 3 if value is None or abs(value) < 10 else 1)

@@ -1,79 +1,58 @@
-"""One more thing that was looked at, in the form that a page, a terminal and JSON share."""
+"""A view: one thing that was found in a model, in the form that a page, a terminal and JSON share."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from attnlab.corpora import Tokenizer
+from attnlab.formats import interval
 from attnlab.pages import Details, MapGrid, Points, Section, Table
 from attnlab.statistics import Interval
+from attnlab.storage.records import to_plain
 
-NOTHING = "–"
-_DIGITS = 6  # of the numbers in JSON, as more are nothing but rounding
+DIGITS = 6  # of the numbers in JSON, as more are nothing but rounding
+_MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
 @dataclass(frozen=True, eq=False)
-class View:
-    """`name` is its key in JSON, where `data` stands; the parts are for people."""
+class LookView:
+    """`name` is its key in JSON, where `data` stands as plain data; the parts are for people."""
 
     name: str
     heading: str
     parts: Sequence[str | Points | Table | Details | MapGrid]
-    data: Any
+    data: object
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", to_plain(self.data, nulls=True, digits=DIGITS))
 
     def section(self) -> Section:
         return Section(self.heading, list(self.parts))
 
 
-def signed(value: float | None, decimals: int = 3) -> str:
-    """A number with its sign, a real minus; what rounds to zero has none."""
-    if value is None or not math.isfinite(value):
-        return NOTHING
-    text = f"{abs(value):.{decimals}f}"
-    return text if float(text) == 0 else f"{'−' if value < 0 else '+'}{text}"
+def ends(found: Interval | None, decimals: int = 3) -> str:
+    """Return the two ends of an interval, if there is one."""
+    return interval(None if found is None else found.low, None if found is None else found.high, decimals)
 
 
-def number(value: float | None, decimals: int = 2) -> str:
-    if value is None or not math.isfinite(value):
-        return NOTHING
-    text = f"{value:.{decimals}f}"
-    return (text.removeprefix("-") if float(text) == 0 else text).replace("-", "−")
+def shade(value: float | None) -> float | None:
+    """Return how dark the cell of a number is, from 0 to 1; None for no number."""
+    return None if value is None or value != value else min(1.0, max(0.0, value))
 
 
-def ends(found: Interval | None, decimals: int = 3, *, sign: bool = True) -> str:
-    """Between what a mean lies."""
-    if found is None or not math.isfinite(found.low):
-        return NOTHING
-    show = signed if sign else number
-    return f"{show(found.low, decimals)} … {show(found.high, decimals)}"
+def printable(tokenizer: Tokenizer, ids: Iterable[int]) -> tuple[str, ...]:
+    """Return each token as something visible: spaces and line ends as signs, half characters as their bytes."""
+    return tuple(_shown(tokenizer, token) for token in ids)
 
 
-def plain(value: Any) -> Any:
-    """As strict JSON can hold it: numbers with the digits that count, None for those that are none."""
-    match value:
-        case bool() | int() | str() | None:
-            return value
-        case float():
-            return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-        case Interval():
-            return {name: plain(one) for name, one in vars(value).items()}
-        case dict():
-            return {str(key): plain(one) for key, one in value.items()}
-        case list() | tuple():
-            return [plain(one) for one in value]
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+def _shown(tokenizer: Tokenizer, token: int) -> str:
+    if tokenizer.kind == "byte" and token > 127:
+        return f"\\x{token:02x}"
+    return "".join(_sign(character) for character in tokenizer.decode([token])) or "∅"
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def joined(words: Sequence[str]) -> str:
-    """a; a and b; a, b and c."""
-    return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
+def _sign(character: str) -> str:
+    if character in _MARKS:
+        return _MARKS[character]
+    return character if character.isprintable() else repr(character)[1:-1]

@@ -13,11 +13,10 @@ import torch
 from attnlab.errors import AttnlabError, InputError
 from attnlab.knowledge.material.material import RECORD
 from attnlab.lens import look_at
-from attnlab.lens.heads.next_tokens import next_tokens
-from attnlab.lens.maps.looking import Subject, open_subject
-from attnlab.lens.maps.looks import printable
-from attnlab.lens.maps.run_measures import corpus_of_run
+from attnlab.lens.heads.ablation import next_tokens
 from attnlab.lens.pages.look_page import number_rows
+from attnlab.lens.pages.views import printable
+from attnlab.lens.subjects import Subject, corpus_of_run, open_subject
 from attnlab.pages import MapGrid, render
 from attnlab.runs.directory import MODEL, RunDirectory
 from attnlab.runs.ledger import find_paths, run_id

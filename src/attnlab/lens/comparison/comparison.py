@@ -1,0 +1,259 @@
+"""What a change did to the heads: groups of runs, examined on the same texts.
+
+    found = compare_heads([Path("runs/softmax-…"), Path("runs/tied-kv-…")])          or the folder of a comparison
+    found.differences["tied-kv"]["entropy"].difference      Interval over seeds, None with one run in each group
+    found.write(Path("heads.html"))                         a notebook shows the same page
+
+Heads of two runs do not correspond: head 0 of one seed may be head 3 of the next. So the groups are compared by their
+profiles (`heads/study.py`), seed by seed, and by matching the heads whose maps of the same texts are the most similar:
+
+    another seed       the similarity of a run of the first group with another run of it
+    another variant    its similarity with that other seed of the other group
+    the same seed      its similarity with its own seed of the other group, which began with the same weights
+
+If a variant only makes other heads as another seed does, the first two are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnlab.errors import InputError
+from attnlab.lens.comparison import comparison_page
+from attnlab.lens.comparison.groups import RunGroup, group_runs
+from attnlab.lens.heads.role_scores import delimiter_tokens
+from attnlab.lens.heads.roles import CONTROLS
+from attnlab.lens.heads.similarity import Matching, match_heads
+from attnlab.lens.heads.study import PROFILE, Study, profile, study_heads
+from attnlab.lens.pages.look import MOST_TOKENS, Look, look_at
+from attnlab.lens.pages.views import DIGITS
+from attnlab.lens.subjects import Subject, Texts, find_texts, open_subject
+from attnlab.pages import HasPage, Page
+from attnlab.statistics import Interval, holm, mean_interval, paired_t
+from attnlab.storage.records import to_plain
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number of the first group and of another; the interval and p are over paired runs, None with one pair."""
+
+    ours: float  # of the other group
+    theirs: float  # of the first
+    difference: Interval | None
+    p: float | None  # of a difference, corrected for all numbers of this group (Holm)
+
+    @property
+    def change(self) -> float:
+        return self.ours - self.theirs
+
+
+@dataclass(frozen=True)
+class MatchedSimilarity:
+    """Mean cosines of matched heads' maps; an interval is over runs, None with fewer than two."""
+
+    another_seed: Interval | None
+    another_variant: Interval | None
+    same_seed: Interval | None
+    values: Mapping[str, tuple[float, ...]]
+    control: float  # of heads matched with those of shuffled weights
+    gap: Interval | None  # another variant − another seed, run by run
+
+
+@dataclass(frozen=True, eq=False)
+class HeadComparison(HasPage):
+    """The groups, their profiles, what differs, and one run of each side by side."""
+
+    groups: tuple[RunGroup, ...]
+    texts: str
+    profiles: Mapping[str, tuple[Mapping[str, float | None], ...]]  # by group: one for each run
+    differences: Mapping[str, Mapping[str, Difference]]  # by group but the first, and by name
+    similarities: Mapping[str, MatchedSimilarity]
+    looks: Mapping[str, Look]  # of the first run of each group
+    matched: Mapping[str, Matching]  # of these runs, with that of the first group
+    studies: Mapping[str, Study]  # of these runs
+    notes: tuple[str, ...] = ()
+
+    def differing(self, group: str) -> list[str]:
+        """Return the numbers that differ beyond chance, the surest first."""
+        found = self.differences[group]
+        sure = [(one.p, name) for name, one in found.items() if one.p is not None and one.p < ALPHA]
+        return [name for _, name in sorted(sure)]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        found: dict[str, object] = to_plain(
+            {
+                "texts": self.texts,
+                "sides": [{**vars(group), "heads": self.profiles[group.name]} for group in self.groups],
+                "differences": self.differences,
+                "differing": {name: self.differing(name) for name in self.differences},
+                "matching": self.similarities,
+                "matched": {name: one.pairs for name, one in self.matched.items()},
+                "notes": self.notes,
+            },
+            nulls=True,
+            digits=DIGITS,
+        )
+        return found
+
+    def page(self) -> Page:
+        return comparison_page.comparison_page(self)
+
+
+_MATCHING_CONTROLS = 2
+
+
+def compare_heads(
+    runs: Sequence[Path],
+    text: str | None = None,
+    *,
+    tokens: int = MOST_TOKENS,
+    worth: bool | None = None,
+    on: Path | None = None,
+    controls: int = CONTROLS,
+    cache: Path | None = None,
+) -> HeadComparison:
+    """Compare the heads of these runs, or of the runs in the folder of a comparison, in the groups of `groups.py`.
+
+    `text` is what the maps are shown on. Everything else is measured on the validation rows of the first run, or `on` a
+    text file; `worth` is that of `study_heads`.
+    """
+    groups = group_runs(runs)
+    opened = {group.name: [open_subject(run) for run in group.runs] for group in groups}
+    first = opened[groups[0].name][0]
+    _check(first, opened)
+    texts = find_texts(first, on=on, cache=cache)
+    delimiters = delimiter_tokens(first.tokenizer) if first.tokenizer is not None else frozenset()
+    profiles: dict[str, list[dict[str, float | None]]] = {}
+    studies: dict[str, Study] = {}  # all of it is kept of the first run of each group
+    for name, subjects in opened.items():
+        for subject in subjects:
+            study = study_heads(
+                subject.model, texts.batch, delimiters=delimiters, worth=worth, controls=controls, texts=texts.words
+            )
+            profiles.setdefault(name, []).append(profile(study))
+            studies.setdefault(name, study)
+    others = groups[1:]
+    seeds: dict[tuple[int, int], Matching] = {}
+    mapped = {name for name, some in opened.items() if _has_map(first) and _has_map(some[0])}
+    looks = {group.name: look_at(group.runs[0], text, tokens=tokens, cache=cache) for group in groups}
+    _check_texts(looks)
+    return HeadComparison(
+        groups=tuple(groups),
+        texts=texts.words,
+        profiles={name: tuple(found) for name, found in profiles.items()},
+        differences={group.name: _differences(groups[0], group, profiles) for group in others},
+        similarities={
+            group.name: _similarity(groups[0], group, opened, texts, seeds) for group in others if group.name in mapped
+        },
+        looks=looks,
+        matched={group.name: _match(first, opened[group.name][0], texts) for group in others if group.name in mapped},
+        studies=studies,
+        notes=tuple(dict.fromkeys(note for some in opened.values() for one in some for note in one.notes)),
+    )
+
+
+def _check(first: Subject, opened: Mapping[str, Sequence[Subject]]) -> None:
+    for subjects in opened.values():
+        for one in subjects:
+            if one.model.spec.family != first.model.spec.family:
+                raise InputError(
+                    f"{one.title} is a {one.model.spec.family} and {first.title} a {first.model.spec.family}",
+                    hint="compare models of one family",
+                )
+            ours, theirs = (x.model.spec.vocabulary_size for x in (one, first))
+            if ours != theirs:
+                raise InputError(
+                    f"{one.title} knows {ours} tokens and {first.title} {theirs}",
+                    hint="compare runs on the same corpus and tokenizer",
+                )
+
+
+def _has_map(subject: Subject) -> bool:
+    return any(spec.has_map for spec in subject.model.spec.attention)
+
+
+def _check_texts(looks: Mapping[str, Look]) -> None:
+    if len({look.tokens for look in looks.values()}) > 1:
+        raise InputError("the groups read different texts", hint="compare runs on one corpus, or give a text")
+
+
+# Numbers
+
+
+def _pairs(first: RunGroup, other: RunGroup) -> list[tuple[int, int]]:
+    """Return which run goes with which: those of one seed, or else in order."""
+    shared = [seed for seed in first.seeds if seed is not None and seed in other.seeds]
+    if shared:
+        return [(first.seeds.index(seed), other.seeds.index(seed)) for seed in shared]
+    return list(zip(range(len(first.runs)), range(len(other.runs)), strict=False))
+
+
+def _differences(
+    first: RunGroup, other: RunGroup, profiles: Mapping[str, Sequence[Mapping[str, float | None]]]
+) -> dict[str, Difference]:
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for a, b in _pairs(first, other):
+        for name in PROFILE:
+            theirs, ours = profiles[first.name][a][name], profiles[other.name][b][name]
+            if theirs is not None and ours is not None:
+                kept = found.setdefault(name, ([], []))
+                kept[0].append(ours)
+                kept[1].append(theirs)
+    gaps = {name: [x - y for x, y in zip(*both, strict=True)] for name, both in found.items()}
+    tested = [name for name, values in gaps.items() if len(values) > 1]
+    p_values = dict(zip(tested, holm([paired_t(gaps[name]) for name in tested]) if tested else (), strict=True))
+    return {
+        name: Difference(
+            sum(ours) / len(ours),
+            sum(theirs) / len(theirs),
+            mean_interval(gaps[name]) if name in p_values else None,
+            p_values.get(name),
+        )
+        for name, (ours, theirs) in found.items()
+    }
+
+
+# Heads
+
+
+def _match(a: Subject, b: Subject, texts: Texts) -> Matching:
+    return match_heads(a.model, b.model, texts.batch, controls=_MATCHING_CONTROLS)
+
+
+def _similarity(
+    first: RunGroup,
+    other: RunGroup,
+    opened: Mapping[str, Sequence[Subject]],
+    texts: Texts,
+    seeds: dict[tuple[int, int], Matching],
+) -> MatchedSimilarity:
+    """Match the heads of two groups; `seeds` keeps the matchings inside the first, which all others share."""
+    pairs = _pairs(first, other)
+    theirs, ours = opened[first.name], opened[other.name]
+    found: dict[str, list[float]] = {"another seed": [], "another variant": [], "the same seed": []}
+    controls = []
+    for (a, b), (next_a, next_b) in zip(pairs, pairs[1:] + pairs[:1], strict=True):
+        matchings = {"the same seed": _match(theirs[a], ours[b], texts)}
+        if len(pairs) > 1:
+            if (a, next_a) not in seeds:
+                seeds[a, next_a] = _match(theirs[a], theirs[next_a], texts)
+            matchings["another seed"] = seeds[a, next_a]
+            matchings["another variant"] = _match(theirs[a], ours[next_b], texts)
+        for name, one in matchings.items():
+            found[name].append(one.mean)
+            controls.append(one.control)
+    gap = [x - y for x, y in zip(found["another variant"], found["another seed"], strict=True)]
+    seed, variant, same = (mean_interval(values) if len(values) > 1 else None for values in found.values())
+    return MatchedSimilarity(
+        another_seed=seed,
+        another_variant=variant,
+        same_seed=same,
+        values={name: tuple(values) for name, values in found.items()},
+        control=sum(controls) / len(controls),
+        gap=mean_interval(gap) if len(gap) > 1 else None,
+    )

@@ -1,0 +1,196 @@
+"""The study of all heads of a model: what each does, its importance, which are similar, what draws their attention.
+
+    found = study_heads(model, batch, delimiters=delimiter_tokens(tokenizer))
+    found["self"].roles[1, 3].roles            ("induction",)
+    found.importance_of("self", 1, 3)          Interval(mean, low, high) in nats
+    found["self"].similarity.copies()          heads that are the same
+    found["self"].explained[1][3].norm.share   how much of the attention that a key receives follows its length
+
+The importance of each head takes a pass through half of the model for every head: by default it is measured where that
+is a matter of seconds.
+
+A profile is a study in a few numbers, so that models can be compared whose heads do not correspond. A role appears
+three times: how many heads have its name, how far the strongest head plays it, and how far all heads do on average. All
+else are means over heads.
+
+    profile(found)["previous token, strongest"]      the excess of the head that plays the role the most
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from torch import Tensor
+
+from attnlab.corpora import IGNORED, Batch
+from attnlab.errors import UnknownNameError
+from attnlab.lens.heads.ablation import Ablation, ablate
+from attnlab.lens.heads.role_scores import ROLES
+from attnlab.lens.heads.roles import CONTROLS, NUMBERS, HeadRoles, head_roles
+from attnlab.lens.heads.similarity import HeadSimilarity, head_similarity
+from attnlab.lens.measures.length_direction import Explained, length_or_direction
+from attnlab.lens.measures.maps import Described
+from attnlab.lens.taps import Inputs, Place, places
+from attnlab.models import LanguageModel
+from attnlab.statistics import Interval
+
+ABLATED_LENGTH = 128  # tokens of the texts that heads are removed on
+ABLATED_TOKENS = 1024  # of all of them, unless eight have more
+_SECONDS_OF_WORK = 2e12  # multiplications and additions below which it is a matter of seconds
+_PARTS: dict[Place, str] = {"self": "attention", "cross": "cross_attention"}
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceStudy:
+    """The heads of all layers that attend in one place."""
+
+    place: Place
+    roles: HeadRoles
+    similarity: HeadSimilarity
+    explained: list[list[Explained | None]]  # by layer and head
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All heads of a model on some texts, which `texts` describes."""
+
+    texts: str
+    places: tuple[PlaceStudy, ...]
+    ablation: Ablation | None  # None where it was not measured
+
+    def __getitem__(self, place: Place) -> PlaceStudy:
+        for one in self.places:
+            if one.place == place:
+                return one
+        raise UnknownNameError("place", place, [one.place for one in self.places])
+
+    def importance_of(self, place: Place, layer: int, head: int) -> Interval | None:
+        """Return how much the loss rises without a head; None where it was not measured, as in an encoder."""
+        name = f"blocks.{layer}.{_PARTS.get(place, '')}.heads.{head}"
+        found = None if self.ablation is None else self.ablation.removed.get(name)
+        return None if found is None else found.importance
+
+
+def study_heads(
+    model: LanguageModel,
+    batch: Batch,
+    *,
+    delimiters: Collection[int] = (),
+    worth: bool | None = None,
+    controls: int = CONTROLS,
+    texts: str = "",
+) -> Study:
+    """Study the heads on the rows of a batch, in every place where the model attends.
+
+    `worth` None measures the importance of heads only where that takes seconds. Without controls no head gets a name.
+    """
+    padding = None if batch.source is None else _said(batch)
+    inputs = Inputs(batch.inputs, padding, batch.source, batch.source_padding)
+    known = {token for token in delimiters if token < model.spec.vocabulary_size}
+    found = tuple(
+        PlaceStudy(
+            place,
+            head_roles(model, inputs, delimiters=known, of=place, controls=controls),
+            head_similarity(model, batch, of=place),
+            length_or_direction(model, inputs, of=place),
+        )
+        for place in places(model)
+    )
+    some = ablated_batch(batch)
+    wanted = worth if worth is not None else ablation_work(model, some) < _SECONDS_OF_WORK
+    return Study(texts, found, ablate(model, [some]) if wanted else None)
+
+
+def ablated_batch(batch: Batch) -> Batch:
+    """Return the rows that heads are removed on: some of the batch, each cut where nothing is lost by it."""
+    length = batch.inputs.shape[1] if batch.source is not None else min(batch.inputs.shape[1], ABLATED_LENGTH)
+    rows = max(8, ABLATED_TOKENS // length)
+    inputs, targets = batch.inputs, batch.targets
+    if bool((targets[:rows, :length] == IGNORED).all(1).any()):  # where what is asked stands further on
+        length = inputs.shape[1]
+    kept = [None if one is None else one[:rows] for one in (batch.source, batch.source_padding)]
+    return Batch(inputs[:rows, :length], targets[:rows, :length], *kept)
+
+
+def ablation_work(model: LanguageModel, batch: Batch) -> float:
+    """Return about how many multiplications and additions removing every part takes."""
+    spec = model.spec
+    parts = sum(one.num_heads + 2 for one in (*spec.attention, *spec.cross_attention))
+    blocks = sum(parameter.numel() for parameter in model.stack.blocks.parameters())
+    head = spec.vocabulary_size * spec.model_width
+    return float(2 * parts * batch.inputs.numel() * (blocks / 2 + head))
+
+
+def _said(batch: Batch) -> Tensor:
+    """Return a mask up to the last target of each row, (rows, tokens): what follows is padding."""
+    asked: Tensor = batch.targets != IGNORED
+    return asked.flip(1).cumsum(1).flip(1) > 0
+
+
+# The profile
+
+STRONGEST, MEAN, COUNT = "strongest", "mean", "heads"
+_DRAWN = {"norm": "length draws", "direction": "direction draws", "position": "position draws"}
+
+
+def _described() -> dict[str, Described]:
+    found = {}
+    for role in ROLES:
+        found[f"{role}, {COUNT}"] = Described(f"heads that are named for it: {ROLES[role].meaning}", "heads")
+        found[f"{role}, {STRONGEST}"] = Described("the excess over chance of the head that does it the most", "excess")
+        found[f"{role}, {MEAN}"] = Described("the excess over chance, over all heads", "excess")
+    found |= {name: Described(one.meaning, one.unit) for name, one in NUMBERS.items()}
+    found |= {
+        "alike in maps": Described("the cosine of a head's map with that of the most similar head", "cosine"),
+        "alike in effects": Described("the same for what heads write", "cosine"),
+        "length draws": Described("of the attention that keys receive, what follows their length", "share"),
+        "direction draws": Described("what follows their direction", "share"),
+        "position draws": Described("what follows their position", "share"),
+        "worth, strongest": Described("how much the loss rises without the most important head", "nats"),
+        "worth, second": Described("the same for the second most important", "nats"),
+        "worth, mean": Described("the mean over all heads, each removed alone", "nats"),
+        "worth, heads": Described("heads without which the loss rises, at 95 % over texts", "heads"),
+    }
+    return found
+
+
+PROFILE: Mapping[str, Described] = MappingProxyType(_described())
+
+
+def profile(study: Study, place: Place = "self") -> dict[str, float | None]:
+    """Return every one of `PROFILE`; None where nothing can be measured."""
+    own = study[place]
+    found: dict[str, float | None] = {**role_profile(own.roles)}
+    for name in NUMBERS:
+        found[name] = mean([one.numbers[name] for one in own.roles.heads])
+    for of in ("maps", "effects"):
+        found[f"alike in {of}"] = own.similarity.redundancy("maps" if of == "maps" else "effects")
+    drawn = [one for layer in own.explained for one in layer if one is not None]
+    for part, name in _DRAWN.items():
+        found[name] = mean([getattr(one, part).share for one in drawn])
+    measured = [study.importance_of(place, one.layer, one.head) for one in own.roles.heads]
+    known = sorted((one for one in measured if one is not None), key=lambda one: -one.mean)
+    found["worth, strongest"] = known[0].mean if known else None
+    found["worth, second"] = known[1].mean if len(known) > 1 else None
+    found["worth, mean"] = mean([one.mean for one in known])
+    found["worth, heads"] = float(sum(one.low > 0 for one in known)) if known else None
+    return {name: found.get(name) for name in PROFILE}
+
+
+def role_profile(roles: HeadRoles) -> dict[str, float | None]:
+    """Return the numbers of the roles; without controls no head has a name to count."""
+    found: dict[str, float | None] = {}
+    for role in ROLES:
+        scores = [score.excess.mean for one in roles.heads if (score := one.scores[role]) is not None]
+        named = sum(role in one.roles for one in roles.heads)
+        found[f"{role}, {COUNT}"] = float(named) if roles.controls and scores else None
+        found[f"{role}, {STRONGEST}"] = max(scores, default=None)
+        found[f"{role}, {MEAN}"] = mean(scores)
+    return found
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

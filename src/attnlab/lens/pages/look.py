@@ -1,0 +1,248 @@
+"""A look: one text as every head of a model sees it, with what the maps come to in numbers.
+
+    look_at("runs/softmax-nano-gpt2-seed0-…", "to be or not to be").write(Path("look.html"))
+    look_at("gpt2", "to be or not to be")        a GPT-2 folder of Transformers; a notebook shows the page
+    look_at(model, text, tokenizer=tokenizer)    any model
+
+Without a text it is the first row of the run's own validation text. What was done to the text or the run, such as
+cutting what does not fit, is said in `notes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnlab.corpora import IGNORED, Tokenizer
+from attnlab.errors import InputError
+from attnlab.lens.heads.study import Study
+from attnlab.lens.measures.maps import MEASURES
+from attnlab.lens.pages import look_page
+from attnlab.lens.pages.extras import Extras, More, find_extras
+from attnlab.lens.pages.views import DIGITS, LookView, printable
+from attnlab.lens.subjects import Subject, open_subject, shape_words
+from attnlab.lens.taps import Inputs, LayerMaps, Place, attention_specs, look, places
+from attnlab.models import LanguageModel
+from attnlab.pages import HasPage, Page
+from attnlab.storage.records import to_plain
+
+MOST_TOKENS = 512
+MOST_CELLS = 200_000_000  # weights that are held in memory at once
+NUMBERS = ("entropy", "effective keys", "first-token share", "sparsity", "row mass")  # measures that any map has
+
+
+@dataclass(frozen=True, eq=False)
+class LayerLook:
+    """One layer on one text. A layer that has no map says why in `absence`."""
+
+    place: Place
+    layer: int
+    heads: tuple[int, ...]  # those that were asked for
+    weights: Tensor | None  # (heads, queries, keys)
+    visible: Tensor  # (queries, keys), True where the query sees the key
+    numbers: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # of each head, by the measure's name
+    absence: str = ""
+
+    @property
+    def row_mass(self) -> Tensor | None:
+        """Return how much each query takes in, (heads, queries)."""
+        return None if self.weights is None else self.weights.sum(-1)
+
+    def to_dict(self, *, weights: bool = False) -> dict[str, object]:
+        """Return plain data, with all weights on request."""
+        found: dict[str, object] = {"place": self.place, "layer": self.layer}
+        if self.weights is None or self.row_mass is None:
+            return {**found, "absence": self.absence, "heads": []}
+        heads = [
+            {
+                "head": head,
+                "numbers": {name: values[place] for name, values in self.numbers.items()},
+                "row_mass": self.row_mass[place].tolist(),
+                **({"weights": self.weights[place].tolist()} if weights else {}),
+            }
+            for place, head in enumerate(self.heads)
+        ]
+        return {**found, "heads": to_plain(heads, nulls=True, digits=DIGITS)}
+
+
+@dataclass(frozen=True, eq=False)
+class Look(HasPage):
+    """A text as all heads of a model see it. `write` makes a page of it, and a notebook shows that page."""
+
+    title: str
+    tokens: tuple[str, ...]
+    layers: tuple[LayerLook, ...]
+    source_tokens: tuple[str, ...] = ()  # what the encoder of an encoder–decoder reads
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    tags: Mapping[tuple[Place, int, int], str] = field(default_factory=dict)  # what a head does, in a word
+    study: Study | None = None  # of all heads, where that was asked for
+    views: Sequence[LookView] = ()  # what else was looked at
+
+    def sequences(self, place: Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the tokens of the queries, and those of the keys."""
+        queries = self.source_tokens if place == "encoder" else self.tokens
+        return queries, self.tokens if place == "self" else self.source_tokens
+
+    def of(self, place: Place) -> list[LayerLook]:
+        """Return the layers that attend in this place."""
+        return [layer for layer in self.layers if layer.place == place]
+
+    def to_dict(self, *, weights: bool = False) -> dict[str, object]:
+        """Return plain data; all weights only on request, as there may be millions."""
+        return {
+            "title": self.title,
+            "tokens": list(self.tokens),
+            "source_tokens": list(self.source_tokens),
+            "facts": dict(self.facts),
+            "notes": list(self.notes),
+            "layers": [layer.to_dict(weights=weights) for layer in self.layers],
+            **{view.name: view.data for view in self.views},
+        }
+
+    def page(self) -> Page:
+        return look_page.look_page(self)
+
+
+def look_at(
+    subject: str | Path | LanguageModel,
+    text: str | None = None,
+    *,
+    source: str | None = None,
+    tokenizer: Tokenizer | None = None,
+    step: int | None = None,
+    tokens: int = MOST_TOKENS,
+    layers: Collection[int] | None = None,
+    heads: Collection[int] | None = None,
+    more: More | None = None,
+    cache: Path | None = None,
+) -> Look:
+    """Return the maps of all heads, or of some layers and heads by their numbers from 0.
+
+    `subject` is a run's folder, a GPT-2 folder of Transformers, or a model with its `tokenizer`. An encoder–decoder
+    reads `source` and writes `text`. Of a run, `step` chooses a checkpoint, and `cache` is where its text is kept. A
+    text of more than `tokens` is cut. `more` says what to show besides the maps.
+    """
+    if tokens < 1:
+        raise InputError(f"a text of {tokens} tokens cannot be looked at", hint="use a number from 1 on")
+    opened = open_subject(subject, tokenizer, step)
+    asked = _read(opened, text, source, cache)
+    ids = {name: _cut(opened, name, one, tokens) for name, one in asked.items()}
+    model, shown = opened.model, opened.known_tokenizer()
+    chosen = _Chosen(layers, heads)
+    chosen.check(model, ids)
+    found: list[LayerLook] = []
+    for place in places(model):
+        see = lambda layer, maps, place=place: found.extend(chosen.keep(model, place, layer, maps))  # noqa: E731
+        look(model, Inputs(ids["text"], source=ids.get("source")), see, of=place)
+    extras = Extras() if more is None else find_extras(opened, ids["text"][0].tolist(), more, cache)
+    return Look(
+        title=opened.title,
+        tokens=printable(shown, ids["text"][0].tolist()),
+        layers=tuple(found),
+        source_tokens=printable(shown, ids["source"][0].tolist()) if "source" in ids else (),
+        facts={**opened.facts, "model": shape_words(model)},
+        notes=(*opened.notes, *extras.notes),
+        tags=extras.tags,
+        study=extras.study,
+        views=tuple(extras.views),
+    )
+
+
+# The text
+
+
+def _read(subject: Subject, text: str | None, source: str | None, cache: Path | None) -> dict[str, Tensor]:
+    """Return the tokens of the text, and of the source where the model reads one, (1, tokens) each."""
+    paired = subject.model.encoder is not None
+    if source is not None and not paired:
+        raise InputError(
+            f"a model of the family {subject.model.spec.family} takes no source", hint="leave out `source`"
+        )
+    if text is None and source is None:
+        return _first_row(subject, cache)
+    given = {"text": text} | ({"source": source} if paired else {})
+    for name, one in given.items():
+        if one is None:
+            raise InputError(
+                f"an encoder–decoder needs both its source and its text, and the {name} is missing",
+                hint="give both, or neither",
+            )
+    tokenizer = subject.known_tokenizer()
+    return {name: _encode(tokenizer, name, one) for name, one in given.items() if one is not None}
+
+
+def _encode(tokenizer: Tokenizer, name: str, text: str) -> Tensor:
+    ids = tokenizer.encode(text)
+    if not ids:
+        raise InputError(f"the {name} is empty: there is nothing to look at", hint="give a few words")
+    return torch.tensor(ids)[None]
+
+
+def _first_row(subject: Subject, cache: Path | None) -> dict[str, Tensor]:
+    corpus = subject.corpus(cache)
+    context = subject.model.spec.context_length
+    batch = next(iter(corpus.validation_batches(batch_size=1, context_length=context, limit=1)))
+    subject.facts["text"] = f"the first validation row of {corpus.spec.name}"
+    if batch.source is None or batch.source_padding is None:
+        return {"text": batch.inputs}
+    asked = int((batch.targets[0] != IGNORED).nonzero().max()) + 1  # what comes after is padding
+    return {"text": batch.inputs[:, :asked], "source": batch.source[:, batch.source_padding[0]]}
+
+
+def _cut(subject: Subject, name: str, ids: Tensor, most: int) -> Tensor:
+    context, count = subject.model.spec.context_length, ids.shape[1]
+    room = min(context, most)
+    if count <= room:
+        return ids
+    why = f"the model’s context has {context}" if room == context else f"at most {most} were asked for"
+    subject.notes.append(f"The {name} has {count} tokens, and {why}: the first {room} are shown.")
+    return ids[:, :room]
+
+
+# The maps
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Which layers and heads are looked at."""
+
+    layers: Collection[int] | None
+    heads: Collection[int] | None
+
+    def check(self, model: LanguageModel, ids: dict[str, Tensor]) -> None:
+        spec = model.spec
+        most = max(one.num_heads for one in attention_specs(model))
+        for kind, wanted, count in (("layer", self.layers, spec.num_layers), ("head", self.heads, most)):
+            odd = [number for number in wanted or () if not 0 <= number < count]
+            if odd:
+                raise InputError(f"there is no {kind} {odd[0]}", hint=f"the model has {kind}s 0 to {count - 1}")
+        layers = spec.num_layers if self.layers is None else len(set(self.layers))
+        heads = most if self.heads is None else len(set(self.heads))
+        cells = layers * heads * len(places(model)) * max(one.shape[1] for one in ids.values()) ** 2
+        if cells > MOST_CELLS:
+            raise InputError(
+                f"{layers} layers of {heads} heads on this text have {cells / 1e6:.0f} million weights, too many",
+                hint="look at some layers or heads, or at fewer tokens",
+            )
+
+    def keep(self, model: LanguageModel, place: Place, layer: int, maps: LayerMaps) -> list[LayerLook]:
+        """Return what is shown of a layer."""
+        if self.layers is not None and layer not in self.layers:
+            return []
+        visible = maps.visible.cpu()
+        if maps.weights is None:
+            specs = {"self": model.spec.attention, "encoder": model.spec.encoder_attention}
+            operator = specs.get(place, model.spec.cross_attention)[layer].operator
+            words = f"no map: {operator} attention gives no weight to a single token"
+            return [LayerLook(place, layer, (), None, visible, absence=words)]
+        count = maps.weights.shape[1]
+        heads = tuple(head for head in range(count) if self.heads is None or head in self.heads)
+        measured = {name: to_plain(MEASURES[name](maps).tolist(), nulls=True) for name in NUMBERS}
+        numbers = {name: tuple(values[head] for head in heads) for name, values in measured.items()}
+        weights = maps.weights[0, list(heads)].float().cpu()
+        return [LayerLook(place, layer, heads, weights, visible, numbers)]
