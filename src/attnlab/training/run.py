@@ -50,7 +50,7 @@ def train(
     keep_memory()
     reporter = reporter or Silent()
     corpus = open_corpus(spec.corpus, cache)
-    path = out / spec.name(corpus)
+    path = out / spec.name(corpus.hash)
     resolved = None
     if RunDirectory.exists(path):
         directory = RunDirectory.open(path)
