@@ -25,6 +25,7 @@ def test_digits_that_count() -> None:
         "−971",
     ]
     assert [formats.general(value) for value in (1234567.0, 0.25, -0.0, -1e-9)] == ["1.2346e+06", "0.25", "0", "−1e−09"]
+    assert [formats.general(value, 3, sign=True) for value in (1.234, -0.5, 0.0)] == ["+1.23", "−0.5", "0"]
     assert [formats.general(value) for value in (math.inf, -math.inf, math.nan)] == ["∞", "−∞", "not a number"]
 
 
@@ -42,6 +43,7 @@ def test_units() -> None:
     assert formats.ratio(5, 4) == "1.25 ×"
     assert [formats.percent(0.256), formats.percent(-0.256, 1)] == ["26 %", "−25.6 %"]
     assert [formats.p_value(p) for p in (0.0004, 0.0114)] == ["< 0.001", "0.011"]
+    assert [formats.p_relation(p) for p in (0.0004, 0.0114, None)] == ["< 0.001", "= 0.011", NOTHING]
 
 
 def test_intervals_and_words() -> None:

@@ -35,11 +35,11 @@ def significant(value: float | None) -> str:
     return fixed(value, 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0)
 
 
-def general(value: float, digits: int = 5) -> str:
-    """Return a number of any size: 1234567.0 → 1.2346e+06, 0.25 → 0.25, -0.0 → 0."""
+def general(value: float, digits: int = 5, *, sign: bool = False) -> str:
+    """Return a number of any size: 1234567.0 → 1.2346e+06, 0.25 → 0.25, -0.0 → 0; with `sign`, +0.25."""
     if not math.isfinite(value):
         return {True: "∞", False: "−∞"}[value > 0] if math.isinf(value) else "not a number"
-    return f"{value + 0.0:.{digits}g}".replace("-", "−")
+    return f"{value + 0.0:{'+' if sign and value else ''}.{digits}g}".replace("-", "−")
 
 
 def interval(low: float | None, high: float | None, decimals: int = 3, *, sign: bool = True) -> str:
@@ -60,6 +60,12 @@ def p_value(p: float | None) -> str:
     if p is None:
         return NOTHING
     return f"< {_LEAST_P:g}" if p < _LEAST_P else f"{p:.3f}"
+
+
+def p_relation(p: float | None) -> str:
+    """Return a p value with its relation, as in "p = 0.012" or "p < 0.001", without the letter."""
+    text = p_value(p)
+    return text if p is None or text.startswith("<") else f"= {text}"
 
 
 def count(number: float) -> str:

@@ -16,7 +16,8 @@ from attnlab.bench.trust import calibration, simulated
 from attnlab.bench.trust.calibration import Calibration, allowed_rate, bench_verdicts, calibrate, trained_null
 from attnlab.bench.trust.simulated import Design, all_trials, draw_losses, take_looks
 from attnlab.errors import InputError, SpecError
-from attnlab.experiments.judging.judgement import Procedure, judge
+from attnlab.experiments.judging.judgement import judge
+from attnlab.experiments.planning.procedure import Procedure
 from attnlab.statistics import exceeds
 
 BOUNDED = ["false-difference", "false-equivalence", "overlooked", "false-on-a-ladder", "false-trend"]

@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from attnlab.experiments.reporting.axis import DifferenceAxis
-from attnlab.experiments.reporting.charts import cost_chart, differences_chart, measure_figures
-from attnlab.experiments.reporting.curves import curve_figures, gap_figures, rate_figures
+from attnlab.experiments.reporting.charts import DifferenceAxis, cost_chart, differences_chart
+from attnlab.experiments.reporting.curves import curve_figures, gap_figures, measure_figures, rate_figures
 from attnlab.experiments.results import Comparison
 from support.comparisons import EFFECTS, make_comparison
 
@@ -84,7 +83,7 @@ def test_each_variant_has_its_own_small_figure_with_the_baseline_in_dashes() -> 
 def test_bands_hold_all_seeds() -> None:
     comparison = make_comparison(("tied-kv",))
     band = curve_figures(comparison)[0].chart.data[1]
-    for cell in comparison.arm("tied-kv").cells:
+    for cell in comparison.arm("tied-kv").runs:
         for step, loss in cell.curve:
             edges = [y for x, y in zip(band.x, band.y, strict=True) if x == step]
             assert min(edges) <= loss <= max(edges)
@@ -103,8 +102,8 @@ def test_diverged_runs_are_drawn_as_far_as_they_came() -> None:
 def test_a_curve_that_is_no_number_is_no_trouble() -> None:
     comparison = make_comparison(("cosine",), seeds=3, diverged={"cosine": (0,)})
     arm = comparison.arms[1]
-    broken = dataclasses.replace(arm.cells[0], curve=((55, math.nan), (110, math.inf)), training_curve=())
-    arm = dataclasses.replace(arm, cells=(broken, *arm.cells[1:]))
+    broken = dataclasses.replace(arm.runs[0], curve=((55, math.nan), (110, math.inf)), training_curve=())
+    arm = dataclasses.replace(arm, runs=(broken, *arm.runs[1:]))
     figures = curve_figures(dataclasses.replace(comparison, arms=(comparison.arms[0], arm)))
     lost = next(trace for trace in figures[0].chart.data if trace.name == "seed 0, diverged")
     assert len(lost.x) == len(lost.y) == 0

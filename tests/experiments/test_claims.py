@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from attnlab.experiments.judging.claim_judging import judge_claims
-from attnlab.experiments.judging.claims import Claim, arms_of, published_claims
+from attnlab.experiments.judging.claims import Claim, arms_of, judge_claims, published_claims
 from attnlab.lens.measures.maps import MEASURES
 from attnlab.training import treatment
 from support.comparisons import make_comparison

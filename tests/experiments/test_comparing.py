@@ -31,14 +31,14 @@ def test_every_arm_is_trained_at_every_seed_and_judged(tmp_path: Path) -> None:
     assert [arm.name for arm in found.arms] == ["softmax", "tied-kv"]
     assert [judgement.arm for judgement in found.judgements] == ["tied-kv"]
     for arm in found.arms:
-        assert [cell.seed for cell in arm.cells] == [0, 1, 2]
-        for cell in arm.cells:
+        assert [cell.seed for cell in arm.runs] == [0, 1, 2]
+        for cell in arm.runs:
             result = RunDirectory.open(cell.path).result
             assert result is not None
             assert cell.loss == result["validation_loss"] == cell.curve[-1][1]
             assert cell.curve[-1][0] == 6
             assert f"--seed {cell.seed}" in cell.command
-    losses = [[cell.loss or 0 for cell in arm.cells] for arm in found.arms]
+    losses = [[cell.loss or 0 for cell in arm.runs] for arm in found.arms]
     assert found.judgements[0].differences == pytest.approx([b - a for a, b in zip(*losses, strict=True)])
     assert (found.path / "plan.json").exists()
 
@@ -98,8 +98,8 @@ def test_an_interrupted_look_is_gone_on_with_and_not_taken_twice(tmp_path: Path)
 def test_diverged_runs_are_shown_and_make_an_arm_unstable(tmp_path: Path) -> None:
     found = compared(tmp_path, small(variants=("tied-kv", "learning_rate=1e30")))
     wild = found.arm("learning_rate=1e30")
-    assert {cell.outcome for cell in wild.cells} == {"diverged"}
-    assert all(cell.message for cell in wild.cells)
+    assert {cell.outcome for cell in wild.runs} == {"diverged"}
+    assert all(cell.message for cell in wild.runs)
     assert wild.loss is None
     verdicts = {judgement.arm: judgement.verdict for judgement in found.judgements}
     assert verdicts["learning_rate=1e30"] == "unstable"
@@ -118,7 +118,7 @@ def test_a_text_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_of_another_plan_is_refused(tmp_path: Path) -> None:
     found = compared(tmp_path)
-    ours, theirs = (arm.cells[0].path for arm in found.arms)
+    ours, theirs = (arm.runs[0].path for arm in found.arms)
     shutil.rmtree(ours)
     shutil.copytree(theirs, ours)
     with pytest.raises(FileError, match="is a run of another plan"):
@@ -166,7 +166,7 @@ def test_looks_are_kept_as_json(tmp_path: Path) -> None:
 
 def test_the_command_of_a_run_makes_it_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = compared(tmp_path, small(changes=(*small().changes, "position=rope")))
-    cell = found.arms[1].cells[2]
+    cell = found.arms[1].runs[2]
     program, *words = shlex.split(cell.command)
     assert program == "attnlab"
     assert main([*words, "--out", str(tmp_path / "again"), "--precision", "float32", "--quiet", "--json"]) == 0

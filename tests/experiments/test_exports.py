@@ -20,9 +20,9 @@ def spoiled() -> Comparison:
     """A comparison with numbers that JSON does not have."""
     comparison = make_comparison(diverged={"cosine": (1,)})
     arm = comparison.arm("cosine")
-    cell = dataclasses.replace(arm.cells[1], curve=((55, math.nan), (110, math.inf)))
+    cell = dataclasses.replace(arm.runs[1], curve=((55, math.nan), (110, math.inf)))
     arms = tuple(
-        dataclasses.replace(found, cells=(found.cells[0], cell, *found.cells[2:])) if found is arm else found
+        dataclasses.replace(found, runs=(found.runs[0], cell, *found.runs[2:])) if found is arm else found
         for found in comparison.arms
     )
     return dataclasses.replace(comparison, arms=arms)
@@ -74,7 +74,7 @@ def test_markdown_is_a_table_under_the_verdict() -> None:
     assert len({line.count("|") for line in table}) == 1
     assert len(table) == 2 + 4
     assert "| **worse** |" in text
-    assert "look 1 of 2" in text
+    assert "interim analysis 1 of 2" in text
 
 
 def renamed(name: str) -> Comparison:

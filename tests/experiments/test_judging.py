@@ -11,7 +11,9 @@ import pytest
 from hypothesis import assume, given
 
 from attnlab.errors import InputError, SpecError, UnknownNameError
-from attnlab.experiments.judging.judgement import Judgement, Procedure, judge, percent, planned_effect
+from attnlab.experiments.judging.judgement import Judgement, judge
+from attnlab.experiments.numbers import percent
+from attnlab.experiments.planning.procedure import Procedure, planned_effect
 from attnlab.statistics import (
     Noise,
     count_needed,
@@ -123,7 +125,7 @@ def test_reasons_hold_the_figures() -> None:
     assert better.startswith(
         "Over 6 seeds its perplexity is 4.88 % lower on average (97.5 % interval −5.17 to −4.59 %)"
     )
-    assert better.endswith("corrected p < 0.0001, against 0.025.")
+    assert better.endswith("corrected p < 0.001, against 0.025.")
     assert "5.13 % higher on average" in worse
     assert "so it differs by less than 1 %: corrected p =" in same
     assert "which shows neither that it differs (corrected p = " in wild
@@ -165,7 +167,7 @@ def test_an_arm_that_diverged_is_unstable_and_stays_in_the_family() -> None:
         assert wild.diverged == (2, 4)
         assert wild.seeds == (0, 1, 3, 5)
         assert len(wild.differences) == 4  # shown, though they decide nothing
-        assert wild.reason == "It diverged at seeds 2, 4 (2 of 6 seeds); the baseline did not."
+        assert wild.reason == "It diverged at seeds 2 and 4 (2 of 6 seeds); the baseline did not."
         assert wild.percent is None
         empty = {
             name: value for name, value in asdict(wild).items() if name.startswith(("mean", "low", "high", "p", "bca"))
@@ -205,7 +207,7 @@ def test_the_order_of_arms_and_seeds_does_not_matter() -> None:
 def test_runs_that_are_missing_are_refused() -> None:
     losses = table(0.0, 0.0)
     del losses["arm 1"][2], losses["arm 1"][5]
-    with pytest.raises(InputError, match="arm 1 has no result yet at seeds 2, 5") as caught:
+    with pytest.raises(InputError, match="arm 1 has no result yet at seeds 2 and 5") as caught:
         judge(losses, "softmax", PLAN)
     assert caught.value.hint
     losses = table(0.0)
@@ -236,7 +238,7 @@ def test_arms_that_do_not_fit_are_refused() -> None:
         ({"alpha": 0.0}, "alpha = 0 is not between"),
         ({"alpha": 1.0}, "alpha = 1 is not between"),
         ({"alpha": math.nan}, "alpha = nan"),
-        ({"looks": 0}, "with 0 looks nothing"),
+        ({"looks": 0}, "with 0 interim analyses nothing"),
         ({"margin": 0.0}, "a margin of 0 nats"),
         ({"margin": -0.1}, r"a margin of -0\.1 nats"),
         ({"margin": math.nan}, "a margin of nan"),
@@ -254,7 +256,7 @@ def test_the_procedure_in_words() -> None:
     words = PLAN.in_words(8)
     for part in (
         "paired t, corrected for 8 arms by Holm's method, at a level of 0.025",
-        "2 planned looks",
+        "2 planned interim analyses",
         "5 %",
         "1 %",
     ):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.experiments.launching import board, local
+from attnlab.experiments.launching import launcher as launchers
+from attnlab.experiments.launching import status_table
 from attnlab.experiments.launching.jobs import Job
 from attnlab.experiments.launching.launcher import launcher
-from attnlab.experiments.launching.usage import read_peak
+from attnlab.experiments.launching.worker import read_peak
 from attnlab.processes import pool
 from attnlab.storage.disk import is_alive
 from support.launching import SAVING, Hearing, Meanwhile, assert_undisturbed, grid, holder_of, runs_under_way
@@ -47,7 +48,7 @@ def test_a_killed_worker_costs_only_the_steps_since_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "TICK", 0.1)
-    monkeypatch.setattr(board, "POLL", 0.1)
+    monkeypatch.setattr(status_table, "POLL", 0.1)
     jobs, heard = grid(tmp_path), Hearing()
     meanwhile = Meanwhile(tmp_path / "runs", lambda run: os.kill(holder_of(run), signal.SIGKILL))
     ends = launcher("local", 2, 1, cache=tmp_path / "cache", saving=SAVING).run(jobs, listener=heard)
@@ -99,7 +100,7 @@ def test_what_goes_wrong_with_one_job_does_not_stop_the_others(tmp_path: Path, m
     (tmp_path / "fragile_worker.py").write_text(FRAGILE)
     (tmp_path / "some_hook.py").write_text(HOOK)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(local, "_MODULE", "fragile_worker")
+    monkeypatch.setattr(launchers, "_MODULE", "fragile_worker")
     specs = [
         smoke(seed=7),
         smoke(),

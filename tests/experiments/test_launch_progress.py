@@ -11,7 +11,7 @@ from rich.console import Console
 
 from attnlab.experiments.launching.jobs import Job, JobEnd
 from attnlab.experiments.launching.progress import LaunchConsole, describe_end, describe_job
-from attnlab.experiments.launching.watching import GridState, JobState, Place, Watch
+from attnlab.experiments.launching.run_states import GridState, JobState, Place, Watch
 from attnlab.training import RunResult
 from support.training import smoke
 

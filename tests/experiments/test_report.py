@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.experiments.judging.claim_judging import judge_claims
-from attnlab.experiments.judging.claims import Claim
-from attnlab.experiments.reporting.plan_words import made_words, plan_rows
-from attnlab.experiments.reporting.report import TONES, comparison_page, write_report
-from attnlab.experiments.reporting.report_measures import measure_names
+from attnlab.experiments.judging.claims import Claim, judge_claims
+from attnlab.experiments.reporting.attention import measure_names
+from attnlab.experiments.reporting.report import comparison_page, machine_words, write_report
+from attnlab.experiments.reporting.tables import TONES, plan_rows
 from attnlab.experiments.reporting.wording import VERDICTS
 from attnlab.experiments.results import Comparison
 from attnlab.pages import Details, Page, Points, Section, Table, render
@@ -78,7 +77,7 @@ def test_every_run_has_its_seed_hash_and_command(large: tuple[Comparison, str]) 
     table = next(part for part in details.content if isinstance(part, Table))
     rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
     for arm in comparison.arms:
-        for cell, row in zip(arm.cells, [row for row in rows if row["variant"] == arm.name], strict=True):
+        for cell, row in zip(arm.runs, [row for row in rows if row["variant"] == arm.name], strict=True):
             assert row["seed"] == str(cell.seed)
             assert row["spec"] == arm.arm.hash
             assert row["command"] == cell.command
@@ -99,7 +98,7 @@ def test_the_plan_is_told_in_words(large: tuple[Comparison, str]) -> None:
         "corrected for 8 arms by Holm",
         "margin of 1 % of perplexity",
         "8.4 minutes on 2 processes of 1 thread",
-        "were taken for all looks together",
+        "were taken for all interim analyses together",
         "a recorded search (docs/log.md)",
         "degrees of freedom",
         "by flipping the signs of 5 differences",
@@ -126,7 +125,7 @@ def test_measures_are_explained_and_those_unknown_are_shown_too(large: tuple[Com
     names = measure_names(comparison)
     assert names == ["row mass", "entropy", "first-token share", "sparsity", "norm explains"]
     assert "how evenly a row spreads its weight" in html
-    for cell in comparison.arms[0].cells:
+    for cell in comparison.arms[0].runs:
         assert not set(names) - set(cell.measures)
 
 
@@ -146,21 +145,21 @@ def test_verdicts_are_coloured_and_said() -> None:
 
 def test_the_machine_is_that_of_the_runs(tmp_path: Path) -> None:
     comparison = make_comparison(("tied-kv",), seeds=2, path=tmp_path)
-    assert "records are gone" in made_words(comparison).items[0]
-    for cell in comparison.baseline.cells:
+    assert "records are gone" in machine_words(comparison).items[0]
+    for cell in comparison.baseline.runs:
         make_run(cell.path)
-    assert "records are gone" in made_words(comparison).items[0]  # one without a processor is as good as none
+    assert "records are gone" in machine_words(comparison).items[0]  # one without a processor is as good as none
     record = (
         '{"machine": {"processor": "A processor", "cores": 2, "system": "Linux"}, '
         '"versions": {"python": "3.11", "torch": "2.13", "attnlab": "0.1"}}'
     )
     for number, arm in enumerate(comparison.arms):
-        for cell in arm.cells:
+        for cell in arm.runs:
             cell.path.mkdir(parents=True, exist_ok=True)
             (cell.path / "run.json").write_text(record, encoding="utf-8")
         count = "2 of 4 runs: " if number == 0 else ""
         words = f"{count}A processor, 2 cores, Linux; Python 3.11, PyTorch 2.13, attnlab 0.1."
-        assert words in made_words(comparison).items
+        assert words in machine_words(comparison).items
 
 
 def test_no_path_of_the_machine_is_in_the_report(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from attnlab.experiments.reporting.attention import HEADING, heads_section
 from attnlab.experiments.reporting.report import comparison_page
-from attnlab.experiments.reporting.report_heads import HEADING, heads_section
 from attnlab.experiments.results import Comparison
 from attnlab.lens.runs import RUN_HEADS
 from attnlab.pages import Details, Points, Table, render
@@ -20,12 +20,12 @@ def with_heads(comparison: Comparison, effects: dict[str, float], noise: float =
     arms = []
     for arm in comparison.arms:
         cells = []
-        for cell in arm.cells:
+        for cell in arm.runs:
             shared, own = random.Random(cell.seed), random.Random(f"{arm.name} {cell.seed}")
             heads = {name: 0.3 + shared.gauss(0, 0.1) + own.gauss(0, noise) for name in RUN_HEADS}
             heads["previous token, strongest"] += effects.get(arm.name, 0.0)
             cells.append(dataclasses.replace(cell, heads=heads if cell.outcome == "finished" else {}))
-        arms.append(dataclasses.replace(arm, cells=tuple(cells)))
+        arms.append(dataclasses.replace(arm, runs=tuple(cells)))
     return dataclasses.replace(comparison, arms=tuple(arms))
 
 

@@ -12,7 +12,7 @@ import pytest
 from attnlab.experiments.judging.trends import ArmTrend, arm_trends
 from attnlab.experiments.reporting.exports import to_csv, to_dict
 from attnlab.experiments.reporting.report import comparison_page
-from attnlab.experiments.reporting.rung_tables import long_rows, rung_headings, rung_rows, settling_rows
+from attnlab.experiments.reporting.tables import long_rows, rung_table, settling_table
 from attnlab.experiments.reporting.wording import first_lines, trend_words
 from attnlab.pages import render
 from attnlab.statistics import holm, trend
@@ -38,8 +38,8 @@ def found(trends: tuple[ArmTrend, ...]) -> dict[str, ArmTrend]:
 def test_a_trend_over_three_rungs(effects: tuple[float, ...], word: str) -> None:
     (one,) = arm_trends(make_ladder({"tied-kv": effects}))
     assert one.word == word
-    assert [rung.size for rung in one.whole] == ["6k", "14k", "25k"]
-    assert one.largest.size == "25k"
+    assert [found.rung.size for found in one.whole] == ["6k", "14k", "25k"]
+    assert one.largest.rung.size == "25k"
     assert [rung.judgement.mean for rung in one.rungs] == pytest.approx(effects, abs=0.004)
 
 
@@ -75,9 +75,9 @@ def test_an_arm_that_is_not_trained_on_the_largest_rung_has_its_own_largest() ->
     comparison = make_ladder({"tied-kv": RISING, "cosine": (0.1, 0.2, None)})
     trends = found(arm_trends(comparison))
     assert list(trends) == ["tied-kv", "cosine"]
-    assert trends["cosine"].largest.size == "14k"
+    assert trends["cosine"].largest.rung.size == "14k"
     assert [judgement.arm for judgement in comparison.judgements] == ["tied-kv"]
-    assert rung_rows(tuple(trends.values()))[1][3] == "–"
+    assert rung_table(tuple(trends.values())).rows[1][3] == "–"
 
 
 def test_a_diverged_seed_leaves_an_arm_without_a_trend_and_the_others_alone() -> None:
@@ -139,7 +139,9 @@ def test_a_difference_that_twice_the_tokens_do_not_move_has_settled() -> None:
     moved = trends[1].settling[1].change
     assert moved.mean == pytest.approx(0.03, abs=0.004)
     assert moved.low < moved.mean < moved.high
-    rows = settling_rows(trends)
+    table = settling_table(trends)
+    assert table is not None
+    rows = table.rows
     assert [row[-1] for row in rows] == ["settled", "settled", "settled", "still moving"]
     assert [row[1] for row in rows] == ["6k", "14k"] * 2
     without = arm_trends(make_ladder({"tied-kv": RISING, "cosine": RISING}))
@@ -148,9 +150,9 @@ def test_a_difference_that_twice_the_tokens_do_not_move_has_settled() -> None:
 
 def test_tables_have_a_cell_for_every_rung() -> None:
     trends = arm_trends(make_ladder({"tied-kv": RISING, "cosine": FLAT}))
-    headings = rung_headings(trends)
+    headings = rung_table(trends).headings
     assert headings[1] == "12.1 k parameters\n972 k tokens"
-    rows = rung_rows(trends)
+    rows = rung_table(trends).rows
     assert all(len(row) == len(headings) for row in rows)
     assert rows[0][3].startswith("+8.")
     assert rows[0][3].endswith("worse")

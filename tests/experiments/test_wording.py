@@ -7,35 +7,24 @@ import math
 
 import pytest
 
-from attnlab.experiments.judging.ranking import in_order, matching_words
-from attnlab.experiments.reporting.formats import (
-    and_list,
-    byte_text,
-    count_text,
-    measure_text,
-    p_text,
-    percent_interval,
-    percent_text,
-    ratio_text,
-    seeds_text,
-    signed,
-)
+from attnlab.experiments.numbers import measure_text, percent_interval, percent_text, seeds_text, share_text, with_ends
+from attnlab.experiments.reporting.tables import HEADINGS, rows
 from attnlab.experiments.reporting.wording import (
-    HEADINGS,
     VERDICTS,
+    analysis_words,
     bigram_words,
     diverged_words,
     first_lines,
     headline,
-    look_words,
+    matching_words,
     notes,
     pilot_words,
-    rows,
     scale_words,
     verdict_sentence,
     verdict_sentences,
 )
 from attnlab.experiments.results import Comparison
+from attnlab.formats import count
 from attnlab.statistics import Interval
 from support.comparisons import EFFECTS, STEPS, make_comparison
 
@@ -87,7 +76,7 @@ def test_a_model_of_gpt2s_size_is_not_called_small() -> None:
 @pytest.mark.parametrize(("parameters", "tokens"), [(31_000, 4_000_000), (124_000_000, 2_500_000_000)])
 def test_every_verdict_carries_its_scope(parameters: int, tokens: int) -> None:
     comparison = sized(parameters, tokens)
-    scope = f"at {count_text(parameters)} parameters and {count_text(tokens)} tokens"
+    scope = f"at {count(parameters)} parameters and {count(tokens)} tokens"
     assert scope in headline(comparison)
     assert f"tied-kv is worse {scope}" in verdict_sentences(comparison)[0]
 
@@ -142,9 +131,11 @@ def test_a_row_for_each_arm_the_best_first() -> None:
 
 def test_looks_are_counted_and_what_they_changed_is_said() -> None:
     first = make_comparison(seeds=4)
-    assert look_words(first).startswith("This is look 1 of 2 planned; each tests at a level of 0.05 / 2 = 0.025.")
+    assert analysis_words(first).startswith(
+        "This is interim analysis 1 of 2 planned; each tests at a level of 0.05 / 2 = 0.025."
+    )
     second = make_comparison(("sparsemax", "sigmoid", "entmax15"), seeds=12, first_look=3)
-    words = look_words(second)
+    words = analysis_words(second)
     assert words.startswith("This is look 2 of 2 planned")
     assert "Look 2 added seeds 3–11 to seeds 0–2: it changed" in words
     before, after = (look.verdicts for look in second.looks)
@@ -155,10 +146,10 @@ def test_looks_are_counted_and_what_they_changed_is_said() -> None:
 def test_what_is_undecided_may_have_more_seeds_if_a_look_is_left() -> None:
     early = make_comparison(("sigmoid",), seeds=3, noise=0.02)
     assert early.judgements[0].verdict == "undecided"
-    assert "Seeds can be added once more (`--add-seeds`). About" in look_words(early)
+    assert "Seeds can be added once more (`add_seeds=3`). About" in analysis_words(early)
     late = make_comparison(("sigmoid",), seeds=4, first_look=3, noise=0.02)
     assert late.judgements[0].verdict == "undecided"
-    assert "No look is left" in look_words(late)
+    assert "No look is left" in analysis_words(late)
 
 
 def test_diverged_runs_are_named_those_of_the_baseline_too() -> None:
@@ -229,7 +220,7 @@ def test_the_plans_warnings_are_repeated() -> None:
 
 def test_arms_without_a_mean_come_last() -> None:
     comparison = make_comparison(("cosine", "tied-kv"), diverged={"tied-kv": (0,)})
-    assert [one.arm for one in in_order(comparison.judgements)] == ["cosine", "tied-kv"]
+    assert [one.arm for one in comparison.ranking] == ["cosine", "tied-kv"]
 
 
 def test_steps_that_an_arm_is_worth() -> None:
@@ -244,27 +235,16 @@ def test_steps_that_an_arm_is_worth() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (signed(-0.0188, 4), "−0.0188"),
-        (signed(0.00001, 4), "±0.0000"),
         (percent_text(0.0188), "+1.9 %"),
         (percent_text(-0.0003), "−0.03 %"),
         (percent_text(0.5), "+65 %"),
         (percent_interval(Interval(1.9, 1.2, 2.6), "95 %"), "+1.9 % (95 % interval +1.2 … +2.6)"),
         (percent_interval(None, "95 %"), "–"),
-        (p_text(0.0004), "< 0.001"),
-        (p_text(0.0312), "0.031"),
-        (p_text(None), "–"),
-        (count_text(999), "999"),
-        (count_text(230_000), "230 k"),
-        (count_text(999_999), "1.00 M"),
-        (count_text(124_000_000), "124 M"),
-        (byte_text(512), "512 B"),
-        (byte_text(98_304), "96.0 KiB"),
-        (ratio_text(1, 2), "0.50 ×"),
-        (ratio_text(1, 0), "–"),
-        (ratio_text(None, 1), "–"),
-        (and_list(["a"]), "a"),
-        (and_list(["a", "b", "c"]), "a, b and c"),
+        (percent_text(0.0188, sign=False), "1.9 %"),
+        (percent_text(None), "–"),
+        (share_text(0.05), "5 %"),
+        (share_text(0.975), "97.5 %"),
+        (with_ends(Interval(0.02, -0.01, 0.05), 2), "+0.02 (−0.01 … +0.05)"),
         (seeds_text([3]), "seed 3"),
         (seeds_text([1, 2]), "seeds 1 and 2"),
         (seeds_text([7, 0, 1, 2, 3]), "seeds 0–3 and 7"),

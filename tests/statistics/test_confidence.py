@@ -152,7 +152,7 @@ def test_a_long_curve_is_drawn_with_few_points() -> None:
         (lambda: risk_coverage([0.5], [True, False]), "do not belong together"),
         (lambda: risk_coverage([0.5], [2]), "neither true nor false"),
         (lambda: reliability([1.5], [True]), "outside 0 … 1"),
-        (lambda: clopper_pearson(3, 2), "3 successes of 2"),
+        (lambda: clopper_pearson(3, 2), "3 of 2 is no count"),
         (lambda: binomial_tail(1, 2, 1.5), "a chance of 1.5"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from attnlab.experiments import compare
-from attnlab.experiments.reporting.answering import conclude
+from attnlab.experiments.reporting.exports import conclude
 from support.knowledge import finetuned
 from support.requests import InProcess, small
 from support.studio import StudioServer

@@ -8,11 +8,12 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attnlab.experiments.judging.judgement import Procedure, judge
-from attnlab.experiments.planning.plan import METRIC, Arm, Matching, Pilot, Plan, Trial
-from attnlab.experiments.planning.procedure import planned_effect
+from attnlab.experiments.analyses import InterimAnalysis
+from attnlab.experiments.judging.judgement import judge
+from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Pilot, Plan, Trial
+from attnlab.experiments.planning.procedure import Procedure, planned_effect
 from attnlab.experiments.request import Request
-from attnlab.experiments.results import ArmResult, Cell, Comparison, Look
+from attnlab.experiments.results import ArmResult, ArmRun, Comparison
 from attnlab.training import RunSpec
 
 # What each variant adds to the loss, in nats.
@@ -71,12 +72,12 @@ def make_comparison(
     looks = []
     for number, count in enumerate(counts, start=1):
         found = judge(_losses(results, count), "softmax", plan.procedure, witnesses=False)
-        looks.append(Look(number, tuple(range(count)), {one.arm: one.verdict for one in found}))
+        looks.append(InterimAnalysis(number, tuple(range(count)), {one.arm: one.verdict for one in found}))
     return Comparison(plan, path, results, judgements, tuple(looks), seconds=13.0 * seeds * len(arms) / 2)
 
 
 def _losses(results: Sequence[ArmResult], seeds: int) -> dict[str, dict[int, float | None]]:
-    return {arm.name: {cell.seed: cell.loss for cell in arm.cells if cell.seed < seeds} for arm in results}
+    return {arm.name: {cell.seed: cell.loss for cell in arm.runs if cell.seed < seeds} for arm in results}
 
 
 def _plan(request: Request, arms: Sequence[Arm], noise: float, bigram_loss: float | None) -> Plan:
@@ -129,11 +130,11 @@ def _arm(name: str, tuned: bool) -> Arm:
 
 
 def _matched(arm: Arm) -> Arm:
-    matching = Matching(what="parameters", field="mlp_width", value=430, target=230_000, reached=230_120)
+    matching = CostMatch(what="parameters", field="mlp_width", value=430, target=230_000, reached=230_120)
     return arm.model_copy(update={"name": f"{arm.name} [parameters]", "matching": matching, "parameters": 230_120})
 
 
-def _cell(arm: Arm, seed: int, noise: float, path: Path, diverged: bool) -> Cell:
+def _cell(arm: Arm, seed: int, noise: float, path: Path, diverged: bool) -> ArmRun:
     draw = random.Random(f"{arm.name} {seed}")
     shared = random.Random(seed).gauss(0, 0.02)
     last = 1.74 + EFFECTS.get(arm.name.partition(" [")[0], 0.0) + shared + draw.gauss(0, noise)
@@ -142,7 +143,7 @@ def _cell(arm: Arm, seed: int, noise: float, path: Path, diverged: bool) -> Cell
     if diverged:
         curve = [(steps[0], 3.4), (steps[1], 5.9)]
     seconds = 13.0 + draw.random() + 3 * (arm.name in {"sparsemax", "entmax15"})
-    return Cell(
+    return ArmRun(
         arm=arm.name,
         seed=seed,
         outcome="diverged" if diverged else "finished",

@@ -10,7 +10,7 @@ from attnlab.experiments.judging.collecting import losses_of
 from attnlab.experiments.judging.judgement import judge
 from attnlab.experiments.planning.plan import Arm, Rung
 from attnlab.experiments.request import Request
-from attnlab.experiments.results import ArmResult, Cell, Comparison, RungResult
+from attnlab.experiments.results import ArmResult, ArmRun, Comparison, RungResult
 from attnlab.models.sizes import non_embedding, size
 from support.comparisons import make_comparison
 
@@ -114,9 +114,9 @@ def _results(
     return tuple(results)
 
 
-def make_cell(arm: Arm, seed: int, loss: float | None, late: float | None = None) -> Cell:
+def make_cell(arm: Arm, seed: int, loss: float | None, late: float | None = None) -> ArmRun:
     """Return a run that ends at `loss`, None if it diverged, and was at `late` after three quarters of it."""
-    template = make_comparison(("tied-kv",), seeds=2).arms[0].cells[0]
+    template = make_comparison(("tied-kv",), seeds=2).arms[0].runs[0]
     steps = arm.run.steps or 100
     before = (loss or 3.0) if late is None else late
     curve = ((steps // 2, before + 0.1), (3 * steps // 4, before), *([] if loss is None else [(steps, loss)]))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener
-from attnlab.experiments.launching.watching import GridState
+from attnlab.experiments.launching.run_states import GridState
 from attnlab.runs import RunDirectory
 from attnlab.runs.directory import METRICS
 from attnlab.training import Saving

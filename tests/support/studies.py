@@ -10,7 +10,7 @@ from attnlab.experiments.planning.plan import Trial
 from attnlab.experiments.scale.planning import RungCost, StudyPlan
 from attnlab.experiments.scale.rates import RatePoint, RateTable
 from attnlab.experiments.scale.request import ScaleRequest
-from attnlab.experiments.scale.study import CorpusStudy, Study
+from attnlab.experiments.scale.study import CorpusStudy, ScaleStudy
 from support.ladders import Effects, make_ladder
 
 SMALL: dict[str, Any] = {
@@ -36,7 +36,7 @@ def planted_study(
     half: Effects | None = None,
     held_out: bool = False,
     diverged: Mapping[tuple[str, str], Sequence[int]] | None = None,
-) -> Study:
+) -> ScaleStudy:
     """Return a study with planted differences, as if carried out, on one corpus or with a second that is held out."""
     corpora = ("python", "docstrings") if held_out else ("python",)
     request = ScaleRequest(
@@ -55,7 +55,7 @@ def planted_study(
     )
     plan = StudyPlan(request, request, costs, 0.5, 1.0, 2, ())
     studies = [CorpusStudy(name, name == request.held_out, table, comparison) for name in corpora]
-    return Study(plan, Path("runs/scale-made-up"), tuple(studies), 84_934_656)
+    return ScaleStudy(plan, Path("runs/scale-made-up"), tuple(studies), 84_934_656)
 
 
 def _rates(arms: tuple[str, ...], sizes: tuple[str, ...]) -> RateTable:

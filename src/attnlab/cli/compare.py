@@ -277,7 +277,7 @@ def _make(
     from attnlab.experiments.comparing import compare as carry_out
     from attnlab.experiments.comparing import plan_comparison
     from attnlab.experiments.launching.progress import LaunchConsole
-    from attnlab.experiments.reporting.answering import conclude
+    from attnlab.experiments.reporting.exports import conclude
     from attnlab.storage.files import check_writable
 
     for path in (report, csv):
@@ -297,7 +297,7 @@ def _make(
 
 
 def _plan_lines(plan: Plan) -> list[Table | str]:
-    from attnlab.experiments.reporting.plan_words import plan_rows
+    from attnlab.experiments.reporting.tables import plan_rows
 
     table = make_table(["", ""], plan_rows(plan), left=(0, 1), wrap=(1,))
     return ["The plan:\n", table, *(f"\nwarning: {warning}" for warning in plan.warnings)]

@@ -235,7 +235,7 @@ def _carry_out(
     as_json: bool,
 ) -> int:
     from attnlab.experiments.launching.progress import LaunchConsole
-    from attnlab.experiments.reporting.rung_tables import LONG_HEADINGS, long_rows
+    from attnlab.experiments.reporting.tables import LONG_HEADINGS, long_rows
     from attnlab.experiments.scale.findings import findings
     from attnlab.experiments.scale.report import write_study
     from attnlab.experiments.scale.study import scale as carry_out

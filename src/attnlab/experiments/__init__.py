@@ -3,10 +3,13 @@
     request      what a user asks for
     planning     the plan of a request: arms, sizes, rates, noise, power, time
     launching    its runs, on this machine, on Ray or on Slurm
+    analyses     the planned interim analyses, and which of them are done
     judging      verdicts, trends over sizes, published claims
     results      all that was found, as one value
+    numbers      numbers of a comparison as text
     reporting    the page, tables, words, JSON and CSV
     comparing    all of these in one call
+    status       how far a comparison is, read from its folder
     scale        studies over many sizes, with forecasts
 
 Names are imported when they are used, so that an answer that is there already can be given at once.
@@ -20,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnlab.experiments.comparing import compare
     from attnlab.experiments.judging.claims import Claim, published_claims
-    from attnlab.experiments.judging.judgement import Judgement, Procedure, judge
+    from attnlab.experiments.judging.judgement import Judgement, judge
     from attnlab.experiments.planning.plan import Plan
+    from attnlab.experiments.planning.procedure import Procedure
     from attnlab.experiments.request import Request
     from attnlab.experiments.results import Comparison
 

@@ -2,14 +2,13 @@
 
     comparison = compare(variants=("tied-kv", "cosine-learned"), seeds=8)
     comparison.judgements[0].verdict
-    comparison = compare(variants=("tied-kv", "cosine-learned"), seeds=8, add_seeds=8)      the second planned look
+    comparison = compare(variants=("tied-kv", "cosine-learned"), seeds=8, looks=2, add_seeds=8)   the second analysis
 
-The same request finds what is there: a finished comparison trains nothing, an interrupted one goes on.
+The same request finds what is there: a finished comparison trains nothing, an interrupted one resumes.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,83 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.attention import load_variants
-from attnlab.corpora import Corpus, open_corpus
+from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError
-from attnlab.experiments.judging.collecting import check_runs, collect, collect_rung, jobs_of, judge_rung
-from attnlab.experiments.judging.judgement import Judgement
-from attnlab.experiments.launching.launcher import JobEnd, Launcher, LaunchListener, launcher
+from attnlab.experiments.analyses import AnalysisLog
+from attnlab.experiments.judging.collecting import check_runs, collect_rung, jobs_of
+from attnlab.experiments.launching.jobs import JobEnd, Launcher, LaunchListener
+from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.planning.planner import Trials, corpus_spec, make_plan
-from attnlab.experiments.request import PLAN, Request
-from attnlab.experiments.results import Comparison, Look
+from attnlab.experiments.request import Request
+from attnlab.experiments.results import Comparison
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.disk import make_folders, refusal
 from attnlab.storage.locks import holding
-from attnlab.storage.records import read_json, write_json
+from attnlab.storage.plans import PLAN
 
-LOOKS = "looks.json"
 _AFTER = "attnlab.lens.runs:measure_run"
-
-
-@dataclass
-class _Progress:
-    """The looks that were taken or begun, and the time that training took; kept in looks.json."""
-
-    looks: list[dict[str, Any]]
-    seconds: float
-
-    @classmethod
-    def load(cls, folder: Path, plan: Plan) -> _Progress:
-        path = folder / LOOKS
-        if not path.exists():
-            return cls([{"seeds": list(plan.seeds), "verdicts": None}], 0.0)
-        record = read_json(path)
-        return cls(record["looks"], record["seconds"])
-
-    def save(self, folder: Path) -> None:
-        write_json(folder / LOOKS, {"looks": self.looks, "seconds": self.seconds})
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(self.looks[-1]["seeds"])
-
-    def extend(self, count: int, plan: Plan) -> None:
-        """Begin another look with more seeds, unless the last one has not been taken yet."""
-        if self.looks[-1]["verdicts"] is None:
-            return
-        if len(self.looks) >= plan.procedure.looks:
-            raise SpecError(
-                f"the plan has {plan.procedure.looks} looks, and all of them were taken: more would find something "
-                "sooner or later, whether it is there or not",
-                hint="plan anew with other seeds and more looks, such as --first-seed 1000 --looks 3",
-            )
-        seeds = list(self.seeds)
-        seeds += range(max(seeds) + 1, max(seeds) + 1 + count)
-        self.looks.append({"seeds": seeds, "verdicts": None})
-
-    @contextmanager
-    def timed(self, folder: Path) -> Iterator[None]:
-        """Count the time inside, also if it is interrupted; not if there is nothing left to do."""
-        if self.looks[-1]["verdicts"] is not None:
-            yield
-            return
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds += time.perf_counter() - begin
-            self.save(folder)
-
-    def take(self, judgements: Sequence[Judgement]) -> None:
-        """The last look is taken, unless it was before."""
-        if self.looks[-1]["verdicts"] is None:
-            self.looks[-1]["verdicts"] = {judgement.arm: judgement.verdict for judgement in judgements}
-
-    @property
-    def taken(self) -> tuple[Look, ...]:
-        return tuple(
-            Look(number, tuple(look["seeds"]), look["verdicts"]) for number, look in enumerate(self.looks, start=1)
-        )
 
 
 @dataclass(frozen=True)
@@ -101,11 +39,9 @@ class _Ready:
     """Everything that is there before the first run."""
 
     plan: Plan
-    corpus: Corpus
     folder: Path
-    works: Launcher
+    launcher: Launcher
     listener: LaunchListener
-    cache: Path | None
 
 
 def compare(
@@ -133,13 +69,13 @@ def compare(
     if add_seeds < 0:
         raise SpecError(f"{add_seeds} seeds cannot be added", hint="give a number above 0")
     with _made_ready(request or Request(**fields), out, on, where, cache, listener, runs_folder, trials) as ready:
-        progress = _Progress.load(ready.folder, ready.plan)
+        log = AnalysisLog.load(ready.folder, ready.plan)
         if add_seeds:
-            progress.extend(add_seeds, ready.plan)
-            progress.save(ready.folder)
+            log.extend(add_seeds, ready.plan)
+            log.save(ready.folder)
         if planned is not None:
             planned(ready.plan)
-        return _carry_out(ready, progress)
+        return _carry_out(ready, log, cache)
 
 
 def plan_comparison(
@@ -151,7 +87,7 @@ def plan_comparison(
     cache: Path | None = None,
     listener: LaunchListener | None = None,
 ) -> Plan:
-    """The plan alone, which `compare` would carry out; learning rates and a pilot are tried if it needs them."""
+    """Return the plan alone, which `compare` would carry out; rates and a pilot are tried if it needs them."""
     with _made_ready(request, out, on, where, cache, listener) as ready:
         return ready.plan
 
@@ -167,61 +103,58 @@ def _made_ready(
     runs_folder: str = "runs",
     trials: Trials | None = None,
 ) -> Iterator[_Ready]:
-    """The plan in its folder, which is held meanwhile."""
+    """Make the plan, or read it, in its folder, and hold the folder meanwhile."""
     listener = listener or LaunchListener()
-    variants = None if request.variants_from is None else Path(request.variants_from)
-    if variants is not None:
-        load_variants(variants)
-    works = on
-    if isinstance(works, str):
-        works = launcher(works, after=_AFTER, cache=cache, variants_from=variants, **(where or {}))
+    chosen = choose_launcher(request.variants_from, on, where, cache, after=_AFTER)
     corpus = open_corpus(corpus_spec(request), cache)
     folder = out / request.folder
+    make_folder(folder)
+    with holding(folder):
+        if not (folder / PLAN).exists():
+            make_plan(request, corpus, folder, chosen, listener, runs_folder, trials).save(folder)
+        plan = Plan.load(folder)
+        if plan.request != request:
+            raise FileError(
+                f"{folder} holds the plan of another request", hint="compare in another folder, with `out=DIR`"
+            )
+        if plan.corpus_hash != corpus.hash:
+            raise FileError(
+                f"the text of {request.corpus} has changed since the plan in {folder} was made",
+                hint="bring the old text back, or compare on the new one in another folder, with `out=DIR`",
+            )
+        yield _Ready(plan, folder, chosen, listener)
+
+
+def choose_launcher(
+    variants_from: str | None, on: str | Launcher, where: Mapping[str, Any] | None, cache: Path | None, **options: Any
+) -> Launcher:
+    """Return the launcher by its name, after loading the file that adds variants."""
+    variants = None if variants_from is None else Path(variants_from)
+    if variants is not None:
+        load_variants(variants)
+    if not isinstance(on, str):
+        return on
+    return launcher(on, cache=cache, variants_from=variants, **options, **(where or {}))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, or say why that is impossible."""
     try:
         make_folders(folder)
     except OSError as error:
         raise refusal(f"{folder} cannot be made", error) from error
-    with holding(folder):
-        plan = _plan(request, corpus, folder, works, listener, runs_folder, trials)
-        yield _Ready(plan, corpus, folder, works, listener, cache)
 
 
-def _plan(
-    request: Request,
-    corpus: Corpus,
-    folder: Path,
-    works: Launcher,
-    listener: LaunchListener,
-    runs_folder: str,
-    trials: Trials | None,
-) -> Plan:
-    if not (folder / PLAN).exists():
-        plan = make_plan(request, corpus, folder, works, listener, runs_folder, trials)
-        plan.save(folder)
-    else:
-        plan = Plan.load(folder)
-    if plan.request != request:
-        raise FileError(f"{folder} holds the plan of another request", hint="compare in another folder with --out DIR")
-    if plan.corpus_hash != corpus.hash:
-        raise FileError(
-            f"the text of {request.corpus} has changed since the plan in {folder} was made",
-            hint="bring the old text back, or compare on the new one in another folder with --out DIR",
-        )
-    return plan
-
-
-def _carry_out(ready: _Ready, progress: _Progress) -> Comparison:
-    plan, folder, seeds = ready.plan, ready.folder, progress.seeds
-    check_runs(plan, folder, seeds, ready.corpus)
-    with progress.timed(folder):
-        ends = ready.works.run(jobs_of(plan, folder, seeds), listener=ready.listener)
+def _carry_out(ready: _Ready, log: AnalysisLog, cache: Path | None) -> Comparison:
+    plan, folder, seeds = ready.plan, ready.folder, log.seeds
+    check_runs(plan, folder, seeds)
+    with log.timed(folder):
+        ends = ready.launcher.run(jobs_of(plan, folder, seeds), listener=ready.listener)
     _check_ends(ends)
-    arms = collect(plan, folder, seeds, ready.corpus, ready.cache)
-    lower = tuple(collect_rung(plan, rung, folder, seeds, ready.corpus) for rung in plan.lower)
-    judgements = judge_rung(plan, plan.request.size, plan.procedure, arms)
-    progress.take(judgements)
-    progress.save(folder)
-    return Comparison(plan, folder, arms, judgements, progress.taken, progress.seconds, lower)
+    *lower, largest = (collect_rung(plan, rung, folder, seeds, cache) for rung in plan.rungs)
+    log.complete(largest.judgements)
+    log.save(folder)
+    return Comparison(plan, folder, largest.arms, largest.judgements, tuple(log.analyses), log.seconds, tuple(lower))
 
 
 def _check_ends(ends: Sequence[JobEnd]) -> None:
@@ -229,5 +162,5 @@ def _check_ends(ends: Sequence[JobEnd]) -> None:
     if failed:
         raise AttnlabError(
             f"{len(failed)} of {len(ends)} runs have not ended; the first: {failed[0].problem or 'it was stopped'}",
-            hint="call it again: what was trained is kept, and it goes on from there",
+            hint="call it again: what was trained is kept, and it resumes from there",
         )

@@ -13,78 +13,93 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
 
 import attnlab
-from attnlab.errors import FileError, SpecError, as_spec_error
+from attnlab.errors import FileError, SpecError
+from attnlab.specification import Specification
 from attnlab.storage.files import hash_file
+from attnlab.storage.plans import PLAN, read_plan
 
 # One projection for keys and values; normalised dot products, literal and with a learned temperature; no softmax.
 QUESTIONS = ("tied-kv", "cosine", "cosine-learned", "sigmoid")
-PLAN = "plan.json"
 DEFAULT_SIZE, DEFAULT_RUNGS, DEFAULT_TOKENS = "25k", ("14k",), 80.0
 Match = Literal["parameters", "flops", "cache"]
-Options = dict[str, int | float | str | bool]
 
 
-class Request(BaseModel):
-    """A comparison as a user asks for it. A field that is None is chosen when the plan is made.
-
-    `rungs` are smaller sizes at which the same arms are trained too, ascending; `size` is the largest. With
-    `tokens_per_parameter`, batch, steps and warm-up of every rung follow from its size (`ladder.py`).
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class ExperimentRequest(Specification):
+    """What is asked alike of a comparison and of a study over sizes (`scale/request.py`)."""
 
     variants: tuple[str, ...] = QUESTIONS
     baseline: str = "softmax"
     recipe: str = "gpt2"
-    size: str = DEFAULT_SIZE  # without any of size, rungs, tokens_per_parameter and steps: the default ladder
-    rungs: tuple[str, ...] = ()
-    tokens_per_parameter: PositiveFloat | None = None
+    rungs: tuple[str, ...] = ()  # sizes, ascending
     least_tokens: NonNegativeInt = 0  # that every rung is trained on, however small it is
     half_tokens: bool = False  # whether the rungs below the largest are trained with half the tokens as well
-    up_to: dict[str, str] = {}  # the largest size of an arm, where it is not trained at all of them
-    rates: dict[str, dict[str, PositiveFloat]] = {}  # learning rates by size and arm that were searched before
-    corpus: str = "pydoc"
-    corpus_options: Options = {}
+    up_to: dict[str, str] = Field(default_factory=dict)  # the largest size of an arm, where that has a limit
     tokenizer: str = "char"
     vocabulary_size: PositiveInt | None = None
-    steps: PositiveInt | None = None
     changes: tuple[str, ...] = ()  # treatments of all arms alike, the baseline included
     seeds: PositiveInt = 4
     first_seed: NonNegativeInt = 0
     margin: PositiveFloat = 0.03  # of perplexity
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    looks: PositiveInt = 1
+    variants_from: str | None = None
+    variants_sha256: str | None = None
+
+    @model_validator(mode="after")
+    def _can_be_compared(self) -> Self:
+        if self.seeds < 2:
+            raise SpecError(
+                "one seed says nothing about noise, so no difference can be told from it",
+                hint="use `seeds=8` or more; 2 are the least",
+            )
+        twice = sorted({name for name in self.variants if self.variants.count(name) > 1})
+        if twice:
+            raise SpecError(f"{', '.join(twice)} is compared twice", hint="name each variant once")
+        if self.baseline in self.variants:
+            raise SpecError(f"{self.baseline!r} is the baseline itself", hint="leave it out of the variants")
+        if not self.variants:
+            raise SpecError("there is nothing to compare", hint="name a variant, such as tied-kv")
+        unknown = sorted(self.up_to.keys() - {*self.variants})
+        if unknown:
+            raise SpecError(f"up_to names {unknown[0]!r}, which is not compared", hint="name one of the variants")
+        return self
+
+    @classmethod
+    def with_variants_of(cls, path: Path | None, **fields: Any) -> Self:
+        """Return a request whose variants may come from a file, which is part of what is asked."""
+        if path is None:
+            return cls(**fields)
+        return cls(**fields, variants_from=str(path), variants_sha256=sha256_of(path))
+
+
+class Request(ExperimentRequest):
+    """A comparison as a user asks for it. A field that is None is chosen when the plan is made.
+
+    `size` is the largest, which decides; at `rungs` the same arms are trained too. With `tokens_per_parameter`, batch,
+    steps and warm-up of every rung follow from its size (`planning/ladder.py`).
+    """
+
+    what = "a comparison"
+    help_at = "`help(attnlab.experiments.Request)` lists the fields"
+
+    size: str = DEFAULT_SIZE  # without any of size, rungs, tokens_per_parameter and steps: the default ladder
+    tokens_per_parameter: PositiveFloat | None = None
+    rates: dict[str, dict[str, PositiveFloat]] = Field(default_factory=dict)  # by size and arm, searched before
+    corpus: str = "pydoc"
+    corpus_options: dict[str, int | float | str | bool] = Field(default_factory=dict)
+    steps: PositiveInt | None = None
+    looks: PositiveInt = 1  # interim analyses, the last one included
     match: Match | None = None
     tune: NonNegativeInt = 0  # learning-rate trials of each arm
     tune_seeds: PositiveInt = 1  # that each trial is a mean over
     pilot: NonNegativeInt | None = None  # seeds of the pilot; None: as many as are needed
     claims: bool = False  # whether published claims are judged too
-    variants_from: str | None = None
-    variants_sha256: str | None = None
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(
-                error, "a comparison", fields=type(self).model_fields, hint="`attnlab compare --help`"
-            ) from None
 
     @model_validator(mode="before")
     @classmethod
@@ -98,24 +113,12 @@ class Request(BaseModel):
     @field_validator("corpus")
     @classmethod
     def _whole_path(cls, name: str) -> str:
-        """A path means the same file from wherever the question is asked again."""
+        """Make a path mean the same file from wherever the question is asked again."""
         path = Path(name).expanduser()
         return str(path.resolve()) if path.suffix or path.name != name else name
 
     @model_validator(mode="after")
-    def _possible(self) -> Self:
-        if self.seeds < 2:
-            raise SpecError(
-                "one seed says nothing about noise, so no difference can be told from it",
-                hint="use --seeds 8 or more; 2 are the least",
-            )
-        twice = sorted({name for name in self.variants if self.variants.count(name) > 1})
-        if twice:
-            raise SpecError(f"{', '.join(twice)} is compared twice", hint="name each variant once")
-        if self.baseline in self.variants:
-            raise SpecError(f"{self.baseline!r} is the baseline itself", hint="leave it out of the variants")
-        if not self.variants:
-            raise SpecError("there is nothing to compare", hint="name a variant, such as tied-kv")
+    def _has_lengths(self) -> Self:
         if self.steps is not None and (self.tokens_per_parameter is not None or self.rungs):
             raise SpecError(
                 f"steps={self.steps} cannot hold for every rung of a ladder",
@@ -123,49 +126,33 @@ class Request(BaseModel):
             )
         if self.rungs and self.tokens_per_parameter is None:
             raise SpecError("a ladder needs tokens_per_parameter", hint=f"use {DEFAULT_TOKENS:g}, the default")
-        unknown = sorted(self.up_to.keys() - {*self.variants})
-        if unknown:
-            raise SpecError(f"up_to names {unknown[0]!r}, which is not compared", hint="name one of the variants")
         return self
 
     @classmethod
-    def with_variants_of(cls, path: Path | None, **fields: Any) -> Request:
-        """A request whose variants may come from a file, which is part of what is asked."""
-        if path is None:
-            return cls(**fields)
-        return cls(**fields, variants_from=str(path), variants_sha256=sha256_of(path))
-
-    def replace(self, **changes: Any) -> Request:
-        """Another request with some fields changed."""
-        return Request(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
-
-    @classmethod
     def of(cls, folder: Path) -> Request | None:
-        """What the comparison in a folder was asked; None if there is none. The plan itself is checked later."""
-        path = folder / PLAN
-        if not path.is_file():
+        """Return what the comparison in a folder was asked; None if there is none. The plan itself is checked later."""
+        if not (folder / PLAN).is_file():
             return None
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8"))["plan"]["request"])
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise FileError(f"{path} is damaged: {error}", hint="compare again in another folder") from None
+            return cls(**read_plan(folder, verify=False)["request"])
+        except (SpecError, LookupError, TypeError) as error:
+            raise FileError(f"{folder / PLAN} is damaged: {error}", hint="compare again in another folder") from None
 
     @property
     def hash(self) -> str:
-        """Of everything asked, and of the version that answers."""
-        asked = {**self.model_dump(mode="json"), "version": attnlab.__version__}
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        """Return the hash of everything asked, and of the version that answers."""
+        return hash_of({**self.model_dump(mode="json"), "version": attnlab.__version__})
 
     @property
     def folder(self) -> str:
-        """The name of the comparison's folder: readable, and its own."""
+        """Return the name of the comparison's folder: readable, and its own."""
         words = self.variants if len(self.variants) <= 3 else (self.variants[0], f"and-{len(self.variants) - 1}-more")
         plain = "".join(letter if letter.isalnum() or letter in "-+" else "-" for letter in "-".join(words))
         return f"compare-{plain[:60]}-{self.size}-{self.hash[:8]}"
 
     @property
     def margin_nats(self) -> float:
-        """The margin as a difference of losses."""
+        """Return the margin as a difference of losses."""
         return math.log1p(self.margin)
 
 
@@ -193,8 +180,13 @@ def ladder(request: Request) -> list[Request]:
     ]
 
 
+def hash_of(asked: Mapping[str, object]) -> str:
+    """Return the hash of plain data, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
 def sha256_of(path: Path) -> str:
-    """Of a file, however large."""
+    """Return the hash of a file, however large."""
     try:
         return hash_file(path)
     except OSError as error:

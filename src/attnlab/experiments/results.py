@@ -9,13 +9,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
+from attnlab.experiments.analyses import InterimAnalysis
 from attnlab.experiments.judging.judgement import Judgement
 from attnlab.experiments.planning.plan import Arm, Plan, Rung
 from attnlab.statistics import Interval, mean_interval
 
 
 @dataclass(frozen=True)
-class Cell:
+class ArmRun:
     """One run: an arm at a seed. `measures` has no entry for what a variant does not have."""
 
     arm: str
@@ -40,7 +41,7 @@ class ArmResult:
     """One arm with all its runs, in the order of the seeds."""
 
     arm: Arm
-    cells: tuple[Cell, ...]
+    runs: tuple[ArmRun, ...]
 
     @property
     def name(self) -> str:
@@ -48,43 +49,50 @@ class ArmResult:
 
     @cached_property
     def loss(self) -> float | None:
-        """The mean over the seeds that finished."""
-        losses = [cell.loss for cell in self.cells if cell.loss is not None]
+        """Return the mean over the seeds that finished."""
+        losses = [run.loss for run in self.runs if run.loss is not None]
         return fmean(losses) if losses else None
 
     @cached_property
     def curve(self) -> tuple[tuple[int, float], ...]:
-        """The mean validation loss at each step that all finished seeds have."""
-        curves = [dict(cell.curve) for cell in self.cells if cell.outcome == "finished"]
+        """Return the mean validation loss at each step that all finished seeds have."""
+        curves = [dict(run.curve) for run in self.runs if run.outcome == "finished"]
         steps = sorted(set.intersection(*(set(curve) for curve in curves))) if curves else []
         return tuple((step, fmean(curve[step] for curve in curves)) for step in steps)
 
     def measure(self, name: str) -> Interval | None:
-        """The mean of a measure over the seeds, with its interval; None where the variant has none."""
-        values = [cell.measures[name] for cell in self.cells if name in cell.measures]
+        """Return the mean of a measure over the seeds, with its interval; None where the variant has none."""
+        values = [run.measures[name] for run in self.runs if name in run.measures]
         return mean_interval(values) if len(values) > 1 else None
 
+    @property
+    def losses(self) -> dict[int, float | None]:
+        """Return the final losses by seed; None for a run that diverged."""
+        return {run.seed: run.loss for run in self.runs}
+
+    @property
+    def diverged(self) -> tuple[int, ...]:
+        """Return the seeds at which the arm diverged."""
+        return tuple(run.seed for run in self.runs if run.outcome == "diverged")
+
+    def differences(self, baseline: ArmResult, kind: Literal["measures", "heads"], name: str) -> list[float]:
+        """Return the measures of this arm less those of the baseline at the same seeds, where both have them."""
+        theirs = {run.seed: getattr(run, kind) for run in baseline.runs}
+        ours = [(getattr(run, kind), theirs.get(run.seed, {})) for run in self.runs]
+        return [mine[name] - other[name] for mine, other in ours if name in mine and name in other]
+
     def mean_of(self, name: Literal["tokens_per_second", "peak_bytes", "seconds"]) -> float | None:
-        values = [value for cell in self.cells if (value := getattr(cell, name)) is not None]
+        values = [value for run in self.runs if (value := getattr(run, name)) is not None]
         return fmean(values) if values else None
 
 
 @dataclass(frozen=True)
 class RungResult:
-    """A rung below the largest: its arms (the baseline first), and the judgements at its size."""
+    """One size: its arms (the baseline first), and the judgements there."""
 
     rung: Rung
     arms: tuple[ArmResult, ...]
     judgements: tuple[Judgement, ...]
-
-
-@dataclass(frozen=True)
-class Look:
-    """One of the planned looks: the seeds that were there, and what was said then."""
-
-    number: int
-    seeds: tuple[int, ...]
-    verdicts: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Comparison:
     path: Path
     arms: tuple[ArmResult, ...]  # the baseline first
     judgements: tuple[Judgement, ...]  # of the others, in the plan's order
-    looks: tuple[Look, ...]
+    looks: tuple[InterimAnalysis, ...]
     seconds: float  # of training, all runs together as they ran
     lower: tuple[RungResult, ...] = ()  # the rungs below the largest, ascending
 
@@ -107,16 +115,26 @@ class Comparison:
         return next(arm for arm in self.arms if arm.name == name)
 
     @property
-    def all_arms(self) -> tuple[ArmResult, ...]:
-        """Return the arms of all sizes, the largest first."""
-        return (*self.arms, *(arm for result in reversed(self.lower) for arm in result.arms))
+    def rungs(self) -> tuple[RungResult, ...]:
+        """Return the results of all sizes, ascending."""
+        return (*self.lower, RungResult(self.plan.rungs[-1], self.arms, self.judgements))
+
+    @property
+    def ranking(self) -> list[Judgement]:
+        """Return the judgements, the best difference first; arms without a difference come last."""
+        return sorted(self.judgements, key=lambda one: (one.mean is None, one.mean or 0.0))
+
+    @property
+    def variants(self) -> list[ArmResult]:
+        """Return all arms but the baseline, in the order of `ranking`."""
+        return [self.arm(one.arm) for one in self.ranking]
 
     @property
     def seeds(self) -> tuple[int, ...]:
         return self.looks[-1].seeds
 
     def worth(self, name: str) -> float | None:
-        """How many of the baseline's steps an arm's steps are worth, as a share: 1.1 means ten per cent more.
+        """Return how many of the baseline's steps an arm's steps are worth, as a share: 1.1 means ten per cent more.
 
         Where an arm ends above the baseline, it is the share of the steps after which the baseline was there; where it
         ends below, the inverse of the share after which the arm was where the baseline ends. Both curves bend with the
@@ -134,25 +152,25 @@ class Comparison:
     # How it shows itself. What draws and writes is imported only then.
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values for JSON."""
+        """Return everything as plain values for JSON."""
         from attnlab.experiments.reporting.exports import to_dict
 
         return to_dict(self)
 
     def to_csv(self) -> str:
-        """One line for each run."""
+        """Return a table with a line for each run."""
         from attnlab.experiments.reporting.exports import to_csv
 
         return to_csv(self)
 
     def to_markdown(self) -> str:
-        """The verdict and the table, to paste."""
+        """Return the verdict and the table, to paste."""
         from attnlab.experiments.reporting.exports import to_markdown
 
         return to_markdown(self)
 
     def write_report(self, path: Path) -> None:
-        """The whole report as one HTML file."""
+        """Write the whole report as one HTML file."""
         from attnlab.experiments.reporting.report import write_report
 
         write_report(self, path)
@@ -164,7 +182,7 @@ class Comparison:
 
 
 def _first_at(curve: Sequence[tuple[int, float]], loss: float) -> float | None:
-    """The step at which a curve first comes down to a loss, between two evaluations by a straight line."""
+    """Return the step at which a curve first comes down to a loss, between two evaluations by a straight line."""
     before: tuple[int, float] | None = None
     for step, value in curve:
         if value <= loss:

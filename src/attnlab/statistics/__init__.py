@@ -1,29 +1,40 @@
 """Numbers in, numbers out: intervals, paired tests, power, confidence, and forecasts over model size.
 
-differences      paired tests, power, trends
-forecasts        differences at larger models
-confidence       what confidence is worth
-estimates        means and shares with their errors
+checking         arguments that are refused
+paired           tests and intervals of paired differences
+power            how much a number of pairs can show
+trends           straight lines: whether a difference changes with size, how fast something grows
+estimates        means, variances and shares with their errors
+distributions    the logit-normal distribution, and whether samples come from a distribution
 bias_variance    the error of a learner, split
-goodness         whether samples come from a distribution
-growth           how fast something grows
-logit_normal     σ(z) of a normal z
-checking         what all of these refuse
+calibration      whether confidence and accuracy agree
+separation       how well a score separates two groups
+selective        answering only where one is sure, with a guarantee
+forecasts        differences at larger models
 """
 
 from attnlab.statistics.bias_variance import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error
-from attnlab.statistics.confidence.proportions import binomial_tail, clopper_pearson
-from attnlab.statistics.confidence.reliability import Reliability, ReliabilityBin, reliability
-from attnlab.statistics.confidence.risk_control import (
-    RiskControl,
-    Tried,
-    control_risk,
-    fewest_needed,
-    spread_thresholds,
+from attnlab.statistics.calibration import Reliability, ReliabilityBin, reliability
+from attnlab.statistics.distributions import LogitNormal, kolmogorov_distance, kolmogorov_limit
+from attnlab.statistics.estimates import (
+    Estimate,
+    binomial_tail,
+    clopper_pearson,
+    estimate_mean,
+    estimate_share,
+    estimate_variance,
 )
-from attnlab.statistics.confidence.selective import RiskCoverage, area_difference, risk_coverage
-from attnlab.statistics.confidence.separation import auroc, auroc_difference
-from attnlab.statistics.differences.paired import (
+from attnlab.statistics.forecasts.backtest import Backtest, BacktestArm, backtest
+from attnlab.statistics.forecasts.forecast import Forecast, LadderFit, fit_ladder, forecast
+from attnlab.statistics.forecasts.ladders import Ladder, LadderPoint
+from attnlab.statistics.forecasts.loss_law import LossLaw, fit_loss_law
+from attnlab.statistics.forecasts.simulated_ladders import (
+    ForecastCheck,
+    SimulatedForecasts,
+    simulate_forecasts,
+    simulate_ladder,
+)
+from attnlab.statistics.paired import (
     Interval,
     Noise,
     bca_interval,
@@ -35,7 +46,7 @@ from attnlab.statistics.differences.paired import (
     paired_t,
     sign_flip,
 )
-from attnlab.statistics.differences.power import (
+from attnlab.statistics.power import (
     count_needed,
     detectable_difference,
     equivalence_count_needed,
@@ -45,21 +56,18 @@ from attnlab.statistics.differences.power import (
     smallest_sign_flip_p,
     upper_sd,
 )
-from attnlab.statistics.differences.trend import Trend, trend
-from attnlab.statistics.estimates import Estimate, estimate_mean, estimate_share, estimate_variance
-from attnlab.statistics.forecasts.backtest import Backtest, BacktestArm, backtest
-from attnlab.statistics.forecasts.forecast import Forecast, LadderFit, fit_ladder, forecast
-from attnlab.statistics.forecasts.ladders import Ladder, LadderPoint
-from attnlab.statistics.forecasts.loss_law import LossLaw, fit_loss_law
-from attnlab.statistics.forecasts.simulated_ladders import (
-    ForecastCheck,
-    SimulatedForecasts,
-    simulate_forecasts,
-    simulate_ladder,
+from attnlab.statistics.selective import (
+    RiskControl,
+    RiskCoverage,
+    Tried,
+    area_difference,
+    control_risk,
+    fewest_needed,
+    risk_coverage,
+    spread_thresholds,
 )
-from attnlab.statistics.goodness import kolmogorov_distance, kolmogorov_limit
-from attnlab.statistics.growth import Growth, exponential_growth, power_growth
-from attnlab.statistics.logit_normal import LogitNormal
+from attnlab.statistics.separation import auroc, auroc_difference
+from attnlab.statistics.trends import Growth, Trend, exponential_growth, power_growth, trend
 
 __all__ = [
     "Backtest",

@@ -40,12 +40,12 @@ class ErrorSplit:
 
     @property
     def rest(self) -> float:
-        """What the parts leave of the error: nothing but rounding."""
+        """Return what the parts leave of the error: nothing but rounding."""
         return self.error - (self.noise + self.bias + self.variance)
 
 
 def split_squared_error(predictions: ArrayLike, targets: ArrayLike) -> ErrorSplit:
-    """The mean squared error of predictions (learners, …) of targets (draws, …), over every pair and every point."""
+    """Split the mean squared error of predictions (learners, …) of targets (draws, …), over all pairs and points."""
     f, y = _table("predictions", predictions), _table("targets", targets)
     if f.shape[1:] != y.shape[1:]:
         raise InputError(
@@ -62,7 +62,7 @@ def split_squared_error(predictions: ArrayLike, targets: ArrayLike) -> ErrorSpli
 
 
 def split_log_loss(log_probabilities: ArrayLike, targets: Sequence[int] | NDArray[np.integer]) -> ErrorSplit:
-    """The mean −log p of the targets (points,), in nats, for learners' log p (learners, points, choices)."""
+    """Return the mean −log p of the targets (points,), in nats, for learners' log p (learners, points, choices)."""
     logs = _table("log-probabilities", log_probabilities)
     chosen = np.asarray(targets)
     if logs.ndim != 3 or chosen.shape != logs.shape[1:2]:
@@ -87,7 +87,7 @@ def split_log_loss(log_probabilities: ArrayLike, targets: Sequence[int] | NDArra
 
 
 def polynomial_smoother(points: ArrayLike, degree: int) -> Numbers:
-    """The matrix H (points, points) that turns observations into the least-squares polynomial's values.
+    """Return the matrix H (points, points) that turns observations into the least-squares polynomial's values.
 
     For observations t + noise of variance σ² at n fixed points, it says what to expect: a bias² of mean ((I − H) t)²
     and a variance of σ² tr(H) / n = σ² (degree + 1) / n.

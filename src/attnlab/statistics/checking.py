@@ -1,18 +1,24 @@
-"""What the tests of this room refuse, each with what to do about it."""
+"""Checks of arguments that several files share; each error says what to do about it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.errors import InputError, SpecError
 
+Scores = Sequence[float] | NDArray[np.float64]
+Outcomes = Sequence[bool] | NDArray[np.bool_]
 
-def check_values(values: Sequence[float], least: int = 2) -> NDArray[np.float64]:
-    """The values as an array, if there are enough of them and all are finite."""
+_USUAL = {"level": "0.95", "alpha": "0.05", "power": "0.9", "confidence": "0.8", "rate": "0.05"}
+
+
+def check_values(values: Sequence[float] | NDArray[np.float64], least: int = 2) -> NDArray[np.float64]:
+    """Return the values as an array, if there are enough of them and all are finite."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1:
         raise InputError(f"values of shape {numbers.shape} are no list", hint="give one number for each seed")
@@ -27,6 +33,21 @@ def check_values(values: Sequence[float], least: int = 2) -> NDArray[np.float64]
             f"values that are not finite numbers, at place {places}",
             hint="leave out what has no value, such as a run that diverged, and say so",
         )
+    return numbers
+
+
+def check_samples(samples: Any, least: int = 2) -> NDArray[np.float64]:
+    """Return the values of a tensor or an array of any shape as a list of numbers."""
+    if hasattr(samples, "detach"):
+        samples = samples.detach().cpu()
+    return check_values(np.asarray(samples, dtype=np.float64).reshape(-1), least)
+
+
+def check_logarithms(name: str, values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the values as an array if all are finite and above 0."""
+    numbers = check_values(list(values), least=1)
+    if numbers.min() <= 0:
+        raise InputError(f"{name} must be above 0, got {numbers.min():g}", hint="leave out points without training")
     return numbers
 
 
@@ -50,4 +71,31 @@ def check_count(count: int) -> None:
         raise SpecError(f"too few values to know their spread: {count}", hint="use at least 2")
 
 
-_USUAL = {"level": "0.95", "alpha": "0.05", "power": "0.9", "confidence": "0.8", "rate": "0.05"}
+def check_scores(scores: Scores, what: str = "score") -> NDArray[np.float64]:
+    """Return the scores as an array: at least one, and no NaN. An infinite score is one that nothing exceeds."""
+    numbers = np.asarray(scores, dtype=np.float64)
+    if numbers.ndim != 1 or numbers.size == 0:
+        raise InputError(f"{what}s of shape {numbers.shape} are no list with something in it", hint="give at least one")
+    if np.isnan(numbers).any():
+        place = int(np.flatnonzero(np.isnan(numbers))[0])
+        raise InputError(f"the {what} at place {place} is not a number", hint="leave out what has no value, and say so")
+    return numbers
+
+
+def check_scored(scores: Scores, correct: Outcomes) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the scores, and whether each answer was right, in the same order."""
+    numbers, right = check_scores(scores), np.asarray(correct)
+    if right.shape != numbers.shape:
+        raise InputError(
+            f"{numbers.size} scores and outcomes of shape {right.shape} do not belong together",
+            hint="give one outcome for each score, in the same order",
+        )
+    if not np.isin(right, (0, 1)).all():
+        raise InputError("outcomes that are neither true nor false", hint="say of each answer whether it was right")
+    return numbers, right.astype(np.bool_)
+
+
+def check_successes(successes: int, count: int, least: int = 0) -> None:
+    """Refuse a number of successes that is negative, or larger than the number of trials."""
+    if not (0 <= successes <= count and count >= least):
+        raise InputError(f"{successes} of {count} is no count", hint="count 0 … as many as there were trials")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import AttnlabError
-from attnlab.experiments.request import PLAN, Request
+from attnlab.experiments.request import Request
+from attnlab.storage.plans import PLAN
 from attnlab.studio.settings import LOG, Settings
 from attnlab.studio.workers import Worker
 

@@ -57,7 +57,7 @@ def train(
         return spec.resolve(corpus, execution, None if spec.minutes is None else steps_in(spec, corpus, execution))
 
     record = {"spec": spec.model_dump(mode="json")}
-    return _train(out / spec.name(corpus), corpus, resolve, record, reporter, trackers, saving)
+    return _train(out / spec.name(corpus.hash), corpus, resolve, record, reporter, trackers, saving)
 
 
 def train_on(

@@ -107,9 +107,9 @@ class RunSpec(Specification):
             variant_by_name(name.strip())
         return self
 
-    def name(self, corpus: Corpus) -> str:
-        """Return the name of the run's folder: the same for the same spec on the same text."""
-        text = self.model_dump_json(exclude_none=True, exclude={"corpus"}) + corpus.hash
+    def name(self, corpus_hash: str) -> str:
+        """Return the name of the run's folder: the same for the same spec on the text with this hash."""
+        text = self.model_dump_json(exclude_none=True, exclude={"corpus"}) + corpus_hash
         short = hashlib.sha256(text.encode()).hexdigest()[:8]
         plain = "".join(letter if letter.isalnum() or letter in "-+" else "-" for letter in self.variant)
         return f"{plain[:60]}-{self.size}-{self.recipe}-seed{self.seed}-{short}"

@@ -9,7 +9,7 @@ import pytest
 
 from attnlab.experiments.scale.findings import CorpusFindings, findings
 from attnlab.experiments.scale.report import study_page, to_data, to_table
-from attnlab.experiments.scale.study import Study
+from attnlab.experiments.scale.study import ScaleStudy
 from attnlab.experiments.scale.wording import effect_rows, forecast_words, headline, plan_rows
 from attnlab.pages import render
 from support.studies import planted_study
@@ -18,7 +18,7 @@ EFFECTS = {"tied-kv": (0.02, 0.04, 0.06, 0.08), "cosine": (0.20, 0.15, 0.10, Non
 HALF = {"tied-kv": (0.02, 0.04, 0.06), "cosine": (0.30, 0.15, 0.10)}
 
 
-def words_of(study: Study, found: tuple[CorpusFindings, ...]) -> str:
+def words_of(study: ScaleStudy, found: tuple[CorpusFindings, ...]) -> str:
     """Return the text of the page without scripts and tags."""
     html = render(study_page(study, found))
     plain = re.sub(r"<script>.*?</script>|<style>.*?</style>|<[^>]+>|\u00a0", " ", html, flags=re.DOTALL)
@@ -26,21 +26,21 @@ def words_of(study: Study, found: tuple[CorpusFindings, ...]) -> str:
 
 
 @pytest.fixture(scope="module")
-def four() -> Study:
+def four() -> ScaleStudy:
     return planted_study(EFFECTS, half=HALF, held_out=True)
 
 
 @pytest.fixture(scope="module")
-def found(four: Study) -> tuple[CorpusFindings, ...]:
+def found(four: ScaleStudy) -> tuple[CorpusFindings, ...]:
     return findings(four)
 
 
 @pytest.fixture(scope="module")
-def words(four: Study, found: tuple[CorpusFindings, ...]) -> str:
+def words(four: ScaleStudy, found: tuple[CorpusFindings, ...]) -> str:
     return words_of(four, found)
 
 
-def test_the_headline_has_the_scope_of_every_verdict(four: Study, found: tuple[CorpusFindings, ...]) -> None:
+def test_the_headline_has_the_scope_of_every_verdict(four: ScaleStudy, found: tuple[CorpusFindings, ...]) -> None:
     first, second = (headline(four, one) for one in found)
     assert first.startswith("On python (context 64, 5 paired seeds), against softmax: ")
     assert "tied-kv is worse at 61.3 k parameters and 4.90 M tokens" in first
@@ -129,7 +129,7 @@ def test_a_diverged_arm_has_no_forecast_and_leaves_the_page_whole(found: tuple[C
     assert "cosine" in words_of(broken, (one,))
 
 
-def test_data_are_strict_json_and_say_what_is_extrapolated(four: Study, found: tuple[CorpusFindings, ...]) -> None:
+def test_data_are_strict_json_and_say_what_is_extrapolated(four: ScaleStudy, found: tuple[CorpusFindings, ...]) -> None:
     data = json.loads(json.dumps(to_data(four, found), allow_nan=False))
     assert [one["corpus"] for one in data["corpora"]] == ["python", "docstrings"]
     first = data["corpora"][0]
@@ -140,14 +140,14 @@ def test_data_are_strict_json_and_say_what_is_extrapolated(four: Study, found: t
     assert data["plan"]["request"]["held_out"] == "docstrings"
 
 
-def test_the_table_names_the_corpus_of_every_run(four: Study) -> None:
+def test_the_table_names_the_corpus_of_every_run(four: ScaleStudy) -> None:
     header, *rows = to_table(four).splitlines()
     assert header.startswith("corpus,arm,size,parameters,tokens,seed,difference")
     counts = {name: sum(row.startswith(f"{name},") for row in rows) for name in ("python", "docstrings")}
     assert counts == {"python": 5 * (6 * 3 + 2), "docstrings": 5 * (6 * 3 + 2)}
 
 
-def test_the_plan_is_told_with_its_rungs_and_hours(four: Study) -> None:
+def test_the_plan_is_told_with_its_rungs_and_hours(four: ScaleStudy) -> None:
     rows = plan_rows(four.plan)
     assert [value.split(":")[0] for name, value in rows if name == "rung"] == ["6k", "14k", "25k", "55k"]
     assert ("time", "1.50 hours in all") in rows

@@ -18,7 +18,7 @@ from attnlab.experiments.planning.rate_search import TUNING_SEED
 from attnlab.experiments.scale.findings import findings
 from attnlab.experiments.scale.report import write_study
 from attnlab.experiments.scale.request import ScaleRequest
-from attnlab.experiments.scale.study import Study, scale, search_only
+from attnlab.experiments.scale.study import ScaleStudy, scale, search_only
 from attnlab.runs import RunDirectory
 from support.requests import InProcess
 from support.studies import small_study
@@ -32,13 +32,13 @@ RUNS = 2 * 2 * 5  # arms, seeds, rungs with all tokens and with half of them
 class Done:
     """A study that failed twice and was carried out then; how many runs each call trained."""
 
-    study: Study
+    study: ScaleStudy
     folder: Path
     problems: list[str]
     trained: list[int]
 
 
-def carry_out(folder: Path, request: ScaleRequest, fails: int | None = None) -> tuple[Study | str, int]:
+def carry_out(folder: Path, request: ScaleRequest, fails: int | None = None) -> tuple[ScaleStudy | str, int]:
     launcher = InProcess(folder / "cache", fails=fails)
     try:
         return scale(request, out=folder / "runs", on=launcher, cache=folder / "cache"), launcher.trained
@@ -64,7 +64,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
         trained.append(count)
         if isinstance(found, str):
             problems.append(found)
-    assert isinstance(found, Study), found
+    assert isinstance(found, ScaleStudy), found
     return Done(found, folder, problems, trained)
 
 
@@ -79,7 +79,7 @@ def test_a_study_that_failed_resumes_where_it_was(done: Done) -> None:
 def test_a_finished_study_trains_nothing_and_finds_the_same(done: Done) -> None:
     again, trained = carry_out(done.folder, REQUEST)
     assert trained == 0
-    assert isinstance(again, Study)
+    assert isinstance(again, ScaleStudy)
     assert again.corpora[0].comparison.judgements == done.study.corpora[0].comparison.judgements
     assert again.corpora[0].rates == done.study.corpora[0].rates
     launcher = InProcess(done.folder / "cache")
@@ -91,7 +91,7 @@ def test_a_finished_study_trains_nothing_and_finds_the_same(done: Done) -> None:
 def test_every_run_is_where_it_belongs_and_seeds_of_the_search_are_used_nowhere_else(done: Done) -> None:
     folder = done.study.path / "kinship"
     trials = [RunDirectory.open(path.parent).record["spec"] for path in folder.glob("rates/*/run.json")]
-    cells = [cell for arm in done.study.corpora[0].comparison.all_arms for cell in arm.cells]
+    cells = [cell for arm in done.study.corpora[0].comparison.all_arms for cell in arm.runs]
     assert {cell.path.resolve().parent for cell in cells} == {folder.resolve() / "runs"}
     runs = [RunDirectory.open(cell.path).record["spec"] for cell in cells]
     assert (len(trials), {spec["seed"] for spec in trials}) == (TRIALS, {TUNING_SEED})
@@ -141,7 +141,7 @@ def test_every_rung_has_the_tokens_that_its_size_asks_for(done: Done) -> None:
 def test_more_seeds_train_only_what_is_new(done: Done) -> None:
     more, trained = carry_out(done.folder, REQUEST.replace(seeds=3))
     assert trained == RUNS // 2
-    assert isinstance(more, Study)
+    assert isinstance(more, ScaleStudy)
     assert more.path == done.study.path
     assert more.corpora[0].comparison.path != done.study.corpora[0].comparison.path
     before = done.study.corpora[0].comparison.judgements[0].differences

@@ -19,7 +19,7 @@ from attnlab.bench.results.report import NOTHING
 from attnlab.bench.results.timing import Ratio
 from attnlab.bench.trust.simulated import PILOT_SEEDS, Design, all_trials, finds_difference
 from attnlab.errors import InputError, SpecError
-from attnlab.experiments.judging.judgement import Procedure
+from attnlab.experiments.planning.procedure import Procedure
 from attnlab.processes.machine import describe_machine
 from attnlab.statistics import exceeds
 

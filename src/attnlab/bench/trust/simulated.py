@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.errors import SpecError
-from attnlab.experiments.judging.judgement import Judgement, Procedure, judge, planned_effect
-from attnlab.experiments.planning.procedure import rung_shares
+from attnlab.experiments.judging.judgement import Judgement, judge
+from attnlab.experiments.planning.procedure import Procedure, planned_effect, rung_shares
 from attnlab.statistics import Noise, holm, pooled_sd, trend
 
 Kind = Literal["normal", "heavy tails", "unequal"]

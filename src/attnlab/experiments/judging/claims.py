@@ -1,14 +1,32 @@
-"""Published results on attention as claims that a comparison can judge. This file imports nothing heavy."""
+"""Published results on attention as claims, and whether a comparison reproduces them at its scale.
+
+A claim says where a true difference lies; a comparison gives an interval for that difference.
+
+    reproduced        the interval lies inside what is claimed
+    not reproduced    the interval lies outside
+    underpowered      neither: with more seeds it would be one of both
+
+Intervals are as wide as the number of claims asks for, so that all of them hold together. A variant that diverged
+cannot be given an interval: it counts as worse than any. This file imports nothing heavy.
+"""
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
+
+from attnlab.formats import general
+
+if TYPE_CHECKING:
+    from attnlab.experiments.results import ArmResult, Comparison
+    from attnlab.statistics import Interval
+
+Standing = Literal["reproduced", "not reproduced", "underpowered"]
 
 
 class Claim(BaseModel):
@@ -35,22 +53,90 @@ class Claim(BaseModel):
 
     @property
     def range(self) -> str:
-        """What is claimed, in a few signs."""
+        """Return what is claimed, in a few signs."""
         unit = "" if self.measure else " %"
         if math.isinf(self.low):
-            return f"below {self.high:+g}{unit}"
+            return f"below {general(self.high, sign=True)}{unit}"
         if math.isinf(self.high):
-            return f"above {self.low:+g}{unit}"
-        return f"{self.low:+g} … {self.high:+g}{unit}"
+            return f"above {general(self.low, sign=True)}{unit}"
+        return f"{general(self.low, sign=True)} … {general(self.high, sign=True)}{unit}"
 
 
 def published_claims() -> tuple[Claim, ...]:
-    """All claims, in the order of the file."""
+    """Return all claims, in the order of the file."""
     text = resources.files("attnlab.experiments.judging").joinpath("claims.toml").read_text("utf-8")
     return tuple(Claim(**card) for card in tomllib.loads(text)["claim"])
 
 
 def arms_of(cards: Sequence[Claim], baseline: str) -> tuple[str, ...]:
-    """What has to be trained to judge them, besides the baseline."""
+    """Return what has to be trained to judge them, besides the baseline."""
     names = [name for card in cards for name in (card.arm, card.against)]
     return tuple(dict.fromkeys(name for name in names if name != baseline))
+
+
+class Standpoint(BaseModel):
+    """What a comparison says about a claim."""
+
+    model_config = ConfigDict(frozen=True)
+
+    claim: Claim
+    standing: Standing
+    mean: float | None
+    low: float | None
+    high: float | None
+    reason: str
+
+    @property
+    def found(self) -> str:
+        """Return the difference with its interval, or why there is none."""
+        if self.mean is None or self.low is None or self.high is None:
+            return self.reason
+        unit = "" if self.claim.measure else " %"
+        mean, low, high = (general(value, 3, sign=True) for value in (self.mean, self.low, self.high))
+        return f"{mean}{unit} ({low} … {high})"
+
+
+def judge_claims(comparison: Comparison, cards: Sequence[Claim]) -> tuple[Standpoint, ...]:
+    """Return what a comparison says about those claims whose arms were trained."""
+    known = {arm.name: arm for arm in comparison.arms}
+    wanted = [card for card in cards if {card.arm, card.against} <= known.keys()]
+    level = 1 - comparison.plan.procedure.level / max(1, len(wanted))
+    return tuple(_judge(card, known, level) for card in wanted)
+
+
+def _judge(card: Claim, arms: Mapping[str, ArmResult], level: float) -> Standpoint:
+    ours, theirs = arms[card.arm], arms[card.against]
+    for arm, expected in ((ours, math.isinf(card.high)), (theirs, math.isinf(card.low))):
+        if arm.diverged and card.measure is None:
+            words = f"{arm.name} diverged at seed {', '.join(map(str, arm.diverged))}"
+            return _standpoint(card, "reproduced" if expected else "not reproduced", None, words)
+    interval = _difference(card, ours, theirs, level)
+    if interval is None:
+        return _standpoint(card, "underpowered", None, f"{card.arm} or {card.against} has no {card.measure}")
+    if card.low < interval.low and interval.high < card.high:
+        return _standpoint(card, "reproduced", interval, "the interval lies inside what is claimed")
+    if interval.high <= card.low or interval.low >= card.high:
+        return _standpoint(card, "not reproduced", interval, "the interval lies outside what is claimed")
+    return _standpoint(card, "underpowered", interval, "the interval reaches over an end of what is claimed")
+
+
+def _difference(card: Claim, ours: ArmResult, theirs: ArmResult, level: float) -> Interval | None:
+    """Return the difference of a measure as it is; of losses in per cent of perplexity."""
+    from attnlab.statistics import Interval, mean_interval
+
+    if card.measure is None:
+        pairs = zip(ours.runs, theirs.runs, strict=True)
+        values = [mine.loss - other.loss for mine, other in pairs if mine.loss is not None and other.loss is not None]
+    else:
+        values = ours.differences(theirs, "measures", card.measure)
+    if len(values) < 2:
+        return None
+    found = mean_interval(values, level)
+    if card.measure is not None:
+        return found
+    return Interval(*(100 * math.expm1(value) for value in (found.mean, found.low, found.high)))
+
+
+def _standpoint(card: Claim, standing: Standing, interval: Interval | None, reason: str) -> Standpoint:
+    mean, low, high = (None, None, None) if interval is None else (interval.mean, interval.low, interval.high)
+    return Standpoint(claim=card, standing=standing, reason=reason, mean=mean, low=low, high=high)

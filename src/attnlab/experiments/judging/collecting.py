@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.corpora import Corpus
 from attnlab.errors import AttnlabError, FileError
-from attnlab.experiments.judging.judgement import Judgement, Procedure, judge
+from attnlab.experiments.judging.judgement import judge
 from attnlab.experiments.judging.settling import withhold
-from attnlab.experiments.launching.launcher import Job
-from attnlab.experiments.launching.usage import read_peak
+from attnlab.experiments.launching.jobs import Job
+from attnlab.experiments.launching.run_states import thinned
+from attnlab.experiments.launching.worker import read_peak
 from attnlab.experiments.planning.plan import Arm, Plan, Rung
-from attnlab.experiments.results import ArmResult, Cell, RungResult
+from attnlab.experiments.results import ArmResult, ArmRun, RungResult
 from attnlab.lens import measures_of_run
 from attnlab.lens.runs import heads_of_run
 from attnlab.runs import RunDirectory
@@ -23,75 +23,53 @@ from attnlab.training import RunSpec
 _POINTS = 100  # of a training curve in a report
 
 
-def jobs_of(plan: Plan, folder: Path, seeds: tuple[int, ...]) -> list[Job]:
-    """Return every arm at every seed, seed by seed, so that what is there after an interruption is paired.
-
-    Within a seed the longest runs come first, so that the short ones fill the last gaps.
-    """
-    specs = []
-    for seed in seeds:
-        specs += [(arm.at(seed), arm.name, True) for arm in plan.arms]
-        for rung in reversed(plan.lower):
-            specs += [(arm.at(seed), f"{arm.name} at {rung.name}", False) for arm in rung.arms]
+def jobs_of(plan: Plan, folder: Path, seeds: Sequence[int]) -> list[Job]:
+    """Return the runs of a plan as jobs, in the order in which they are trained."""
     return [
-        Job(number, spec, folder / plan.runs_folder, label, measured=measured)
-        for number, (spec, label, measured) in enumerate(specs)
+        Job(
+            number,
+            arm.at(seed),
+            folder / plan.runs_folder,
+            arm.name if plan.is_largest(rung) else f"{arm.name} at {rung.name}",
+            measured=plan.is_largest(rung),
+        )
+        for number, (rung, arm, seed) in enumerate(plan.runs(seeds))
     ]
 
 
-def collect(
-    plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus, cache: Path | None = None
-) -> tuple[ArmResult, ...]:
-    """Return the results of all arms at the largest size, whose runs have ended."""
-    return tuple(
-        ArmResult(arm, tuple(_cell(plan, arm, seed, folder / plan.runs_folder, corpus, cache) for seed in seeds))
-        for arm in plan.arms
-    )
+def collect_rung(plan: Plan, rung: Rung, folder: Path, seeds: Sequence[int], cache: Path | None = None) -> RungResult:
+    """Return the results at one size, whose runs have ended, judged by its own share of the tests.
 
-
-def collect_rung(plan: Plan, rung: Rung, folder: Path, seeds: tuple[int, ...], corpus: Corpus) -> RungResult:
-    """Return the results of a lower rung, judged by its own share of the tests."""
+    Attention is measured, and sign flips and the bootstrap are calculated, at the largest size only. With half the
+    tokens, nothing is known of the noise from a pilot.
+    """
+    largest = plan.is_largest(rung)
     arms = tuple(
-        ArmResult(
-            arm,
-            tuple(_cell(plan, arm, seed, folder / plan.runs_folder, corpus, None, measured=False) for seed in seeds),
-        )
+        ArmResult(arm, tuple(_run(plan, arm, seed, folder, cache, measured=largest) for seed in seeds))
         for arm in rung.arms
     )
-    return RungResult(
-        rung, arms, judge_rung(plan, None if rung.halved else rung.size, rung.procedure, arms, witnesses=False)
-    )
-
-
-def judge_rung(
-    plan: Plan, size: str | None, procedure: Procedure, arms: Sequence[ArmResult], *, witnesses: bool = True
-) -> tuple[Judgement, ...]:
-    """Return the judgements of one size, the baseline being the first arm; `unsettled` where the runs are too short.
-
-    Without a size, as with half the tokens, nothing is known of the noise from a pilot.
-    """
-    seeds = [cell.seed for cell in arms[0].cells]
-    noise = {} if size is None else plan.pilot.apart_from(seeds).noise(size)
-    judgements = judge(losses_of(arms), arms[0].name, procedure, noise=noise, witnesses=witnesses)
-    return withhold(judgements, arms, plan.bigram_loss)
+    noise = {} if rung.halved else plan.pilot.apart_from(seeds).noise(rung.size)
+    judgements = judge(losses_of(arms), arms[0].name, rung.procedure, noise=noise, witnesses=largest)
+    return RungResult(rung, arms, withhold(judgements, arms, plan.bigram_loss))
 
 
 def losses_of(arms: Sequence[ArmResult]) -> dict[str, dict[int, float | None]]:
     """Return the final losses by arm and seed; None for a run that diverged."""
-    return {arm.name: {cell.seed: cell.loss for cell in arm.cells} for arm in arms}
+    return {arm.name: arm.losses for arm in arms}
 
 
-def check_runs(plan: Plan, folder: Path, seeds: tuple[int, ...], corpus: Corpus) -> None:
+def check_runs(plan: Plan, folder: Path, seeds: Sequence[int]) -> None:
     """Refuse runs that lie in the place of the plan's and are others."""
-    for job in jobs_of(plan, folder, seeds):
-        path = job.out / job.spec.name(corpus)
+    for _, arm, seed in plan.runs(seeds):
+        spec = arm.at(seed)
+        path = plan.run_path(folder, spec)
         if not RunDirectory.exists(path):
             continue
         record = RunDirectory.open(path).record
-        if not _is_recorded(job.spec, record) or record["corpus"]["hash"] != plan.corpus_hash:
+        if not _is_recorded(spec, record) or record["corpus"]["hash"] != plan.corpus_hash:
             raise FileError(
                 f"{path} is a run of another plan: it trains something else than its place says",
-                hint="move it away, or compare in another folder with --out DIR",
+                hint="move it away, or compare in another folder, with `out=DIR`",
             )
 
 
@@ -103,17 +81,15 @@ def _is_recorded(spec: RunSpec, record: Mapping[str, Any]) -> bool:
         return False
 
 
-def _cell(
-    plan: Plan, arm: Arm, seed: int, folder: Path, corpus: Corpus, cache: Path | None, *, measured: bool = True
-) -> Cell:
+def _run(plan: Plan, arm: Arm, seed: int, folder: Path, cache: Path | None, *, measured: bool) -> ArmRun:
     spec = arm.at(seed)
-    directory = RunDirectory.open(folder / spec.name(corpus))
+    directory = RunDirectory.open(plan.run_path(folder, spec))
     result = directory.result
     if result is None:
-        raise FileError(f"{directory.path} has not ended", hint="run `attnlab compare` again to resume it")
-    metrics = list(directory.metrics())
+        raise FileError(f"{directory.path} has not ended", hint="compare again, which resumes it")
+    metrics = directory.metrics()
     finished = result["outcome"] == "finished"
-    return Cell(
+    return ArmRun(
         arm=arm.name,
         seed=seed,
         outcome="finished" if finished else "diverged",
@@ -122,7 +98,7 @@ def _cell(
         loss=result["validation_loss"] if finished else None,
         message=result.get("message"),
         curve=tuple((entry["step"], entry["validation_loss"]) for entry in metrics if "validation_loss" in entry),
-        training_curve=tuple(_thinned([(entry["step"], entry["loss"]) for entry in metrics if "loss" in entry])),
+        training_curve=thinned([(entry["step"], entry["loss"]) for entry in metrics if "loss" in entry], _POINTS),
         seconds=result["seconds"],
         tokens_per_second=result.get("tokens_per_second"),
         peak_bytes=read_peak(directory.path),
@@ -133,7 +109,7 @@ def _cell(
 
 
 def command_of(spec: RunSpec, plan: Plan) -> str:
-    """The command that trains this one run again."""
+    """Return the command that trains this one run again."""
     words = ["attnlab", "train", "--variant", spec.variant, "--recipe", spec.recipe, "--size", spec.size]
     words += ["--corpus", spec.corpus.name, "--tokenizer", spec.corpus.tokenizer]
     if spec.corpus.vocabulary_size is not None:
@@ -150,16 +126,8 @@ def command_of(spec: RunSpec, plan: Plan) -> str:
     return shlex.join(words)
 
 
-def _thinned(points: list[tuple[int, float]]) -> Iterator[tuple[int, float]]:
-    """A curve as means over stretches of it."""
-    width = -(-len(points) // _POINTS) or 1
-    for start in range(0, len(points), width):
-        stretch = points[start : start + width]
-        yield stretch[-1][0], sum(loss for _, loss in stretch) / len(stretch)
-
-
 def _measures(path: Path, cache: Path | None) -> dict[str, float]:
-    """What the lens says of a finished run. It is measured now if it was not before, as after a worker's death."""
+    """Return what the lens says of a finished run. It is measured now if it was not before, as by a lost worker."""
     try:
         found = measures_of_run(path, cache=cache)
     except FileError:

@@ -1,6 +1,6 @@
 """The one procedure that decides what a comparison shows. A plan fixes it before anything is trained.
 
-At each of K planned looks, with the final validation losses of every arm paired with the baseline's by seed:
+At each of K planned interim analyses, with the final validation losses of every arm paired with the baseline's by seed:
 
     better, worse   a paired t, Holm-corrected over all planned arms, has p ≤ α / K
     equivalent      otherwise, if two one-sided tests at the margin, corrected likewise, have p ≤ α / K
@@ -16,12 +16,14 @@ Sign flips and the bootstrap are witnesses: shown, never asked.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeGuard
 
 from attnlab.errors import InputError, SpecError, UnknownNameError
-from attnlab.experiments.planning.procedure import Procedure, Sensitivity, as_share, percent, planned_effect
+from attnlab.experiments.numbers import percent, seeds_text, share_text
+from attnlab.experiments.planning.procedure import Procedure
+from attnlab.formats import general, p_relation
 from attnlab.statistics import (
     Interval,
     Noise,
@@ -34,8 +36,6 @@ from attnlab.statistics import (
     paired_t,
     sign_flip,
 )
-
-__all__ = ["Judgement", "Losses", "Procedure", "Sensitivity", "Verdict", "judge", "percent", "planned_effect"]
 
 Verdict = Literal["better", "worse", "equivalent", "undecided", "unstable", "unsettled"]
 Losses = Mapping[str, Mapping[int, float | None]]
@@ -68,7 +68,7 @@ class Judgement:
 
     @property
     def percent(self) -> Interval | None:
-        """The difference and its interval in per cent of perplexity."""
+        """Return the difference and its interval in per cent of perplexity."""
         if self.mean is None or self.low is None or self.high is None:
             return None
         return Interval(percent(self.mean), percent(self.low), percent(self.high))
@@ -101,7 +101,7 @@ def judge(
     noise: Mapping[str, Noise] | None = None,
     witnesses: bool = True,
 ) -> tuple[Judgement, ...]:
-    """The verdicts of one look on all arms but the baseline, in their order.
+    """Return the verdicts of one interim analysis on all arms but the baseline, in their order.
 
     `losses` holds final validation losses by arm and seed. None, or whatever is no finite number, means diverged.
     `arms` is the number of planned arms, where more were planned than are given. `noise` is what is known of the
@@ -129,7 +129,7 @@ def judge(
 
 
 def _check_losses(losses: Losses, baseline: str) -> tuple[int, ...]:
-    """The seeds, if every arm has all of them."""
+    """Return the seeds, if every arm has all of them."""
     if baseline not in losses:
         raise UnknownNameError("arm", baseline, losses)
     if len(losses) < 2:
@@ -138,8 +138,8 @@ def _check_losses(losses: Losses, baseline: str) -> tuple[int, ...]:
     for name, row in losses.items():
         if missing := [seed for seed in seeds if seed not in row]:
             raise InputError(
-                f"{name} has no result yet at {_seeds(missing)}",
-                hint="finish those runs first: a look is taken when all arms have all its seeds",
+                f"{name} has no result yet at {seeds_text(missing)}",
+                hint="finish those runs first: an analysis needs all its seeds of all arms",
             )
     if len(seeds) < 2:
         raise InputError(
@@ -207,14 +207,15 @@ def _decide(
 
 
 def _refuse(pair: _Pairs, lost: tuple[int, ...]) -> Judgement:
-    """The verdict where somebody diverged: on the arm if only it did, and on nobody if the baseline did."""
+    """Return the verdict where a run diverged: on the arm if only it did, and on none if the baseline did."""
     verdict: Verdict
     if lost:
-        also = f"; so did this arm at {_seeds(pair.diverged)}" if pair.diverged else ""
-        verdict, reason = "undecided", f"The baseline diverged at {_seeds(lost)}, so nothing can be paired there{also}."
+        also = f"; so did this arm at {seeds_text(pair.diverged)}" if pair.diverged else ""
+        verdict = "undecided"
+        reason = f"The baseline diverged at {seeds_text(lost)}, so nothing can be paired there{also}."
     else:
         share = f"{len(pair.diverged)} of {len(pair.seeds) + len(pair.diverged)} seeds"
-        verdict, reason = "unstable", f"It diverged at {_seeds(pair.diverged)} ({share}); the baseline did not."
+        verdict, reason = "unstable", f"It diverged at {seeds_text(pair.diverged)} ({share}); the baseline did not."
     return Judgement(pair.arm, verdict, reason, pair.seeds, pair.differences, pair.diverged)
 
 
@@ -225,29 +226,17 @@ def _reason(
     side = "the same" if mean == 0 else f"{abs(mean):.3g} % {'lower' if mean < 0 else 'higher'}"
     found = (
         f"Over {seeds} seeds its perplexity is {side} on average "
-        f"({as_share(1 - procedure.level)} interval {_signed(low)} to {_signed(high)} %)"
+        f"({share_text(1 - procedure.level)} interval {general(low, 3, sign=True)} to {general(high, 3, sign=True)} %)"
     )
     margin, level = f"{percent(procedure.margin):.3g} %", f"{procedure.level:.3g}"
     if verdict in ("better", "worse"):
-        return f"{found}: corrected p {_p(p_holm)}, against {level}."
+        return f"{found}: corrected p {p_relation(p_holm)}, against {level}."
     if verdict == "equivalent":
-        return f"{found}, so it differs by less than {margin}: corrected p {_p(q_holm)}, against {level}."
+        return f"{found}, so it differs by less than {margin}: corrected p {p_relation(q_holm)}, against {level}."
     return (
-        f"{found}, which shows neither that it differs (corrected p {_p(p_holm)}) nor that it differs by less than "
-        f"{margin} (corrected p {_p(q_holm)}), against {level}."
+        f"{found}, which shows neither that it differs (corrected p {p_relation(p_holm)}) nor that it differs by less "
+        f"than {margin} (corrected p {p_relation(q_holm)}), against {level}."
     )
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3g}".replace("-", "−")
-
-
-def _p(value: float) -> str:
-    return "< 0.0001" if value < 0.0001 else f"= {value:.2g}"
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
 
 
 def _finished(loss: float | None) -> TypeGuard[float]:

@@ -15,8 +15,8 @@ from statistics import fmean
 
 from attnlab.experiments.judging.judgement import Judgement
 from attnlab.experiments.planning.plan import Arm
-from attnlab.experiments.reporting.formats import signed
-from attnlab.experiments.results import ArmResult, Cell
+from attnlab.experiments.results import ArmResult, ArmRun
+from attnlab.formats import signed
 from attnlab.statistics import paired_t
 
 NEEDS_ATTENTION = 0.2  # nats below the best bigram table that a baseline must reach
@@ -63,9 +63,9 @@ def _plateau(bigram: float | None, arm: ArmResult, baseline: ArmResult) -> str |
 def _growing(arm: ArmResult, baseline: ArmResult) -> str | None:
     """Test by seed whether the difference grew over the last part of the run."""
     late, end, share = [], [], _LATE
-    theirs = {cell.seed: cell for cell in baseline.cells}
-    for cell in arm.cells:
-        ours, other = _late_and_end(cell), _late_and_end(theirs[cell.seed])
+    theirs = {run.seed: run for run in baseline.runs}
+    for run in arm.runs:
+        ours, other = _late_and_end(run), _late_and_end(theirs[run.seed])
         if ours is None or other is None:
             return None
         share, *losses = ours
@@ -84,18 +84,17 @@ def _growing(arm: ArmResult, baseline: ArmResult) -> str | None:
     )
 
 
-def _late_and_end(cell: Cell) -> tuple[float, float, float] | None:
+def _late_and_end(run: ArmRun) -> tuple[float, float, float] | None:
     """Return at which share of the run the last evaluation before its late part was, the loss there, and the last."""
-    if cell.outcome != "finished" or len(cell.curve) < 2:
+    if run.outcome != "finished" or len(run.curve) < 2:
         return None
-    steps, loss = cell.curve[-1]
-    before = [(step / steps, value) for step, value in cell.curve[:-1] if step <= _LATE * steps]
+    steps, loss = run.curve[-1]
+    before = [(step / steps, value) for step, value in run.curve[:-1] if step <= _LATE * steps]
     return (*before[-1], loss) if before else None
 
 
 def _edge(arm: Arm, baseline: Arm) -> str | None:
     for one in (arm, baseline):
-        rates = sorted(trial.learning_rate for trial in one.trials)
-        if len(rates) > 1 and one.run.learning_rate in (rates[0], rates[-1]):
+        if one.rate_at_edge:
             return f"The best learning rate of {one.name}, {one.run.learning_rate:g}, is at the edge of those tried."
     return None

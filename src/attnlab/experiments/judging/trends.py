@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from attnlab.experiments.judging.collecting import losses_of
-from attnlab.experiments.judging.judgement import Judgement, percent
-from attnlab.experiments.planning.plan import Pilot
-from attnlab.experiments.results import ArmResult, Comparison
+from attnlab.experiments.judging.judgement import Judgement
+from attnlab.experiments.planning.plan import Pilot, Rung
+from attnlab.experiments.results import Comparison
 from attnlab.statistics import Interval, Ladder, LadderPoint, Trend, holm, mean_interval, trend
 
 FEWEST_RUNGS = 2  # two show a change between sizes, and nothing about its shape
@@ -25,12 +24,7 @@ TrendWord = Literal["rises", "falls", "no trend shown", "too few rungs", "a seed
 class RungDifference:
     """An arm's paired difference on one rung, with the judgement there and the losses that it is made of."""
 
-    rung: str
-    size: str
-    parameters: int  # of the baseline, embeddings included
-    non_embedding: int
-    tokens: int
-    halved: bool
+    rung: Rung
     judgement: Judgement
     baseline: tuple[float, ...]  # final losses by seed, where both finished
     arm: tuple[float, ...]
@@ -65,7 +59,7 @@ class ArmTrend:
     @property
     def whole(self) -> tuple[RungDifference, ...]:
         """Return the rungs with all their tokens."""
-        return tuple(rung for rung in self.rungs if not rung.halved)
+        return tuple(one for one in self.rungs if not one.rung.halved)
 
     @property
     def largest(self) -> RungDifference:
@@ -73,17 +67,15 @@ class ArmTrend:
 
     def ladder(self) -> Ladder | None:
         """Return the losses for a forecast, by non-embedding parameters; None where a seed diverged."""
-        if any(rung.judgement.mean is None for rung in self.rungs):
+        if any(one.judgement.mean is None for one in self.rungs):
             return None
-        return Ladder(
-            tuple(
-                LadderPoint(
-                    float(rung.non_embedding), float(rung.tokens), rung.baseline, rung.arm, rung.judgement.seeds
-                )
-                for rung in self.rungs
-            ),
-            self.arm,
+        points = (
+            LadderPoint(
+                float(one.rung.non_embedding), float(one.rung.tokens), one.baseline, one.arm, one.judgement.seeds
+            )
+            for one in self.rungs
         )
+        return Ladder(tuple(points), self.arm)
 
 
 def arm_trends(comparison: Comparison) -> tuple[ArmTrend, ...]:
@@ -101,46 +93,29 @@ def arm_trends(comparison: Comparison) -> tuple[ArmTrend, ...]:
 
 
 def _rungs(comparison: Comparison, name: str) -> tuple[RungDifference, ...]:
-    plan = comparison.plan
     found = []
-    for result in comparison.lower:
+    for result in comparison.rungs:
         judged = next((one for one in result.judgements if one.arm == name), None)
         if judged is not None:
-            rung = result.rung
-            facts = rung.name, rung.size, rung.parameters, rung.non_embedding, rung.tokens, rung.halved
-            found.append(_difference(facts, judged, result.arms))
-    judged = next((one for one in comparison.judgements if one.arm == name), None)
-    if judged is not None:
-        size = plan.request.size
-        facts = size, size, plan.baseline.parameters, plan.non_embedding, plan.tokens, False
-        found.append(_difference(facts, judged, comparison.arms))
+            losses = {arm.name: arm.losses for arm in result.arms}
+            baseline, ours = (
+                tuple(loss for seed in judged.seeds if (loss := losses[arm][seed]) is not None)
+                for arm in (result.arms[0].name, name)
+            )
+            found.append(RungDifference(result.rung, judged, baseline, ours))
     return tuple(found)
-
-
-def _difference(
-    facts: tuple[str, str, int, int, int, bool], judged: Judgement, arms: Sequence[ArmResult]
-) -> RungDifference:
-    losses = losses_of(arms)
-    baseline, ours = losses[arms[0].name], losses[judged.arm]
-    return RungDifference(
-        *facts,
-        judged,
-        tuple(loss for seed in judged.seeds if (loss := baseline[seed]) is not None),
-        tuple(loss for seed in judged.seeds if (loss := ours[seed]) is not None),
-    )
 
 
 def _trend(name: str, rungs: Sequence[RungDifference], level: float, pilot: Pilot) -> Trend | None:
     """Return the trend over the rungs with all their tokens; the pilot's slopes tell of its noise, if it has them."""
-    whole = [rung for rung in rungs if not rung.halved]
-    if len(whole) < FEWEST_RUNGS or any(rung.judgement.mean is None for rung in whole):
+    whole = [one for one in rungs if not one.rung.halved]
+    if len(whole) < FEWEST_RUNGS or any(one.judgement.mean is None for one in whole):
         return None
-    differences = [rung.judgement.differences for rung in whole]
-    other = [pilot.differences.get(rung.size, {}).get(name, ()) for rung in whole]
+    other = [pilot.differences.get(one.rung.size, {}).get(name, ()) for one in whole]
     known = len({len(values) for values in other}) == 1 and len(other[0]) > 1
     return trend(
-        differences,
-        [float(rung.non_embedding) for rung in whole],
+        [one.judgement.differences for one in whole],
+        [float(one.rung.non_embedding) for one in whole],
         level=level,
         fewest=FEWEST_RUNGS,
         pilot=other if known else None,
@@ -149,7 +124,7 @@ def _trend(name: str, rungs: Sequence[RungDifference], level: float, pilot: Pilo
 
 def _word(found: Trend | None, p: float | None, alpha: float, rungs: Sequence[RungDifference]) -> TrendWord:
     if found is None or p is None:
-        return "a seed diverged" if any(rung.judgement.mean is None for rung in rungs) else "too few rungs"
+        return "a seed diverged" if any(one.judgement.mean is None for one in rungs) else "too few rungs"
     if p > alpha:
         return "no trend shown"
     return "rises" if found.per_decade.mean > 0 else "falls"
@@ -157,18 +132,12 @@ def _word(found: Trend | None, p: float | None, alpha: float, rungs: Sequence[Ru
 
 def _settling(rungs: Sequence[RungDifference], level: float) -> tuple[Settling, ...]:
     found = []
-    for half in (rung for rung in rungs if rung.halved):
-        whole = next((rung for rung in rungs if rung.size == half.size and not rung.halved), None)
-        if whole is None or half.judgement.mean is None or whole.judgement.mean is None:
+    wholes = {one.rung.size: one.judgement for one in rungs if not one.rung.halved}
+    for half in (one for one in rungs if one.rung.halved):
+        whole = wholes.get(half.rung.size)
+        if whole is None or half.judgement.mean is None or whole.mean is None:
             continue
-        before, after = half.judgement.differences, whole.judgement.differences
+        before, after = half.judgement.differences, whole.differences
         moved = [new - old for new, old in zip(after, before, strict=True)]
-        found.append(
-            Settling(half.size, mean_interval(before, level), mean_interval(after, level), mean_interval(moved, level))
-        )
+        found.append(Settling(half.rung.size, *(mean_interval(values, level) for values in (before, after, moved))))
     return tuple(found)
-
-
-def as_percent(interval: Interval) -> Interval:
-    """Return an interval of nats in per cent of perplexity."""
-    return Interval(percent(interval.mean), percent(interval.low), percent(interval.high))

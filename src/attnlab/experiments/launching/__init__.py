@@ -1,15 +1,12 @@
 """Runs, wherever they run.
 
-jobs           what is to be trained, and what became of it
-launcher       the launchers by name
-worker         what does one job
-board          what is left to do, and who is told
-local          processes of this machine
-ray_cluster    tasks of Ray
-slurm          jobs of Slurm
-extras         libraries that only some of these need
-usage          the memory that a run held
-watching       how far all runs are, read from their folders
-following      how far a comparison is, read from its folder
-progress       how that is told in a terminal
+run_states      how far runs are, read from their folders
+jobs            what is to be trained, and what became of it
+worker          what does one job, and the memory that it took
+status_table    what is left to do of a grid, and what became of the rest
+ray_cluster     tasks of Ray
+slurm           jobs of Slurm
+extras          libraries that only some of these need
+launcher        processes of this machine, and the launchers by name
+progress        how the progress is told in a terminal
 """

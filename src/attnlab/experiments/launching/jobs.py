@@ -1,7 +1,7 @@
 """A grid of runs as values: what is to be trained, how, and what became of it.
 
 A run is idempotent: its directory is named by its spec and its text, one that has ended is not trained again, and one
-that was interrupted goes on. So a job can be given to any process, any number of times.
+that was interrupted resumes. So a job can be given to any process, any number of times.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from attnlab.errors import SpecError
-from attnlab.experiments.launching.watching import GridState
+from attnlab.experiments.launching.run_states import GridState
 from attnlab.training import RunResult, RunSpec, Saving
 
 
@@ -42,7 +42,7 @@ class JobEnd:
 
 
 class LaunchListener:
-    """Told how a grid gets on, always in the thread that called `run`. This one keeps silent."""
+    """Is told how a grid progresses, always in the thread that called `run`. This one keeps silent."""
 
     def planned(self, jobs: Sequence[Job]) -> None:
         """These are to be done."""
@@ -93,7 +93,7 @@ class Work:
             )
 
     def order(self, job: Job, name: str) -> dict[str, Any]:
-        """What a worker anywhere is told, as JSON: the job, and the name that its directory should have."""
+        """Return what a worker anywhere is told, as JSON: the job, and the name that its directory should have."""
         return {
             "spec": job.spec.model_dump(mode="json"),
             "out": str(job.out.resolve()),

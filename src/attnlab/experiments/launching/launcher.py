@@ -9,7 +9,7 @@ same path and with file locks, and all machines must have the same attnlab, Pyth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ import torch
 
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.experiments.launching.jobs import Job, JobEnd, Launcher, LaunchListener, Work
-from attnlab.experiments.launching.local import LocalLauncher
 from attnlab.experiments.launching.ray_cluster import RayLauncher
 from attnlab.experiments.launching.slurm import SlurmLauncher
+from attnlab.experiments.launching.status_table import RETAKES, StatusTable, interruptible
+from attnlab.processes.pool import Answered, PoolListener, WorkerPool
+from attnlab.runs.directory import RunResult
 from attnlab.training.execution import divide_cores, fast_precision
 
-__all__ = ["LAUNCHERS", "Job", "JobEnd", "LaunchListener", "Launcher", "Work", "launcher"]
+_MODULE = "attnlab.experiments.launching.worker"
 
 
 def launcher(
@@ -32,7 +34,7 @@ def launcher(
     address: str | None = None,
     **options: Any,
 ) -> Launcher:
-    """Whatever has jobs done: "local" (the default), "ray" or "slurm".
+    """Return what has jobs done: "local" (the default), "ray" or "slurm".
 
     `processes` jobs are done at a time, with `threads` each. `address` is that of a Ray cluster. The options are those
     of `Work`; for ray `gpus`, of each job; for slurm `parameters`, as in {"partition": "short", "time": 60, "gpus": 1},
@@ -75,6 +77,46 @@ def _work(threads: int, options: dict[str, Any]) -> Work:
     given = {name: value for name, value in options.items() if value is not None}
     paths: dict[str, Any] = {name: Path(given[name]) for name in ("cache", "variants_from") if name in given}
     return Work(threads=threads, **{**given, **paths})
+
+
+class LocalLauncher:
+    """Has jobs done by processes that are started when there is something to do, and never outlive this one."""
+
+    def __init__(self, work: Work, processes: int) -> None:
+        self.work, self.processes, self.threads = work, processes, work.threads
+
+    def run(self, jobs: Sequence[Job], *, listener: LaunchListener | None = None) -> list[JobEnd]:
+        """Have all jobs done. Interrupted, it has every run saved and stopped, and raises KeyboardInterrupt."""
+        table = StatusTable(jobs, self.work, listener)
+        if table.left:
+            pool = WorkerPool(_MODULE, self.processes, unfinished=_why_unfinished, retakes=RETAKES)
+            with interruptible():
+                pool.ask_all([table.order(number) for number in table.left], _TableListener(table))
+        return table.ends()
+
+
+def _why_unfinished(answer: Mapping[str, Any]) -> str | None:
+    return RunResult.from_plain(answer["result"]).why_unfinished
+
+
+class _TableListener(PoolListener):
+    """Notes in the status table what the worker pool tells."""
+
+    def __init__(self, table: StatusTable) -> None:
+        self._table, self._numbers = table, list(table.left)
+
+    def answered(self, number: int, answer: Answered) -> None:
+        if answer.content is None:
+            self._table.fail(self._numbers[number], answer.problem or "no answer")
+        else:
+            self._table.answer(self._numbers[number], answer.content)
+        self._table.look()
+
+    def lost(self, number: int, reason: str, retake: int) -> None:
+        self._table.note_loss(self._numbers[number], reason, retake)
+
+    def tick(self) -> None:
+        self._table.look()
 
 
 LAUNCHERS: dict[str, Callable[[int | None, int | None, dict[str, Any]], Launcher]] = {

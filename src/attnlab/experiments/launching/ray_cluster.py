@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from attnlab.errors import AttnlabError, SpecError
-from attnlab.experiments.launching.board import POLL, Board, interruptible
 from attnlab.experiments.launching.extras import check_extra, import_extra
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
+from attnlab.experiments.launching.status_table import POLL, StatusTable, interruptible
 from attnlab.experiments.launching.worker import attempt
 from attnlab.processes.machine import available_cores
 
@@ -47,23 +47,23 @@ class RayLauncher:
 
     def run(self, jobs: Sequence[Job], *, listener: LaunchListener | None = None) -> list[JobEnd]:
         """Have all jobs done. Interrupted, it has every run saved and stopped, and raises KeyboardInterrupt."""
-        board = Board(jobs, self.work, listener)
-        if board.left:
+        table = StatusTable(jobs, self.work, listener)
+        if table.left:
             with _connected(self._address, self.processes * self.threads) as ray, interruptible():
-                _note_room(ray, board, self.threads)
+                _note_room(ray, table, self.threads)
                 options = {"num_cpus": self.threads, "num_gpus": self._gpus}
-                _Tasks(ray, board, options, self._limit).finish()
-        return board.ends()
+                _Tasks(ray, table, options, self._limit).finish()
+        return table.ends()
 
 
 class _Tasks:
     """The tasks that are under way."""
 
-    def __init__(self, ray: Any, board: Board, options: dict[str, Any], limit: int | None) -> None:
-        self._ray, self._board, self._limit = ray, board, limit
+    def __init__(self, ray: Any, table: StatusTable, options: dict[str, Any], limit: int | None) -> None:
+        self._ray, self._table, self._limit = ray, table, limit
         # A lost task is submitted again by us, so that the user hears of it and no job is tried for ever.
         self._task = ray.remote(attempt).options(**options, max_retries=0, scheduling_strategy="SPREAD")
-        self._waiting = deque(board.left)
+        self._waiting = deque(table.left)
         self._running: dict[Any, int] = {}
 
     def finish(self) -> None:
@@ -76,7 +76,7 @@ class _Tasks:
                     number = self._running.pop(task)
                     if self._settle(task, number):
                         self._waiting.append(number)
-                self._board.look()
+                self._table.look()
         except BaseException:
             self._stop()
             raise
@@ -84,14 +84,14 @@ class _Tasks:
     def _submit(self) -> None:
         while self._waiting and (self._limit is None or len(self._running) < self._limit):
             number = self._waiting.popleft()
-            self._running[self._task.remote(self._board.order(number))] = number
+            self._running[self._task.remote(self._table.order(number))] = number
 
     def _settle(self, task: Any, number: int) -> bool:
-        """Whether the job must be taken up again."""
+        """Note how a job ended; return whether it must be taken up again."""
         try:
-            return self._board.answer(number, self._ray.get(task))
+            return self._table.answer(number, self._ray.get(task))
         except self._ray.exceptions.RayError as error:  # its worker or its node is gone
-            return self._board.lose(number, str(error))
+            return self._table.lose(number, str(error))
 
     def _stop(self) -> None:
         """Ask every task to save its run and end; one that has not begun never does."""
@@ -102,10 +102,10 @@ class _Tasks:
             self._ray.wait(tasks, num_returns=len(tasks), timeout=_PATIENCE)
 
 
-def _note_room(ray: Any, board: Board, threads: int) -> None:
+def _note_room(ray: Any, table: StatusTable, threads: int) -> None:
     largest = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
     if largest < threads:
-        board.listener.note(
+        table.listener.note(
             f"no node of the cluster has {threads} cores, the largest {largest:g}: the runs wait for one that has"
         )
 

@@ -1,6 +1,6 @@
 """Jobs of Slurm, submitted through submitit: an array of all runs, each a job that can be put back into the queue.
 
-A job that is preempted or runs out of time is queued again by submitit and goes on from the run's last checkpoint. The
+A job that is preempted or runs out of time is queued again by submitit and resumes from the run's last checkpoint. The
 folder of the runs must be one that all nodes share; what the jobs say lies in it under slurm/.
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import AttnlabError, SpecError, UnknownNameError
-from attnlab.experiments.launching.board import POLL, Board, interruptible
 from attnlab.experiments.launching.extras import check_extra, import_extra
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
+from attnlab.experiments.launching.status_table import POLL, StatusTable, interruptible
 from attnlab.experiments.launching.worker import attempt
 
 LOGS = "slurm"
@@ -40,7 +40,7 @@ class Task:
         return attempt(self.order)
 
     def checkpoint(self) -> Any:
-        """What submitit queues when the job is preempted or its time is up: the same again, for the run goes on."""
+        """What submitit queues when the job is preempted or its time is up: the same again, for the run resumes."""
         return import_extra("submitit.helpers", "slurm").DelayedSubmission(self)
 
 
@@ -72,13 +72,13 @@ class SlurmLauncher:
 
     def run(self, jobs: Sequence[Job], *, listener: LaunchListener | None = None) -> list[JobEnd]:
         """Have all jobs done. Interrupted, it cancels them, which saves their runs, and raises KeyboardInterrupt."""
-        board = Board(jobs, self.work, listener)
-        if board.left:
-            executor = self._executor(board.jobs[board.left[0]].out / LOGS)
+        table = StatusTable(jobs, self.work, listener)
+        if table.left:
+            executor = self._executor(table.jobs[table.left[0]].out / LOGS)
             with interruptible():
                 # Slurm keeps to the limit by itself; processes of this machine do not.
-                _Submissions(executor, board, None if self._cluster == "slurm" else self.processes).finish()
-        return board.ends()
+                _Submissions(executor, table, None if self._cluster == "slurm" else self.processes).finish()
+        return table.ends()
 
     def _executor(self, folder: Path) -> Any:
         submitit = import_extra("submitit", "slurm")
@@ -99,9 +99,9 @@ class SlurmLauncher:
 class _Submissions:
     """The jobs that are submitted."""
 
-    def __init__(self, executor: Any, board: Board, limit: int | None) -> None:
-        self._executor, self._board, self._limit = executor, board, limit
-        self._waiting = deque(board.left)
+    def __init__(self, executor: Any, table: StatusTable, limit: int | None) -> None:
+        self._executor, self._table, self._limit = executor, table, limit
+        self._waiting = deque(table.left)
         self._running: dict[int, Any] = {}
 
     def finish(self) -> None:
@@ -114,7 +114,7 @@ class _Submissions:
                         del self._running[number]
                         if self._settle(submitted, number):
                             self._waiting.append(number)
-                self._board.look({number: job.state for number, job in self._running.items()})
+                self._table.look({number: job.state for number, job in self._running.items()})
                 if self._running:
                     time.sleep(POLL)
         except BaseException:
@@ -128,26 +128,26 @@ class _Submissions:
             return
         try:
             with self._executor.batch():
-                submitted = [self._executor.submit(Task(self._board.order(number))) for number in numbers]
+                submitted = [self._executor.submit(Task(self._table.order(number))) for number in numbers]
         except Exception as error:  # sbatch says no in many ways
             raise AttnlabError(f"the jobs could not be submitted: {error}", hint="see what sbatch says") from error
         self._running |= dict(zip(numbers, submitted, strict=True))
 
     def _settle(self, submitted: Any, number: int) -> bool:
-        """Whether the job must be taken up again."""
+        """Note how a job ended; return whether it must be taken up again."""
         if not submitted.paths.result_pickle.exists():
-            if self._board.is_over(number):
-                self._board.find(number)
+            if self._table.is_over(number):
+                self._table.find(number)
                 return False
             said = f"job {submitted.job_id} was lost (state {submitted.state}){_last_words(submitted.paths.stderr)}"
-            return self._board.lose(number, said)
+            return self._table.lose(number, said)
         try:
             content = submitted.result()
         except Exception as error:  # whatever happened there comes as what submitit makes of it
-            return self._board.lose(number, f"job {submitted.job_id} failed: {error}")
+            return self._table.lose(number, f"job {submitted.job_id} failed: {error}")
         for pickle in (submitted.paths.submitted_pickle, submitted.paths.result_pickle):
             pickle.unlink(missing_ok=True)
-        return self._board.answer(number, content)
+        return self._table.answer(number, content)
 
     def _stop(self) -> None:
         """Cancel all jobs, and give them time to save."""

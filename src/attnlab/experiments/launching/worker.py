@@ -1,11 +1,16 @@
 """Where a job is done: in a local process, a task of Ray or a job of Slurm, all by the same function.
 
 It answers with plain data: the result, the peak of memory, and what went wrong after the run, if anything did.
+
+The peak of memory is kept with the run as usage.json. The system remembers the peak of a process; Linux lets it be
+reset, so that a process that trains one run after the other tells of each alone. Memory that the C library kept from
+the run before is given back first, or it would count.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -19,24 +24,26 @@ from typing import Any
 from attnlab.attention import load_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError
-from attnlab.experiments.launching.usage import forget_peak, keep_peak, peak_bytes
 from attnlab.processes.child import serve_until_alone
 from attnlab.runs import RunHeldError
 from attnlab.runs.directory import METRICS
-from attnlab.storage.records import to_plain
+from attnlab.storage.records import read_json, to_plain, write_json
 from attnlab.training import RunResult, RunSpec, Saving, train
 
-_PATIENCE = 60.0  # seconds without a step after which somebody else's run is not waited for any more
-_LOOK = 0.5
+USAGE = "usage.json"
+_PATIENCE = 60.0  # seconds without a step after which another process's run is not waited for any more
+_POLL = 0.5  # seconds
+_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+_RESET_PEAK = "5"  # what proc(5) calls resetting the high-water mark
 
 
 def perform(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Do one job: train its run or go on with it, see what memory that takes, and do what comes after."""
+    """Do one job: train its run or resume it, see what memory that takes, and do what comes after."""
     if Path(order["here"]).is_dir():
         os.chdir(order["here"])
     if order["variants_from"] is not None:
         _load_variants(order["variants_from"])
-    resets = forget_peak()
+    resets = reset_peak()
     result = _train(order)
     peak = keep_peak(result.path, peak_bytes() if resets and not result.already else None)
     problem = _after(order["after"], result.path) if result.outcome == "finished" else None
@@ -57,7 +64,7 @@ def attempt(order: Mapping[str, Any]) -> dict[str, Any]:
 def _train(order: Mapping[str, Any]) -> RunResult:
     spec, out = RunSpec(**order["spec"]), Path(order["out"])
     cache = None if order["cache"] is None else Path(order["cache"])
-    if spec.name(open_corpus(spec.corpus, cache)) != order["name"]:
+    if spec.name(open_corpus(spec.corpus, cache).hash) != order["name"]:
         raise FileError(
             f"the text {spec.corpus.name!r} is another one here than where the grid was begun",
             hint="use the same files, and the same version of Python, on all machines",
@@ -70,11 +77,11 @@ def _train(order: Mapping[str, Any]) -> RunResult:
         except RunHeldError:  # by a process that is about to end, or by another grid that has the same run
             if not _gets_on(out / order["name"], since):
                 raise
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
 
 
 def _gets_on(path: Path, since: float) -> bool:
-    """Whether somebody else's run took a step lately, or may still take one: we wait since then."""
+    """Return whether another process's run took a step lately, or may still take one: we wait since then."""
     with contextlib.suppress(OSError):
         since = max(since, (path / METRICS).stat().st_mtime)
     return time.time() - since < _PATIENCE
@@ -86,7 +93,7 @@ def _load_variants(path: str) -> None:
 
 
 def _after(name: str | None, path: Path) -> str | None:
-    """Call what is to be called after a run; why that failed, if it did."""
+    """Call what is to be called after a run; return why that failed, if it did."""
     if name is None:
         return None
     module, _, function = name.partition(":")
@@ -97,6 +104,47 @@ def _after(name: str | None, path: Path) -> str | None:
     except Exception as error:
         return f"{name} failed after the run: {type(error).__name__}: {error}"
     return None
+
+
+def reset_peak() -> bool:
+    """Make the peak what is held now; return whether that was possible."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        trim: Any = ctypes.CDLL(None).malloc_trim
+        trim(0)
+    try:
+        _CLEAR.write_text(_RESET_PEAK, encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def peak_bytes() -> int | None:
+    """Return the most that this process has held since `reset_peak`."""
+    with contextlib.suppress(OSError):
+        for line in _STATUS.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def keep_peak(run: Path, peak: int | None) -> int | None:
+    """Keep the peak of a run with it; of a run that was interrupted, the highest of all its processes."""
+    known = [one for one in (peak, read_peak(run)) if one is not None]
+    if not known:
+        return None
+    with contextlib.suppress(FileError):  # the run is worth more than this number
+        write_json(run / USAGE, {"peak_bytes": max(known)})
+    return max(known)
+
+
+def read_peak(run: Path) -> int | None:
+    """Return the peak that is kept with a run, if there is one."""
+    try:
+        found = read_json(run / USAGE).get("peak_bytes")
+    except FileError:
+        return None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """The plan of a comparison: everything that is decided before the first run.
 
-procedure      how arms are judged, and what can be expected of that
+procedure      how arms are judged, and the power of that
 plan           the plan as a record on disk
 ladder         tokens and batches of a size
-defaults       what is recorded about the default comparison
 rate_search    a bracketed search for learning rates
 matching       variants made equal to the baseline in what they cost
-pilot          how noisy a paired difference is
+pilot          how noisy a paired difference is, and what is recorded of the default comparison
 planner        from a request to a plan
 """

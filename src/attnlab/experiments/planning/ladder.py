@@ -58,8 +58,12 @@ def budget(model: ModelSpec, tokens_per_parameter: float, least_tokens: int = 0,
     rows = max(1, round(batch / model.context_length))
     tokens = share * max(tokens_per_parameter * count, least_tokens)
     steps = max(1, math.ceil(tokens / (rows * model.context_length)))
-    shape = Size(model.num_layers, model.model_width, 1, model.context_length)
-    return Budget(count, non_embedding(shape), rows, steps, math.ceil(WARMUP * steps), model.context_length)
+    return Budget(count, bare_parameters(model), rows, steps, math.ceil(WARMUP * steps), model.context_length)
+
+
+def bare_parameters(model: ModelSpec) -> int:
+    """Return the non-embedding parameters of a model as its size is counted: 12 · layers · width²."""
+    return non_embedding(Size(model.num_layers, model.model_width, 1, model.context_length))
 
 
 def on_rung(run: RunSpec, model: ModelSpec, budget: Budget) -> RunSpec:

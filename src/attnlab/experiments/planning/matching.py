@@ -14,18 +14,18 @@ from collections.abc import Callable
 from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
-from attnlab.experiments.planning.plan import Matching
+from attnlab.experiments.planning.plan import CostMatch
 from attnlab.experiments.request import Match
 from attnlab.models import ModelSpec
 from attnlab.training import RunSpec
 
 _FIELDS: dict[Match, str] = {"parameters": "mlp_width", "flops": "mlp_width", "cache": "head_width"}
-_EVEN = 2  # widths that positions can turn in pairs
+_EVEN = 2  # widths that positions can rotate in pairs
 _CLOSE = 0.005  # the share by which two may differ and be called equal
 
 
-def match(run: RunSpec, baseline: RunSpec, what: Match, corpus: Corpus) -> tuple[RunSpec, Matching] | None:
-    """The run made equal to the baseline, or None if it is so already."""
+def match(run: RunSpec, baseline: RunSpec, what: Match, corpus: Corpus) -> tuple[RunSpec, CostMatch] | None:
+    """Return the run made equal to the baseline, or None if it is so already."""
     count = _quantity(what)
     target = count(baseline.model(corpus))
     if abs(count(run.model(corpus)) / target - 1) <= _CLOSE:
@@ -50,7 +50,7 @@ def match(run: RunSpec, baseline: RunSpec, what: Match, corpus: Corpus) -> tuple
             hint="leave it out, or compare at a larger size",
         )
     changed, reached = at(whole)
-    return changed, Matching(what=what, field=field, value=whole, target=target, reached=reached)
+    return changed, CostMatch(what=what, field=field, value=whole, target=target, reached=reached)
 
 
 def _quantity(what: Match) -> Callable[[ModelSpec], float]:

@@ -1,28 +1,26 @@
 """The plan of a comparison: everything that is decided before the first run, written down where it can be checked.
 
-A plan is made once (`planning.py`), kept as plan.json with its own hash, and read from there ever after. What it says
+A plan is made once (`planner.py`), kept as plan.json with its own hash, and read from there ever after. What it says
 about arms, seeds, metric and tests is what happens; a file that was edited by hand is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from attnlab.errors import FileError
 from attnlab.experiments.planning.procedure import Procedure
-from attnlab.experiments.request import PLAN, Request
+from attnlab.experiments.request import Request
 from attnlab.statistics import Noise
-from attnlab.storage.records import read_json, write_json
+from attnlab.storage.plans import PLAN, read_plan, write_plan
 from attnlab.training import RunSpec
 
 METRIC = "validation loss in nats after the last step"
-_FORMAT = 1
 
 
 class _Record(BaseModel):
@@ -37,7 +35,7 @@ class Trial(_Record):
     losses: tuple[float | None, ...] = ()
 
 
-class Matching(_Record):
+class CostMatch(_Record):
     """How an arm was made equal to the baseline, and how nearly."""
 
     what: Literal["parameters", "flops", "cache"]
@@ -48,7 +46,7 @@ class Matching(_Record):
 
     @property
     def error(self) -> float:
-        """The share that is missing or too much."""
+        """Return the share that is missing or too much."""
         return self.reached / self.target - 1
 
 
@@ -64,14 +62,20 @@ class Arm(_Record):
     cache_bytes: int  # of a full context
     step_seconds: float  # measured before the first run, one thread
     trials: tuple[Trial, ...] = ()
-    matching: Matching | None = None
+    matching: CostMatch | None = None
 
     def at(self, seed: int) -> RunSpec:
         return self.run.replace(seed=seed)
 
     @property
+    def rate_at_edge(self) -> bool:
+        """Return whether the learning rate is the lowest or the highest of several that were tried."""
+        rates = [trial.learning_rate for trial in self.trials]
+        return len(rates) > 1 and self.run.learning_rate in (min(rates), max(rates))
+
+    @property
     def hash(self) -> str:
-        """Of the run's spec: the same for all seeds."""
+        """Return the hash of the run's spec: the same for all seeds."""
         return hashlib.sha256(self.run.model_dump_json(exclude={"seed"}).encode()).hexdigest()[:12]
 
 
@@ -98,7 +102,7 @@ class Pilot(_Record):
 
 
 class Rung(_Record):
-    """A smaller size, or the same with half the tokens: its arms (the baseline first), and how they are judged."""
+    """One size, or the same with half the tokens: its arms (the baseline first), and how they are judged."""
 
     name: str
     size: str
@@ -112,6 +116,11 @@ class Rung(_Record):
     @property
     def baseline(self) -> Arm:
         return self.arms[0]
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Return the tokens of a batch, which all arms share; at least 1."""
+        return max(1, self.tokens // (self.baseline.run.steps or 1))
 
 
 class Plan(_Record):
@@ -127,7 +136,7 @@ class Plan(_Record):
     tokens: int = 0  # that each run at the largest size is trained on
     context_length: int = 0
     bytes_per_token: float | None = None
-    seeds: tuple[int, ...]  # of the first look
+    seeds: tuple[int, ...]  # of the first interim analysis
     steps: int
     metric: str
     procedure: Procedure
@@ -160,37 +169,52 @@ class Plan(_Record):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The names of all variants, those included that are trained on lower rungs only."""
+        """Return the names of all variants, those included that are trained on lower rungs only."""
         lower = (arm.name for rung in self.lower for arm in rung.arms)
         names = dict.fromkeys([*(arm.name for arm in self.arms), *lower])
         return tuple(name for name in names if name != self.baseline.name)
 
+    @property
+    def rungs(self) -> tuple[Rung, ...]:
+        """Return all sizes, ascending; the last is the largest, which decides."""
+        largest = Rung(
+            name=self.request.size,
+            size=self.request.size,
+            parameters=self.baseline.parameters,
+            non_embedding=self.non_embedding,
+            tokens=self.tokens,
+            halved=False,
+            arms=self.arms,
+            procedure=self.procedure,
+        )
+        return (*self.lower, largest)
+
+    def is_largest(self, rung: Rung) -> bool:
+        return rung.size == self.request.size
+
+    def runs(self, seeds: Sequence[int]) -> Iterator[tuple[Rung, Arm, int]]:
+        """Yield every arm at every seed, seed by seed, so that what is there after an interruption is paired.
+
+        Within a seed the longest runs come first, so that the short ones fill the last gaps.
+        """
+        rungs = self.rungs[::-1]
+        return ((rung, arm, seed) for seed in seeds for rung in rungs for arm in rung.arms)
+
+    def run_path(self, folder: Path, spec: RunSpec) -> Path:
+        """Return the directory of a run of this plan, whose own folder is `folder`."""
+        return folder / self.runs_folder / spec.name(self.corpus_hash)
+
     def save(self, folder: Path) -> None:
-        data = self.model_dump(mode="json")
-        write_json(folder / PLAN, {"format": _FORMAT, "sha256": _hash(data), "plan": data})
+        """Write the plan into the folder of its comparison."""
+        write_plan(folder, self.model_dump(mode="json"))
 
     @classmethod
     def load(cls, folder: Path) -> Plan:
-        """The plan in a comparison's folder, as it was made."""
-        path = folder / PLAN
-        if not path.exists():
-            raise FileError(f"{folder} is no comparison: it has no {PLAN}", hint="`attnlab compare` makes one")
-        record = read_json(path)
-        if record.get("format") != _FORMAT:
-            raise FileError(
-                f"{path} is of another version of attnlab", hint="compare again in another folder, with --out DIR"
-            )
-        data: dict[str, Any] = record.get("plan", {})
-        if _hash(data) != record.get("sha256"):
-            raise FileError(
-                f"{path} was changed after it was made; a plan that can change afterwards is none",
-                hint="bring the old file back, or ask for what you want with the options of `attnlab compare`",
-            )
+        """Return the plan in a comparison's folder, as it was made."""
+        data = read_plan(folder)
         try:
             return cls.model_validate(data)
         except (ValidationError, LookupError, ValueError) as error:
-            raise FileError(f"{path} cannot be read: {error}", hint="compare again in another folder") from None
-
-
-def _hash(data: object) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+            raise FileError(
+                f"{folder / PLAN} cannot be read: {error}", hint="compare again in another folder"
+            ) from None

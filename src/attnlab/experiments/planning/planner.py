@@ -9,47 +9,34 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attnlab.corpora import Corpus, CorpusSpec, bigram_loss
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
-from attnlab.experiments.launching.launcher import Launcher, LaunchListener
-from attnlab.experiments.planning.defaults import EVALUATIONS, VALIDATION_TOKENS, setting_of
-from attnlab.experiments.planning.ladder import budget, check_rungs, check_text, on_rung
+from attnlab.experiments.launching.jobs import Launcher, LaunchListener
+from attnlab.experiments.planning.ladder import bare_parameters, budget, check_rungs, check_text, on_rung
 from attnlab.experiments.planning.matching import match
-from attnlab.experiments.planning.pilot import find_noise
-from attnlab.experiments.planning.plan import METRIC, Arm, Matching, Plan, Rung, Trial
+from attnlab.experiments.planning.pilot import find_noise, setting_of
+from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Plan, Rung, Trial
 from attnlab.experiments.planning.procedure import Procedure, planned_effect, rung_shares
 from attnlab.experiments.planning.rate_search import search_rates
 from attnlab.experiments.request import Request, sha256_of
-from attnlab.models import ModelSpec
-from attnlab.models.sizes import Size, non_embedding
+from attnlab.models.sizes import non_embedding
 from attnlab.models.sizes import size as size_by_name
 from attnlab.processes.machine import using_threads
 from attnlab.statistics import upper_sd
 from attnlab.training import Execution, ResolvedRun, RunSpec, treatment
 from attnlab.training.fitting import step_seconds
 
+_EVALUATIONS = 4  # of a run, unless it says otherwise
+_VALIDATION_TOKENS = 65_536
 _TIMING_SECONDS = 0.4  # for each arm
 EVALUATION = 1 / 3  # of the time that training on the same tokens takes
 _START_SECONDS = 5.0  # of the processes
 CROWDED = 1.15  # how much longer a step takes when all cores are busy
 _times: dict[tuple[str, str, int, int], float] = {}  # of a step, in this process
 Trials = Mapping[str, Mapping[str, tuple[Trial, ...]]]  # of learning rates, by size and arm
-
-
-@dataclass(frozen=True)
-class Draft:
-    """An arm before its cost and time are known."""
-
-    name: str
-    meaning: str
-    run: RunSpec
-    rate_from: str
-    trials: tuple[Trial, ...] = ()
-    matching: Matching | None = None
 
 
 def make_plan(
@@ -68,12 +55,12 @@ def make_plan(
     check_rungs(request.rungs, request.size)
     _check_limits(request)
     known = trials or {}
-    drafts = _with_trials(drafts_at(request, request.size, 1.0, corpus), known.get(request.size, {}))
+    untimed = _with_trials(arms_at(request, request.size, 1.0, corpus), known.get(request.size, {}))
     if request.tune:
-        drafts = _tuned(drafts, request, corpus, folder, launcher, listener)
-    drafts += _matched(drafts, request, corpus)
+        untimed = _tuned(untimed, request, corpus, folder, launcher, listener)
+    untimed += _matched(untimed, request, corpus)
     listener.note("timing a few steps of each arm")
-    arms = tuple(_arm(draft, corpus, launcher.threads) for draft in drafts)
+    arms = _timed(untimed, corpus, launcher.threads)
     lower = _lower_rungs(request, corpus, launcher.threads, known)
     seeds = tuple(range(request.first_seed, request.first_seed + request.seeds))
     procedure = _procedure(request, rung_shares(len(request.rungs))[-1])
@@ -105,7 +92,7 @@ def make_plan(
         threads=launcher.threads,
         corpus_hash=corpus.hash,
         bigram_loss=bigram_loss(corpus, run.model.context_length, run.validation_rows),
-        warnings=(*expected.warnings, *_edges(drafts)),
+        warnings=(*expected.warnings, *_edges(arms)),
         runs_folder=runs_folder,
         python=platform.python_version(),
         sources=_sources(request),
@@ -124,8 +111,8 @@ def _lower_rungs(request: Request, corpus: Corpus, threads: int, trials: Trials)
     alpha = rung_shares(len(request.rungs))[0]  # halved rungs are shown and their verdicts are not counted
     rungs = []
     for size, share in wanted:
-        drafts = _with_trials(drafts_at(request, size, share, corpus), trials.get(size, {}) if share == 1 else {})
-        arms = tuple(_arm(draft, corpus, threads) for draft in drafts)
+        known = trials.get(size, {}) if share == 1 else {}
+        arms = _timed(_with_trials(arms_at(request, size, share, corpus), known), corpus, threads)
         run = arms[0].run.resolve(corpus, Execution())
         rungs.append(
             Rung(
@@ -142,12 +129,8 @@ def _lower_rungs(request: Request, corpus: Corpus, threads: int, trials: Trials)
     return tuple(rungs)
 
 
-def bare_parameters(model: ModelSpec) -> int:
-    """Return the non-embedding parameters of a model as its size is counted: 12 · layers · width²."""
-    return non_embedding(Size(model.num_layers, model.model_width, 1, model.context_length))
-
-
 def corpus_spec(request: Request) -> CorpusSpec:
+    """Return the corpus that a request names."""
     return CorpusSpec(
         name=request.corpus,
         tokenizer=request.tokenizer,
@@ -156,8 +139,8 @@ def corpus_spec(request: Request) -> CorpusSpec:
     )
 
 
-def drafts_at(request: Request, size: str, share: float, corpus: Corpus, *, recorded: bool = True) -> list[Draft]:
-    """Return the baseline and the variants at one size, with the rates that are known to suit them there.
+def arms_at(request: Request, size: str, share: float, corpus: Corpus, *, recorded: bool = True) -> list[Arm]:
+    """Return the baseline and the variants at one size, not timed yet, with the rates that are known to suit them.
 
     `share` is that of the ladder's tokens which these runs are trained on. Without `recorded`, only rates that the
     request itself names are known.
@@ -165,7 +148,7 @@ def drafts_at(request: Request, size: str, share: float, corpus: Corpus, *, reco
     base = _base(request, size, share, corpus)
     setting = setting_of(request) if recorded else None
     known = request.rates.get(size, {}) or (setting.rates.get(size, {}) if setting is not None else {})
-    drafts = []
+    arms = []
     for name in (request.baseline, *_trained_at(request, size)):
         change = treatment(name)
         run = change.change(base)
@@ -175,19 +158,43 @@ def drafts_at(request: Request, size: str, share: float, corpus: Corpus, *, reco
             run = run.replace(learning_rate=known[name])
             rate_from = "searched for at this size" if request.rates else "a recorded search (docs/log.md)"
         elif request.baseline in known:
-            run, rate_from = (
-                run.replace(learning_rate=known[request.baseline]),
-                "the baseline's, not tuned for this arm",
-            )
+            run = run.replace(learning_rate=known[request.baseline])
+            rate_from = "the baseline's, not tuned for this arm"
         else:
             rate_from = "the recipe's own, not tuned for this arm"
-        drafts.append(Draft(change.name, change.meaning, run, rate_from))
-    _check_alike(drafts, corpus)
-    return drafts
+        arms.append(_arm(change.name, change.meaning, run, rate_from, corpus))
+    _check_alike(arms, corpus)
+    return arms
 
 
-def _with_trials(drafts: Sequence[Draft], trials: Mapping[str, tuple[Trial, ...]]) -> list[Draft]:
-    return [replace(draft, trials=trials.get(draft.name, ())) for draft in drafts]
+def _arm(name: str, meaning: str, run: RunSpec, rate_from: str, corpus: Corpus, match: CostMatch | None = None) -> Arm:
+    """Return an arm with its counted cost, before its steps are timed."""
+    resolved = run.resolve(corpus, Execution())
+    cost = model_cost(resolved.model, batch=resolved.batch_size)
+    return Arm(
+        name=name,
+        meaning=meaning,
+        run=run,
+        rate_from=rate_from,
+        parameters=cost.parameters,
+        training_flops=cost.useful_training_flops,
+        cache_bytes=model_cost(resolved.model).cache_bytes(resolved.model.context_length),
+        step_seconds=0.0,
+        matching=match,
+    )
+
+
+def _timed(arms: Sequence[Arm], corpus: Corpus, threads: int) -> tuple[Arm, ...]:
+    """Return the arms with the seconds of a step of each."""
+    execution = Execution(threads=threads)
+    return tuple(
+        arm.model_copy(update={"step_seconds": time_step(arm.run.resolve(corpus, execution), corpus, threads)})
+        for arm in arms
+    )
+
+
+def _with_trials(arms: Sequence[Arm], trials: Mapping[str, tuple[Trial, ...]]) -> list[Arm]:
+    return [arm.model_copy(update={"trials": trials.get(arm.name, ())}) for arm in arms]
 
 
 def _check_limits(request: Request) -> None:
@@ -226,15 +233,15 @@ def _base(request: Request, size: str, share: float, corpus: Corpus) -> RunSpec:
     whole = run.resolve(corpus, Execution())
     return run.replace(
         steps=whole.steps,
-        evaluate_every=run.evaluate_every or max(1, whole.steps // EVALUATIONS),
-        validation_rows=run.validation_rows or max(1, VALIDATION_TOKENS // whole.model.context_length),
+        evaluate_every=run.evaluate_every or max(1, whole.steps // _EVALUATIONS),
+        validation_rows=run.validation_rows or max(1, _VALIDATION_TOKENS // whole.model.context_length),
     )
 
 
-def _check_alike(drafts: Sequence[Draft], corpus: Corpus) -> None:
-    """Arms that see different data cannot be paired."""
-    first, *others = (draft.run.resolve(corpus, Execution()) for draft in drafts)
-    for draft, run in zip(drafts[1:], others, strict=True):
+def _check_alike(arms: Sequence[Arm], corpus: Corpus) -> None:
+    """Refuse arms that see different data, which cannot be paired."""
+    first, *others = (arm.run.resolve(corpus, Execution()) for arm in arms)
+    for arm, run in zip(arms[1:], others, strict=True):
         for name, ours, theirs in (
             ("steps", run.steps, first.steps),
             ("batch_size", run.batch_size, first.batch_size),
@@ -242,60 +249,49 @@ def _check_alike(drafts: Sequence[Draft], corpus: Corpus) -> None:
         ):
             if ours != theirs:
                 raise SpecError(
-                    f"{draft.name} has {name} {ours} and the baseline {theirs}: they would not see the same data",
-                    hint=f"give both the same, such as --change {name}={theirs}",
+                    f"{arm.name} has {name} {ours} and the baseline {theirs}: they would not see the same data",
+                    hint=f"change all arms alike, with `change={name}={theirs}`",
                 )
 
 
 def _tuned(
-    drafts: list[Draft],
+    arms: Sequence[Arm],
     request: Request,
     corpus: Corpus,
     folder: Path,
     launcher: Launcher,
     listener: LaunchListener,
-) -> list[Draft]:
-    listener.note(f"{request.tune} learning rates for each of {len(drafts)} arms")
-    runs = [draft.run for draft in drafts]
+) -> list[Arm]:
+    """Return the arms with the rates that a search finds best."""
+    listener.note(f"{request.tune} learning rates for each of {len(arms)} arms")
+    runs = [arm.run for arm in arms]
     tuned = search_rates(runs, request.tune, request.tune_seeds, corpus, folder / "tuning", launcher, listener)
     return [
-        replace(draft, run=found.run, trials=found.trials, rate_from=f"the best of {len(found.trials)} that were tried")
-        for draft, found in zip(drafts, tuned, strict=True)
+        arm.model_copy(
+            update={
+                "run": found.run,
+                "trials": found.trials,
+                "rate_from": f"the best of {len(found.trials)} that were tried",
+            }
+        )
+        for arm, found in zip(arms, tuned, strict=True)
     ]
 
 
-def _matched(drafts: Sequence[Draft], request: Request, corpus: Corpus) -> list[Draft]:
-    """Each variant once more, made equal to the baseline, where it is not so already."""
+def _matched(arms: Sequence[Arm], request: Request, corpus: Corpus) -> list[Arm]:
+    """Return each variant once more, made equal to the baseline, where it is not so already."""
     if request.match is None:
         return []
     found = []
-    for draft in drafts[1:]:
-        matched = match(draft.run, drafts[0].run, request.match, corpus)
+    for arm in arms[1:]:
+        matched = match(arm.run, arms[0].run, request.match, corpus)
         if matched is None:
             continue
-        run, matching = matched
-        meaning = f"{draft.meaning} With {matching.field} {matching.value}, for equal {request.match}."
-        name = f"{draft.name} [{request.match}]"
-        found.append(replace(draft, name=name, meaning=meaning, run=run, matching=matching))
+        run, equal = matched
+        meaning = f"{arm.meaning} With {equal.field} {equal.value}, for equal {request.match}."
+        twin = _arm(f"{arm.name} [{request.match}]", meaning, run, arm.rate_from, corpus, equal)
+        found.append(twin.model_copy(update={"trials": arm.trials}))
     return found
-
-
-def _arm(draft: Draft, corpus: Corpus, threads: int) -> Arm:
-    run = draft.run.resolve(corpus, Execution(threads=threads))
-    cost = model_cost(run.model, batch=run.batch_size)
-    one = model_cost(run.model)
-    return Arm(
-        name=draft.name,
-        meaning=draft.meaning,
-        run=draft.run,
-        rate_from=draft.rate_from,
-        parameters=cost.parameters,
-        training_flops=cost.useful_training_flops,
-        cache_bytes=one.cache_bytes(run.model.context_length),
-        step_seconds=time_step(run, corpus, threads),
-        trials=draft.trials,
-        matching=draft.matching,
-    )
 
 
 def time_step(run: ResolvedRun, corpus: Corpus, threads: int) -> float:
@@ -318,22 +314,16 @@ def _minutes(rungs: Sequence[Sequence[Arm]], seeds: int, corpus: Corpus, process
     return round((_START_SECONDS + seconds * (CROWDED if processes > 1 else 1.0) / processes) / 60, 2)
 
 
-def _edges(drafts: Sequence[Draft]) -> list[str]:
-    """Arms whose best rate lies at the end of what was tried."""
-    at_the_edge = [
-        draft.name
-        for draft in drafts
-        if len(draft.trials) > 1
-        and draft.run.learning_rate in {draft.trials[0].learning_rate, draft.trials[-1].learning_rate}
-    ]
-    if not at_the_edge:
+def _edges(arms: Sequence[Arm]) -> list[str]:
+    """Return a warning of arms whose best rate lies at the end of those that were tried."""
+    names = [arm.name for arm in arms if arm.rate_at_edge]
+    if not names:
         return []
-    names = ", ".join(at_the_edge)
-    return [f"The best learning rate of {names} is the last that was tried: a better one may lie beyond."]
+    return [f"The best learning rate of {', '.join(names)} is the last that was tried: a better one may lie beyond."]
 
 
 def _sources(request: Request) -> dict[str, str]:
-    """The file that the text comes from. What a folder holds is not kept here, so it is read again every time."""
+    """Return the file that the text comes from. What a folder holds is not kept, so it is read again every time."""
     path = Path(request.corpus)
     if not path.exists():
         return {}

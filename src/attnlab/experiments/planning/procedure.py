@@ -1,4 +1,4 @@
-"""What a plan fixes about judging, in numbers and in words, and what can be expected of it."""
+"""The tests that a plan fixes before anything is trained, in numbers and in words, and their power."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 
 from attnlab.errors import SpecError
+from attnlab.experiments.numbers import percent, share_text
+from attnlab.formats import percent as share
 from attnlab.statistics import (
     count_needed,
     detectable_difference,
@@ -20,18 +22,18 @@ _LOWER_SHARE = 0.5  # of the chance of a false verdict that the rungs below the 
 
 @dataclass(frozen=True)
 class Procedure:
-    """How arms are judged; `judging.py` says what the numbers do."""
+    """How arms are judged; `judging/judgement.py` says what the numbers do."""
 
     alpha: float = 0.05
-    looks: int = 2  # planned; each tests at alpha / looks
+    looks: int = 2  # planned interim analyses; each tests at alpha / looks
     margin: float = math.log(1.01)  # nats: one per cent of perplexity
     power: float = 0.9  # that the plan's smallest detectable effect is sized for
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 1:
-            raise SpecError(f"alpha = {self.alpha:g} is not between 0 and 1", hint="use alpha = 0.05")
+            raise SpecError(f"alpha = {self.alpha:g} is not between 0 and 1", hint="use `alpha=0.05`")
         if self.looks < 1:
-            raise SpecError(f"with {self.looks} looks nothing is ever judged", hint="use looks = 1 or more")
+            raise SpecError(f"with {self.looks} interim analyses nothing is ever judged", hint="use `looks=1` or more")
         if not (self.margin > 0 and math.isfinite(self.margin)):
             raise SpecError(
                 f"a margin of {self.margin:g} nats leaves no room in which arms could be equivalent",
@@ -39,24 +41,24 @@ class Procedure:
             )
         if not self.level < self.power < 1:
             raise SpecError(
-                f"power = {self.power:g} is not between alpha / looks = {self.level:g} and 1", hint="use power = 0.9"
+                f"power = {self.power:g} is not between alpha / looks = {self.level:g} and 1", hint="use `power=0.9`"
             )
 
     @property
     def level(self) -> float:
-        """What p is held against at each look."""
+        """Return the level of each interim analysis."""
         return self.alpha / self.looks
 
     def in_words(self, arms: int) -> str:
-        """The procedure, for the plan and the report."""
+        """Return the procedure in a paragraph, for the plan and the report."""
         family = " " if arms == 1 else f", corrected for {arms} arms by Holm's method, "
         likewise = "" if arms == 1 else " and corrected likewise"
-        looks = "its only look" if self.looks == 1 else f"each of {self.looks} planned looks"
+        looks = "its only analysis" if self.looks == 1 else f"each of {self.looks} planned interim analyses"
         return (
             f"Every arm's final validation loss is paired with the baseline's by seed and tested by a paired t{family}"
-            f"at a level of {self.level:.3g} at {looks}: in at most {as_share(self.alpha)} of comparisons does any arm "
-            "that does not differ come out “better” or “worse”. Where it finds no difference, two one-sided tests at "
-            f"a margin of {percent(self.margin):.3g} % of perplexity, at the same level{likewise}, tell "
+            f"at a level of {self.level:.3g} at {looks}: in at most {share_text(self.alpha)} of comparisons does any "
+            "arm that does not differ come out “better” or “worse”. Where it finds no difference, two one-sided tests "
+            f"at a margin of {percent(self.margin):.3g} % of perplexity, at the same level{likewise}, tell "
             "“equivalent” from “undecided”. An arm that diverged at any seed is “unstable”; sign flips and the "
             "bootstrap are shown, and do not decide."
         )
@@ -87,7 +89,7 @@ class Sensitivity:
 def planned_effect(
     sd: float, seeds: int, arms: int, procedure: Procedure, *, degrees: float | None = None, known: int = 0
 ) -> Sensitivity:
-    """What can be expected at the first look, if a paired difference has the standard deviation `sd`.
+    """Return what the first interim analysis can show, if a paired difference has the standard deviation `sd`.
 
     If `sd` comes from a pilot, `degrees` are its degrees of freedom, and what it may well be instead is reckoned with:
     an sd that happened to come out small would promise too much. `known` are the degrees of freedom that the tests of
@@ -112,19 +114,10 @@ def planned_effect(
     if detectable > margin or chance < power:
         warnings.append(
             f"{seeds} seeds can detect a difference of {percent(detectable):.2g} % of perplexity (at "
-            f"{as_share(power)} power), and show that an identical arm is equivalent with {100 * chance:.0f} % power; "
+            f"{share_text(power)} power), and show that an identical arm is equivalent with {share(chance)} power; "
             f"to decide either way at the margin of {percent(margin):.2g} %, {_seeds_would_do(needed)}."
         )
     return Sensitivity(detectable, percent(detectable), smallest, smallest <= level, chance, needed, tuple(warnings))
-
-
-def percent(nats: float) -> float:
-    """A difference of losses in per cent of perplexity."""
-    return 100 * math.expm1(nats) if nats < 700 else math.inf
-
-
-def as_share(value: float) -> str:
-    return f"{100 * value:.4g} %"
 
 
 def _needed(sd: float, level: float, procedure: Procedure, known: int) -> int | None:

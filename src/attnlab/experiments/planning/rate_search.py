@@ -18,7 +18,7 @@ from statistics import fmean, median, stdev
 
 from attnlab.corpora import Corpus
 from attnlab.errors import AttnlabError
-from attnlab.experiments.launching.launcher import Job, JobEnd, Launcher, LaunchListener
+from attnlab.experiments.launching.jobs import Job, JobEnd, Launcher, LaunchListener
 from attnlab.experiments.planning.plan import Trial
 from attnlab.training import Execution, RunSpec
 
@@ -139,7 +139,7 @@ def choose_rate(name: str, trials: Sequence[Trial]) -> float:
         raise AttnlabError(
             f"{name} diverged at every learning rate that was tried: "
             f"{', '.join(f'{trial.learning_rate:g}' for trial in trials)}",
-            hint="lower the first guess with learning_rate=…",
+            hint="lower the first guess with `learning_rate=0.0001`",
         )
     if not stable:  # the one whose worst seed is best
         return min(pool, key=lambda trial: max(loss for loss in trial.losses if loss is not None)).learning_rate
@@ -181,5 +181,5 @@ def _mean(losses: Sequence[float | None]) -> float:
 
 def _loss(end: JobEnd) -> float | None:
     if end.result is None:
-        raise AttnlabError(f"the trial {end.job} failed: {end.problem}", hint="run the same command again to resume")
+        raise AttnlabError(f"the trial {end.job} failed: {end.problem}", hint="call it again to resume")
     return end.result.validation_loss if end.result.outcome == "finished" else None

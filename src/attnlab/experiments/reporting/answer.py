@@ -8,15 +8,15 @@ is finished.
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnlab.experiments.request import Request, sha256_of
+from attnlab.storage.files import write_whole
+from attnlab.storage.records import to_plain
 
 ANSWER = "answer.json"
 _FORMAT = 1
@@ -38,39 +38,21 @@ class Answer:
     sources: dict[str, str]  # files that the text was read from, with their SHA-256
     markdown: str  # the table, to paste
     claims: tuple[tuple[str, ...], ...]  # what became of published claims, a row each
-    data: dict[str, Any]  # as `--json` prints it
+    data: dict[str, Any]  # everything, as JSON holds it
 
 
 def save(answer: Answer, folder: Path) -> None:
     """Keep an answer in the comparison's folder. A report in that folder is found again wherever the folder goes."""
-    from attnlab.storage.files import (
-        write_whole,  # here, because it brings plotly along, which finding an answer does not need
-    )
-
-    fields = dataclasses.asdict(answer)
-    report = Path(answer.report)
-    if answer.report and report.resolve().is_relative_to(folder.resolve()):
-        fields["report"] = str(report.resolve().relative_to(folder.resolve()))
-    elif answer.report:
-        fields["report"] = str(report.resolve())
-    text = json.dumps({"format": _FORMAT, "answer": _finite(fields)}, ensure_ascii=False, allow_nan=False)
+    report = answer.report and Path(answer.report).resolve()
+    if report and report.is_relative_to(folder.resolve()):
+        report = report.relative_to(folder.resolve())
+    fields = to_plain({**vars(answer), "report": report}, nulls=True)
+    text = json.dumps({"format": _FORMAT, "answer": fields}, ensure_ascii=False, allow_nan=False)
     write_whole(folder / ANSWER, text + "\n")
 
 
-def _finite(data: Any) -> Any:
-    """`data` without numbers that JSON does not have."""
-    match data:
-        case float() if not math.isfinite(data):
-            return None
-        case dict():
-            return {key: _finite(value) for key, value in data.items()}
-        case list() | tuple():
-            return [_finite(value) for value in data]
-    return data
-
-
 def find_answer(request: Request, out: Path) -> Answer | None:
-    """The answer that this request got before, if it still holds."""
+    """Return the answer that this request got before, if it still holds."""
     folder = out / request.folder
     try:
         answer = _read(folder)

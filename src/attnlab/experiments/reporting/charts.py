@@ -1,57 +1,160 @@
-"""The figures of a comparison.
+"""The figures of differences: of all seeds, against the size of the model, and against the cost.
 
-Many variants are told apart by their place, never by colour: a row each, or a small figure each in which the variant is
-drawn as a line and the baseline as dashes.
+Many variants are told apart by their place, never by colour alone: a row each, or a label beside each line.
+
+The axis of differences is linear, or asinh(d / 2m) for a difference d and a margin m where some go far beyond the
+margin: linear near zero and logarithmic far from it, so that small differences show too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 import plotly.graph_objects as go
 
 from attnlab.experiments.judging.judgement import Judgement
-from attnlab.experiments.judging.ranking import in_order, others
-from attnlab.experiments.reporting.axis import DifferenceAxis
-from attnlab.experiments.reporting.formats import count_text, measure_text, nats_text, percent_text
+from attnlab.experiments.judging.trends import ArmTrend, RungDifference
+from attnlab.experiments.numbers import nats_text, percent_text
 from attnlab.experiments.results import ArmResult, Comparison
-from attnlab.pages import BLUE, GREY, ORANGE, Figure, new_figure
+from attnlab.formats import count, signed
+from attnlab.pages import BLUE, GREEN, GREY, ORANGE, new_figure
+from attnlab.statistics import Interval
 
-_ROW = 56  # pixels
-_COST_HEIGHT, _COST_LABEL = 460, 16  # pixels
-_MARGIN_BAND = "rgba(125,133,144,0.22)"  # GREY
+_ROW, _HEIGHT, _LABEL = 56, 450, 17  # pixels
+_FRAME = 70  # pixels of a figure's height that its axis does not have
+_BAND = "rgba(125,133,144,0.22)"  # GREY
+_STYLES = ((BLUE, "circle"), (ORANGE, "square"), (GREEN, "diamond"), (GREY, "triangle-up"))
+_PLACES = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)  # per cent of perplexity, for ticks
+_WIDE = 12  # margins beyond which an axis is not linear
+_TICKS = 6  # at most, or they run into each other on a telephone
+_HOVER = "%{text}<extra></extra>"
+
+
+@dataclass(frozen=True)
+class DifferenceAxis:
+    """From `low` to `high` in nats."""
+
+    low: float
+    high: float
+    margin: float
+
+    @classmethod
+    def of(cls, judgements: Iterable[Judgement], margin: float) -> DifferenceAxis:
+        """Return an axis on which everything about these judgements, and the margin, has its place."""
+        found = [value for one in judgements for value in (*one.differences, one.low, one.high) if value is not None]
+        values = [value for value in found if math.isfinite(value)]
+        return cls(min([-2 * margin, *values]), max([2 * margin, *values]), margin)
+
+    @property
+    def bent(self) -> bool:
+        return max(-self.low, self.high) > _WIDE * self.margin
+
+    def place(self, difference: float) -> float:
+        return math.asinh(difference / (2 * self.margin)) if self.bent else difference
+
+    def range(self) -> list[float]:
+        """Return where the axis begins and ends, with some room."""
+        low, high = self.place(self.low), self.place(self.high)
+        return [low - 0.05 * (high - low), high + 0.05 * (high - low)]
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return places with what is written there, in per cent of perplexity."""
+        begin, end = self.range()
+        kept: dict[float, float] = {}
+        for percent in (0.0, *(sign * place for place in self._candidates() for sign in (-1, 1))):
+            if percent <= -100:
+                continue
+            place = self.place(math.log1p(percent / 100))
+            if begin <= place <= end and all(abs(place - other) >= (end - begin) / _TICKS for other in kept):
+                kept[place] = percent
+        return [
+            (place, "0" if percent == 0 else f"{signed(percent, 0 if float(percent).is_integer() else 1)} %")
+            for place, percent in sorted(kept.items())
+        ]
+
+    def drawn(self) -> dict[str, object]:
+        """Return the axis as plotly draws it."""
+        ticks = self.ticks()
+        return {
+            "range": self.range(),
+            "tickvals": [place for place, _ in ticks],
+            "ticktext": [text for _, text in ticks],
+            "tickangle": 0,
+        }
+
+    def _candidates(self) -> list[float]:
+        """Return powers of ten first; where the axis is linear, multiples of a step that leaves room between them."""
+        if self.bent:
+            return sorted(_PLACES, key=lambda place: (not math.log10(place).is_integer(), place))
+        width = 100 * (self.high - self.low)
+        step = next(place for place in _PLACES if place * _TICKS > 1.2 * width)
+        return [step * number for number in range(1, _TICKS + 1)]
+
+
+def error_bars(
+    intervals: Sequence[Interval], place: Callable[[float], float] = float, **style: object
+) -> dict[str, object]:
+    """Return the error bars of means, on an axis where values have the given places."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [place(one.high) - place(one.mean) for one in intervals],
+        "arrayminus": [place(one.mean) - place(one.low) for one in intervals],
+        **style,
+    }
+
+
+def _labels(
+    points: Sequence[tuple[str, float, float]],
+    axis: DifferenceAxis,
+    beside: Callable[[str, float], Mapping[str, object]],
+) -> list[go.layout.Annotation]:
+    """Return a name beside each point, pushed up where it would hide the name below it.
+
+    `points` are names with x and y; `beside` says where the text begins, given the name and x.
+    """
+    begin, end = axis.range()
+    per_pixel = (end - begin) / (_HEIGHT - _FRAME)
+    labels, height = [], -math.inf
+    for name, x, y in sorted(points, key=lambda point: point[2]):
+        height = max(y, height + _LABEL * per_pixel)
+        style = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": GREY, "standoff": 6, "font": {"size": 12}}
+        place = {"x": x, "y": y, "ay": (y - height) / per_pixel, **beside(name, x)}
+        labels.append(go.layout.Annotation(text=name, **place, **style))
+    return labels
 
 
 def differences_chart(comparison: Comparison) -> go.Figure:
-    """Paired differences: every seed, the mean with its interval, and the margin; the best on top."""
-    ordered = in_order(comparison.judgements)[::-1]
+    """Draw paired differences: every seed, the mean with its interval, and the margin; the best on top."""
+    ordered = comparison.ranking[::-1]
     margin = comparison.plan.procedure.margin
     axis = DifferenceAxis.of(ordered, margin)
     begin, end = axis.range()
     figure = new_figure(x=f"perplexity against {comparison.baseline.name}", height=100 + _ROW * len(ordered))
-    figure.add_vrect(x0=axis.place(-margin), x1=axis.place(margin), fillcolor=_MARGIN_BAND, line_width=0, layer="below")
+    figure.add_vrect(x0=axis.place(-margin), x1=axis.place(margin), fillcolor=_BAND, line_width=0, layer="below")
     figure.add_vline(x=0, line_width=1.5, layer="below")
     figure.add_trace(_seed_dots(ordered, axis))
     figure.add_trace(_means(ordered, axis))
     if any(one.diverged for one in ordered):
         end += 0.05 * (end - begin)
         figure.add_trace(_diverged(ordered, end))
-    ticks = axis.ticks()
-    figure.update_xaxes(
-        range=[begin, end], tickvals=[place for place, _ in ticks], ticktext=[text for _, text in ticks], tickangle=0
-    )
+    figure.update_xaxes(**{**axis.drawn(), "range": [begin, end]})
     figure.update_yaxes(range=[-0.5, len(ordered) - 0.5], showgrid=False, showticklabels=False, ticks="")
-    for row, one in enumerate(ordered):
-        figure.add_annotation(_label(row, one))
+    for row, one in enumerate(ordered):  # above the row, which leaves it the whole width, also on a telephone
+        figure.add_annotation(
+            text=f"<b>{one.arm}</b> {one.verdict}",
+            showarrow=False,
+            font={"size": 12},
+            xref="paper",
+            x=0,
+            xanchor="left",
+            y=row + 0.3,
+            yanchor="middle",
+        )
     return figure
-
-
-def _label(row: int, one: Judgement) -> go.layout.Annotation:
-    """The name and the verdict above the row, which leaves the whole width to the row, also on a telephone."""
-    words = f"<b>{one.arm}</b> {one.verdict}"
-    place = {"xref": "paper", "x": 0, "xanchor": "left", "y": row + 0.3, "yanchor": "middle"}
-    return go.layout.Annotation(text=words, showarrow=False, font={"size": 12}, **place)
 
 
 def _seed_dots(ordered: Sequence[Judgement], axis: DifferenceAxis) -> go.Scatter:
@@ -66,38 +169,31 @@ def _seed_dots(ordered: Sequence[Judgement], axis: DifferenceAxis) -> go.Scatter
         x=[x for x, _, _ in dots],
         y=[y for _, y, _ in dots],
         text=[text for _, _, text in dots],
-        hovertemplate="%{text}<extra></extra>",
+        hovertemplate=_HOVER,
         marker={"symbol": "circle-open", "color": GREY, "size": 7, "line": {"width": 1.5}},
     )
 
 
 def _means(ordered: Sequence[Judgement], axis: DifferenceAxis) -> go.Scatter:
-    found = [(row, one, one.mean) for row, one in enumerate(ordered) if one.mean is not None]
-    ends = [
-        (one.low if one.low is not None else mean, one.high if one.high is not None else mean) for _, one, mean in found
-    ]
-    places = [axis.place(mean) for _, _, mean in found]
+    found = [(row, one.arm, interval) for row, one in enumerate(ordered) if (interval := _interval(one)) is not None]
+    intervals = [interval for _, _, interval in found]
     return go.Scatter(
         name="mean and interval",
         mode="markers",
-        x=places,
+        x=[axis.place(one.mean) for one in intervals],
         y=[row - 0.02 for row, _, _ in found],
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [axis.place(high) - place for (_, high), place in zip(ends, places, strict=True)],
-            "arrayminus": [place - axis.place(low) for (low, _), place in zip(ends, places, strict=True)],
-            "thickness": 2,
-            "width": 5,
-            "color": BLUE,
-        },
-        text=[
-            f"{one.arm}: {_both(mean)}<br>from {_both(low)}<br>to {_both(high)}"
-            for (_, one, mean), (low, high) in zip(found, ends, strict=True)
-        ],
-        hovertemplate="%{text}<extra></extra>",
+        error_x=error_bars(intervals, axis.place, thickness=2, width=5, color=BLUE),
+        text=[f"{arm}: {_both(one.mean)}<br>from {_both(one.low)}<br>to {_both(one.high)}" for _, arm, one in found],
+        hovertemplate=_HOVER,
         marker={"symbol": "diamond", "color": BLUE, "size": 11},
     )
+
+
+def _interval(one: Judgement) -> Interval | None:
+    """Return the mean of a judgement with its interval in nats."""
+    if one.mean is None:
+        return None
+    return Interval(one.mean, one.mean if one.low is None else one.low, one.mean if one.high is None else one.high)
 
 
 def _diverged(ordered: Sequence[Judgement], edge: float) -> go.Scatter:
@@ -120,15 +216,71 @@ def _both(difference: float) -> str:
     return f"{percent_text(difference)} ({nats_text(difference)} nats)"
 
 
+def size_chart(trends: Sequence[ArmTrend], baseline: str, margin: float) -> go.Figure:
+    """Draw every arm's paired difference with its interval over the sizes, and the margin as a band."""
+    axis = DifferenceAxis.of([one.judgement for arm in trends for one in arm.whole], margin)
+    figure = new_figure(x="parameters, embeddings included", y=f"perplexity against {baseline}", height=_HEIGHT)
+    figure.add_hrect(y0=axis.place(-margin), y1=axis.place(margin), fillcolor=_BAND, line_width=0, layer="below")
+    figure.add_hline(y=0, line_width=1.5, layer="below")
+    sizes = sorted({one.rung.parameters for arm in trends for one in arm.whole})
+    room = math.log10(sizes[-1] / sizes[0]) if len(sizes) > 1 else 1.0
+    # Beside each other, so that the intervals of different arms do not cover each other; in powers of ten.
+    shifts = {arm.arm: 0.005 * (number - (len(trends) - 1) / 2) for number, arm in enumerate(trends)}
+    for number, arm in enumerate(trends):
+        drawn = [one for one in arm.whole if one.judgement.mean is not None]
+        if drawn:
+            figure.add_trace(_size_line(arm.arm, number, drawn, axis, 10 ** shifts[arm.arm]))
+    ends = [
+        (arm.arm, math.log10(last.rung.parameters) + shifts[arm.arm], axis.place(last.judgement.mean))
+        for arm in trends
+        if (last := arm.largest).judgement.mean is not None
+    ]
+
+    def right_of_all_bars(name: str, x: float) -> Mapping[str, object]:
+        return {"xanchor": "left", "axref": "x", "ax": x - shifts[name] + max(shifts.values()) + 0.05 * room}
+
+    figure.update_layout(annotations=_labels(ends, axis, right_of_all_bars), showlegend=False)
+    figure.update_yaxes(**axis.drawn())
+    figure.update_xaxes(
+        type="log",
+        range=[math.log10(sizes[0]) - 0.06 * room, math.log10(sizes[-1]) + 0.36 * room],
+        tickvals=sizes,
+        ticktext=[count(size) for size in sizes],
+        tickangle=0,
+    )
+    return figure
+
+
+def _size_line(
+    name: str, number: int, found: Sequence[RungDifference], axis: DifferenceAxis, shift: float
+) -> go.Scatter:
+    colour, symbol = _STYLES[number % len(_STYLES)]
+    intervals = [interval for one in found if (interval := _interval(one.judgement)) is not None]
+    return go.Scatter(
+        name=name,
+        mode="lines+markers",
+        x=[one.rung.parameters * shift for one in found],
+        y=[axis.place(one.mean) for one in intervals],
+        error_y=error_bars(intervals, axis.place, thickness=1.5, width=4, color=colour),
+        text=[
+            f"{name} at {count(one.rung.parameters)} parameters, {count(one.rung.tokens)} tokens: "
+            f"{percent_text(at.mean)} ({percent_text(at.low)} … {percent_text(at.high)}), {one.judgement.verdict}"
+            for one, at in zip(found, intervals, strict=True)
+        ],
+        hovertemplate=_HOVER,
+        line={"color": colour, "width": 2, "dash": "solid" if number < len(_STYLES) else "dot"},
+        marker={"color": colour, "symbol": symbol, "size": 9},
+    )
+
+
 def cost_chart(comparison: Comparison) -> go.Figure | None:
-    """The difference against the seconds of training, and a line through what nothing else beats in both."""
+    """Draw the difference against the seconds of training, and a line through what nothing else beats in both."""
     found = _costs(comparison)
     if not found:
         return None
     axis = DifferenceAxis.of(comparison.judgements, comparison.plan.procedure.margin)
-    begin, end = axis.range()
     points = [(arm.name, seconds, axis.place(difference)) for arm, seconds, difference in found]
-    figure = new_figure(x="seconds of training (mean of the runs)", y="perplexity", height=_COST_HEIGHT)
+    figure = new_figure(x="seconds of training (mean of the runs)", y="perplexity", height=_HEIGHT)
     front = _front([(x, y) for _, x, y in points])
     line = {"color": GREY, "dash": "dot", "width": 1.5}
     figure.add_trace(
@@ -140,24 +292,24 @@ def cost_chart(comparison: Comparison) -> go.Figure | None:
             x=[x for _, x, _ in points],
             y=[y for _, _, y in points],
             text=[_cost_words(arm, seconds) for arm, seconds, _ in found],
-            hovertemplate="%{text}<extra></extra>",
+            hovertemplate=_HOVER,
             marker={"symbol": ["square", *["circle"] * (len(found) - 1)], "size": 10, "color": BLUE},
         )
     )
-    for annotation in _cost_labels(points, (begin, end)):
-        figure.add_annotation(annotation)
-    ticks = axis.ticks()
-    figure.update_yaxes(
-        range=[begin, end], tickvals=[place for place, _ in ticks], ticktext=[text for _, text in ticks]
-    )
-    figure.update_layout(showlegend=False)
+    middle = (min(x for _, x, _ in points) + max(x for _, x, _ in points)) / 2
+
+    def towards_the_middle(_name: str, x: float) -> Mapping[str, object]:
+        return {"xanchor": "left", "ax": 22} if x <= middle else {"xanchor": "right", "ax": -22}
+
+    figure.update_layout(annotations=_labels(points, axis, towards_the_middle), showlegend=False)
+    figure.update_yaxes(**axis.drawn())
     return figure
 
 
 def _costs(comparison: Comparison) -> list[tuple[ArmResult, float, float]]:
-    """Arms with their mean seconds and mean difference, of the seeds that finished; the baseline first."""
+    """Return arms with their mean seconds and mean difference, of the seeds that finished; the baseline first."""
     means = {one.arm: fmean(one.differences) for one in comparison.judgements if one.differences}
-    arms = [comparison.baseline, *others(comparison)] if means else []
+    arms = [comparison.baseline, *comparison.variants] if means else []
     means[comparison.baseline.name] = 0.0
     return [
         (arm, seconds, means[arm.name])
@@ -168,67 +320,13 @@ def _costs(comparison: Comparison) -> list[tuple[ArmResult, float, float]]:
 
 def _cost_words(arm: ArmResult, seconds: float) -> str:
     loss = "" if arm.loss is None else f"{arm.loss:.4f} nats, "
-    return f"{arm.name}<br>{loss}{seconds:.1f} s<br>{count_text(arm.arm.training_flops)}FLOPs a step"
-
-
-def _cost_labels(points: Sequence[tuple[str, float, float]], ends: tuple[float, float]) -> list[go.layout.Annotation]:
-    """A name beside each point, towards the middle of the figure, pushed up where it would hide another."""
-    middle = (min(x for _, x, _ in points) + max(x for _, x, _ in points)) / 2
-    line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": GREY, "standoff": 5}
-    labels = []
-    last = -float(_COST_LABEL)
-    for name, x, y in sorted(points, key=lambda point: point[2]):
-        height = (y - ends[0]) / (ends[1] - ends[0]) * (_COST_HEIGHT - 60)  # pixels above the lower end
-        last = max(height, last + _COST_LABEL)
-        left = x <= middle
-        offset = {"ax": 22 if left else -22, "ay": height - last, "xanchor": "left" if left else "right"}
-        labels.append(go.layout.Annotation(text=name, x=x, y=y, font={"size": 12}, **offset, **line))
-    return labels
+    return f"{arm.name}<br>{loss}{seconds:.1f} s<br>{count(arm.arm.training_flops)}FLOPs a step"
 
 
 def _front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Those that no other point beats in both."""
+    """Return those that no other point beats in both."""
     front: list[tuple[float, float]] = []
     for seconds, place in sorted(points):
         if not front or place < front[-1][1]:
             front.append((seconds, place))
     return front
-
-
-def measure_figures(comparison: Comparison, names: Sequence[str]) -> list[Figure]:
-    """A measure each: its mean and interval for every arm that has it, and the baseline's as a line."""
-    arms = [comparison.baseline, *others(comparison)][::-1]
-    figures = []
-    for name in names:
-        figure = new_figure(x="", height=70 + 22 * len(arms))
-        found = [(row, interval) for row, arm in enumerate(arms) if (interval := arm.measure(name)) is not None]
-        theirs = comparison.baseline.measure(name)
-        if theirs is not None:
-            figure.add_vline(x=theirs.mean, line_width=1, line_dash="dash", layer="below")
-        figure.add_trace(
-            go.Scatter(
-                mode="markers",
-                x=[interval.mean for _, interval in found],
-                y=[row for row, _ in found],
-                error_x={
-                    "symmetric": False,
-                    "array": [interval.high - interval.mean for _, interval in found],
-                    "arrayminus": [interval.mean - interval.low for _, interval in found],
-                    "thickness": 1.5,
-                    "width": 3,
-                },
-                text=[f"{measure_text(i.mean)} ({measure_text(i.low)} … {measure_text(i.high)})" for _, i in found],
-                hovertemplate="%{text}<extra></extra>",
-                marker={"color": BLUE, "size": 8, "symbol": "diamond"},
-            )
-        )
-        figure.update_layout(showlegend=False)
-        figure.update_yaxes(
-            tickvals=list(range(len(arms))),
-            ticktext=[arm.name for arm in arms],
-            range=[-0.6, len(arms) - 0.4],
-            tickfont={"size": 11},
-            ticks="",
-        )
-        figures.append(Figure(figure, name))
-    return figures

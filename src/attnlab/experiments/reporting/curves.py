@@ -1,4 +1,4 @@
-"""Figures of how something goes in a comparison: a small one for each variant, with the baseline in dashes."""
+"""Small figures, one for each variant, with the baseline in dashes: along the run, over learning rates, measures."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from attnlab.experiments.judging.ranking import others
+from attnlab.experiments.numbers import measure_text
 from attnlab.experiments.planning.plan import Trial
-from attnlab.experiments.results import ArmResult, Cell, Comparison
+from attnlab.experiments.reporting.charts import error_bars
+from attnlab.experiments.results import ArmResult, ArmRun, Comparison
 from attnlab.pages import BLUE, GREY, ORANGE, Figure, new_figure
 from attnlab.statistics import mean_interval
 
@@ -18,21 +19,34 @@ _BAND = "rgba(61,133,198,0.22)"  # BLUE, through which lines are seen
 _BASELINE_BAND = "rgba(125,133,144,0.22)"  # GREY
 
 
+def filled(x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> go.Scatter:
+    """Return the band between two lines."""
+    return go.Scatter(
+        x=[*x, *reversed(x)],
+        y=[*high, *reversed(low)],
+        fill="toself",
+        fillcolor=colour,
+        line={"width": 0},
+        mode="lines",
+        hoverinfo="skip",
+    )
+
+
 def curve_figures(comparison: Comparison) -> list[Figure]:
-    """The validation loss of each variant and of the baseline, with the band in which all their seeds lie."""
+    """Draw the validation loss of each variant and of the baseline, with the band in which all their seeds lie."""
     baseline = comparison.baseline
-    finished = [cell for arm in comparison.arms for cell in arm.cells if cell.outcome == "finished"]
-    losses = [loss for cell in finished for step, loss in cell.curve if step > 0]
+    finished = [run for arm in comparison.arms for run in arm.runs if run.outcome == "finished"]
+    losses = [loss for run in finished for step, loss in run.curve if step > 0]
     if not losses or not baseline.curve:
         return []
     room = 0.03 * (max(losses) - min(losses) or 1)
     figures = []
-    for arm in others(comparison):
+    for arm in comparison.variants:
         figure = new_figure(x="step", y="loss (nats)", height=_HEIGHT)
         figure.add_traces([*_band(baseline, _BASELINE_BAND), *_band(arm, _BAND)])
         figure.add_trace(_line(baseline, GREY, "dash"))
         figure.add_trace(_line(arm, BLUE, "solid"))
-        figure.add_traces([_lost(cell, max(losses)) for cell in arm.cells if cell.outcome == "diverged"])
+        figure.add_traces([_lost(run, max(losses)) for run in arm.runs if run.outcome == "diverged"])
         figure.update_layout(showlegend=False)
         figure.update_yaxes(range=[min(losses) - room, max(losses) + room])
         figures.append(Figure(figure, arm.name))
@@ -52,113 +66,145 @@ def _line(arm: ArmResult, colour: str, dash: str) -> go.Scatter:
     )
 
 
-def _lost(cell: Cell, top: float) -> go.Scatter:
-    """A run that diverged, as far as it came, along the top where it is off the figure.
+def _lost(run: ArmRun, top: float) -> go.Scatter:
+    """Draw a run that diverged, as far as it came, along the top where it is off the figure.
 
     Where it had not been evaluated yet, it is drawn by its training loss.
     """
-    curve = cell.curve if len(cell.curve) > 1 else cell.training_curve
+    curve = run.curve if len(run.curve) > 1 else run.training_curve
     points = [(step, loss) for step, loss in curve if step > 0 and math.isfinite(loss)]
     return go.Scatter(
-        name=f"seed {cell.seed}, diverged",
+        name=f"seed {run.seed}, diverged",
         mode="lines+markers",
         x=[step for step, _ in points],
         y=[min(loss, top) for _, loss in points],
         text=[f"{loss:.3f}" for _, loss in points],
-        hovertemplate="%{text}<extra>" + f"seed {cell.seed}, diverged</extra>",
+        hovertemplate="%{text}<extra>" + f"seed {run.seed}, diverged</extra>",
         line={"color": ORANGE, "dash": "dot", "width": 1.5},
         marker={"symbol": "x", "size": [0] * (len(points) - 1) + [9] * bool(points)},
     )
 
 
 def _band(arm: ArmResult, colour: str) -> list[go.Scatter]:
-    """From the lowest to the highest seed at each step."""
-    curves = [dict(cell.curve) for cell in arm.cells if cell.outcome == "finished"]
+    """Draw the range from the lowest to the highest seed at each step."""
+    curves = [dict(run.curve) for run in arm.runs if run.outcome == "finished"]
     steps = [step for step, _ in arm.curve if step > 0]
     if not steps:
         return []
     low = [min(curve[step] for curve in curves) for step in steps]
     high = [max(curve[step] for curve in curves) for step in steps]
-    return [_filled([*steps, *reversed(steps)], [*high, *reversed(low)], colour)]
-
-
-def _filled(x: Sequence[float], y: Sequence[float], colour: str) -> go.Scatter:
-    return go.Scatter(x=x, y=y, fill="toself", fillcolor=colour, line={"width": 0}, mode="lines", hoverinfo="skip")
+    return [filled(steps, low, high, colour)]
 
 
 def gap_figures(comparison: Comparison) -> list[Figure]:
-    """How the paired difference goes along the run, with the interval of its mean."""
-    baseline = {cell.seed: dict(cell.curve) for cell in comparison.baseline.cells if cell.outcome == "finished"}
-    found: list[tuple[str, list[tuple[int, float, float, float]]]] = []
-    for arm in others(comparison):
-        ours = {
-            cell.seed: dict(cell.curve) for cell in arm.cells if cell.outcome == "finished" and cell.seed in baseline
-        }
-        shared = [set(ours[seed]) & set(baseline[seed]) for seed in ours]
-        points = []
-        for step in sorted(set.intersection(*shared)) if len(ours) > 1 else []:
-            interval = mean_interval([ours[seed][step] - baseline[seed][step] for seed in ours])
-            points.append((step, interval.mean, interval.low, interval.high))
-        if len(points) > 2:
-            found.append((arm.name, points))
-    return [Figure(_gap_chart(points), name) for name, points in found]
-
-
-def _gap_chart(points: Sequence[tuple[int, float, float, float]]) -> go.Figure:
-    steps = [step for step, *_ in points]
-    figure = new_figure(x="step", y="Δ loss (nats)", height=_HEIGHT)
-    band = [*(high for *_, high in points), *(low for _, _, low, _ in reversed(points))]
-    figure.add_trace(_filled([*steps, *reversed(steps)], band, _BAND))
-    figure.add_trace(
-        go.Scatter(
-            mode="lines+markers",
-            x=steps,
-            y=[mean for _, mean, _, _ in points],
-            hovertemplate="%{y:+.4f} nats<extra></extra>",
-            line={"color": BLUE, "width": 2},
-            marker={"size": 5},
-        )
-    )
-    figure.add_hline(y=0, line_width=1.5, layer="below")
-    figure.update_layout(showlegend=False)
-    return figure
-
-
-def rate_figures(comparison: Comparison) -> list[Figure]:
-    """The loss at each learning rate that was tried, against the baseline's; empty if none was."""
-    tuned = [arm for arm in comparison.plan.arms if arm.trials]
-    losses = [trial.loss for arm in tuned for trial in arm.trials if trial.loss is not None]
-    if not losses:
-        return []
-    top = max(losses) + 0.08 * (max(losses) - min(losses) or 1)
+    """Draw how the paired difference goes along the run, with the interval of its mean."""
+    baseline = {run.seed: dict(run.curve) for run in comparison.baseline.runs if run.outcome == "finished"}
     figures = []
-    for arm in tuned:
-        figure = new_figure(x="learning rate", y="loss (nats)", height=_HEIGHT)
-        if arm is not comparison.plan.baseline and comparison.plan.baseline.trials:
-            figure.add_trace(_trials(comparison.plan.baseline.trials, GREY, "dash"))
-        figure.add_trace(_trials(arm.trials, BLUE, "solid"))
-        lost = [trial.learning_rate for trial in arm.trials if trial.loss is None]
-        if lost:
-            marker = {"symbol": "x", "color": ORANGE, "size": 10}
-            words = "diverged at %{x:g}<extra></extra>"
-            figure.add_trace(
-                go.Scatter(mode="markers", x=lost, y=[top] * len(lost), marker=marker, hovertemplate=words)
+    for arm in comparison.variants:
+        ours = {run.seed: dict(run.curve) for run in arm.runs if run.outcome == "finished" and run.seed in baseline}
+        shared = [set(ours[seed]) & set(baseline[seed]) for seed in ours]
+        steps = sorted(set.intersection(*shared)) if len(ours) > 1 else []
+        found = [mean_interval([ours[seed][step] - baseline[seed][step] for seed in ours]) for step in steps]
+        if len(steps) < 3:
+            continue
+        figure = new_figure(x="step", y="Δ loss (nats)", height=_HEIGHT)
+        figure.add_trace(filled(steps, [one.low for one in found], [one.high for one in found], _BAND))
+        figure.add_trace(
+            go.Scatter(
+                mode="lines+markers",
+                x=steps,
+                y=[one.mean for one in found],
+                hovertemplate="%{y:+.4f} nats<extra></extra>",
+                line={"color": BLUE, "width": 2},
+                marker={"size": 5},
             )
+        )
+        figure.add_hline(y=0, line_width=1.5, layer="below")
         figure.update_layout(showlegend=False)
-        rates = sorted({trial.learning_rate for trial in (*arm.trials, *comparison.plan.baseline.trials)})
-        figure.update_xaxes(type="log", tickvals=rates, ticktext=[f"{rate:g}" for rate in rates], tickangle=0)
         figures.append(Figure(figure, arm.name))
     return figures
 
 
-def _trials(trials: Sequence[Trial], colour: str, dash: str) -> go.Scatter:
-    found = sorted((trial.learning_rate, trial.loss) for trial in trials if trial.loss is not None)
-    best = min(found, key=lambda trial: trial[1]) if found else None
-    return go.Scatter(
-        mode="lines+markers",
-        x=[rate for rate, _ in found],
-        y=[loss for _, loss in found],
-        hovertemplate="%{y:.3f} nats at %{x:g}<extra></extra>",
-        line={"color": colour, "dash": dash, "width": 2},
-        marker={"size": [11 if point == best else 6 for point in found], "symbol": "circle", "opacity": 1},
-    )
+def rate_figures(comparison: Comparison) -> list[Figure]:
+    """Draw the loss at each learning rate that was tried, against the baseline's; nothing if none was."""
+    baseline = comparison.plan.baseline
+    return [
+        Figure(rate_chart(arm.trials, arm.run.learning_rate, () if arm is baseline else baseline.trials), arm.name)
+        for arm in comparison.plan.arms
+        if arm.trials
+    ]
+
+
+def rate_chart(trials: Sequence[Trial], taken: float | None, baseline: Sequence[Trial]) -> go.Figure:
+    """Draw mean losses over learning rates, single seeds as rings, what diverged as crosses, and the rate taken."""
+    figure = new_figure(x="learning rate", y="loss (nats)", height=_HEIGHT)
+    for drawn, colour, dash in ((baseline, GREY, "dash"), (trials, BLUE, "solid")):
+        means = sorted((trial.learning_rate, trial.loss) for trial in drawn if trial.loss is not None)
+        if drawn:
+            figure.add_trace(
+                go.Scatter(
+                    mode="lines+markers",
+                    x=[rate for rate, _ in means],
+                    y=[loss for _, loss in means],
+                    hovertemplate="mean %{y:.3f} nats at %{x:g}<extra></extra>",
+                    line={"color": colour, "dash": dash, "width": 2},
+                    marker={"size": 5},
+                )
+            )
+    seeds = [(trial.learning_rate, loss) for trial in trials for loss in trial.losses if loss is not None]
+    lost = [trial.learning_rate for trial in trials if trial.loss is None]
+    top = max([*(loss for _, loss in seeds), *(one.loss for one in (*trials, *baseline) if one.loss)], default=1.0)
+    for points, word, symbol, colour in (
+        (seeds, "one seed: %{y:.3f}", "circle-open", BLUE),
+        ([(rate, top) for rate in lost], "diverged", "x", ORANGE),
+    ):
+        if points:
+            figure.add_trace(
+                go.Scatter(
+                    mode="markers",
+                    x=[rate for rate, _ in points],
+                    y=[loss for _, loss in points],
+                    hovertemplate=word + " at %{x:g}<extra></extra>",
+                    marker={"symbol": symbol, "color": colour, "size": 5 if symbol == "circle-open" else 9},
+                )
+            )
+    if taken is not None:
+        figure.add_vline(x=taken, line_width=1, line_dash="dot")
+    rates = sorted({trial.learning_rate for trial in (*trials, *baseline)})
+    rates = rates[:: -(-len(rates) // 4) or 1]  # more ticks would run into each other
+    figure.update_xaxes(type="log", tickvals=rates, ticktext=[f"{rate:g}" for rate in rates], tickangle=0)
+    figure.update_layout(showlegend=False)
+    return figure
+
+
+def measure_figures(comparison: Comparison, names: Sequence[str]) -> list[Figure]:
+    """Draw each measure: its mean and interval for every arm that has it, and the baseline's as a line."""
+    arms = [comparison.baseline, *comparison.variants][::-1]
+    figures = []
+    for name in names:
+        figure = new_figure(x="", height=70 + 22 * len(arms))
+        found = [(row, interval) for row, arm in enumerate(arms) if (interval := arm.measure(name)) is not None]
+        theirs = comparison.baseline.measure(name)
+        if theirs is not None:
+            figure.add_vline(x=theirs.mean, line_width=1, line_dash="dash", layer="below")
+        figure.add_trace(
+            go.Scatter(
+                mode="markers",
+                x=[interval.mean for _, interval in found],
+                y=[row for row, _ in found],
+                error_x=error_bars([interval for _, interval in found], thickness=1.5, width=3),
+                text=[f"{measure_text(i.mean)} ({measure_text(i.low)} … {measure_text(i.high)})" for _, i in found],
+                hovertemplate="%{text}<extra></extra>",
+                marker={"color": BLUE, "size": 8, "symbol": "diamond"},
+            )
+        )
+        figure.update_layout(showlegend=False)
+        figure.update_yaxes(
+            tickvals=list(range(len(arms))),
+            ticktext=[arm.name for arm in arms],
+            range=[-0.6, len(arms) - 0.4],
+            tickfont={"size": 11},
+            ticks="",
+        )
+        figures.append(Figure(figure, name))
+    return figures

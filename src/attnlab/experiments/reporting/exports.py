@@ -1,74 +1,109 @@
-"""A comparison for other programs and other places: JSON, CSV, a Markdown table, a notebook."""
+"""A comparison for other programs and places: JSON, CSV, a Markdown table, a notebook, and the answer that is kept."""
 
 from __future__ import annotations
 
 import csv
-import dataclasses
 import html
 import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from attnlab.experiments.judging.claims import judge_claims, published_claims
+from attnlab.experiments.judging.judgement import Judgement
 from attnlab.experiments.judging.trends import ArmTrend, arm_trends
-from attnlab.experiments.reporting.notebook import forest
-from attnlab.experiments.reporting.wording import HEADINGS, TEXT_COLUMNS, first_lines, notes, rows, verdict_sentences
-from attnlab.experiments.results import ArmResult, Cell, Comparison, RungResult
-from attnlab.pages import prose
+from attnlab.experiments.numbers import percent_text
+from attnlab.experiments.reporting.answer import Answer, save
+from attnlab.experiments.reporting.charts import DifferenceAxis
+from attnlab.experiments.reporting.report import comparison_page
+from attnlab.experiments.reporting.tables import HEADINGS, rows, verdict_table
+from attnlab.experiments.reporting.wording import first_lines, notes, row_words, verdict_sentences
+from attnlab.experiments.results import ArmResult, ArmRun, Comparison, RungResult
+from attnlab.pages import prose, write_page
+from attnlab.storage.files import write_whole
 from attnlab.storage.records import to_plain
 
-_STYLE = {"better": "#2a9d76", "worse": "#d9730d", "unstable": "#d9730d", "equivalent": "#3d85c6"}
+REPORT = "report.html"
+_WIDTH, _NAMES, _ROW, _FOOT = 640, 190, 26, 34  # pixels
+
+
+def conclude(comparison: Comparison, *, report: Path | None = None, csv: Path | None = None) -> Answer:
+    """Write page, table and answer into the comparison's folder, and where else they are wanted."""
+    standpoints = judge_claims(comparison, published_claims()) if comparison.plan.request.claims else ()
+    page = comparison_page(comparison, standpoints)
+    own = comparison.path / REPORT
+    for path in (own, *([] if report is None else [report])):
+        write_page(page, path)
+    for path in (comparison.path / "runs.csv", *([] if csv is None else [csv])):
+        write_whole(path, to_csv(comparison))
+    data = to_dict(comparison)
+    if standpoints:
+        data["claims"] = to_plain([standpoint.model_dump() for standpoint in standpoints])
+    answer = Answer(
+        request_hash=comparison.plan.request.hash,
+        folder=str(comparison.path),
+        first_lines=first_lines(comparison),
+        headings=HEADINGS,
+        rows=tuple(rows(comparison)),
+        notes=(row_words(comparison), *notes(comparison)),
+        report=str(own),
+        python=comparison.plan.python,
+        sources=comparison.plan.sources,
+        markdown=to_markdown(comparison),
+        claims=tuple((one.claim.statement, one.standing, one.found, one.claim.source) for one in standpoints),
+        data=data,
+    )
+    save(answer, comparison.path)
+    return answer
 
 
 def to_dict(comparison: Comparison) -> dict[str, Any]:
-    """Everything but training curves, as strict JSON can hold it."""
+    """Return everything but training curves, as strict JSON can hold it."""
     data: dict[str, Any] = {
         "headline": first_lines(comparison)[0],
         "notes": list(notes(comparison)),
         "folder": str(comparison.path),
         "seconds": comparison.seconds,
-        "looks": [dataclasses.asdict(look) for look in comparison.looks],
+        "looks": comparison.looks,
         "verdicts": [
             {
-                **dataclasses.asdict(one),
-                "percent": None if one.percent is None else dataclasses.asdict(one.percent),
+                **vars(one),
+                "percent": one.percent,
                 "worth": comparison.worth(one.arm),
             }
             for one in comparison.judgements
         ],
         "arms": [_arm(arm) for arm in comparison.arms],
         "rungs": [_rung(result) for result in comparison.lower],
-        "trends": [_trend(one) for one in arm_trends(comparison)] if comparison.lower else [],
+        "trends": [trend_data(one) for one in arm_trends(comparison)] if comparison.lower else [],
         "plan": comparison.plan.model_dump(mode="json"),
     }
     plain: dict[str, Any] = to_plain(data)
     return plain
 
 
-def _rung(result: RungResult) -> dict[str, Any]:
+def _rung(result: RungResult) -> Mapping[str, object]:
     rung = result.rung
     return {
-        "name": rung.name,
-        "size": rung.size,
-        "parameters": rung.parameters,
-        "non_embedding": rung.non_embedding,
-        "tokens": rung.tokens,
-        "halved": rung.halved,
-        "verdicts": [dataclasses.asdict(one) for one in result.judgements],
+        **rung.model_dump(exclude={"arms", "procedure"}),
+        "verdicts": result.judgements,
         "arms": [_arm(arm) for arm in result.arms],
     }
 
 
-def _trend(one: ArmTrend) -> dict[str, Any]:
+def trend_data(one: ArmTrend) -> Mapping[str, object]:
+    """Return the trend of one arm for JSON."""
     return {
         "arm": one.arm,
         "trend": one.word,
-        "nats_per_decade": None if one.trend is None else dataclasses.asdict(one.trend.per_decade),
+        "nats_per_decade": None if one.trend is None else one.trend.per_decade,
         "p": None if one.trend is None else one.trend.p,
         "p_holm": one.p_holm,
-        "settled": [{**dataclasses.asdict(found), "settled": found.settled} for found in one.settling],
+        "settled": [{**vars(found), "settled": found.settled} for found in one.settling],
     }
 
 
-def _arm(arm: ArmResult) -> dict[str, Any]:
+def _arm(arm: ArmResult) -> Mapping[str, object]:
     return {
         "name": arm.name,
         "spec_hash": arm.arm.hash,
@@ -78,76 +113,98 @@ def _arm(arm: ArmResult) -> dict[str, Any]:
         "cache_bytes": arm.arm.cache_bytes,
         "tokens_per_second": arm.mean_of("tokens_per_second"),
         "peak_bytes": arm.mean_of("peak_bytes"),
-        "runs": [_run(cell) for cell in arm.cells],
+        "runs": [_run(run) for run in arm.runs],
     }
 
 
-def _run(cell: Cell) -> dict[str, Any]:
-    fields = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
-    return {name: value for name, value in fields.items() if name not in {"arm", "training_curve"}}
+def _run(run: ArmRun) -> Mapping[str, object]:
+    return {name: value for name, value in vars(run).items() if name not in {"arm", "training_curve"}}
 
 
 def to_csv(comparison: Comparison) -> str:
-    """One line for each run."""
-    measures = sorted({name for arm in comparison.arms for cell in arm.cells for name in cell.measures})
+    """Return a table of all runs, a line for each."""
+    measures = sorted({name for arm in comparison.arms for run in arm.runs for name in run.measures})
     own = ("outcome", "loss", "seconds", "tokens_per_second", "peak_bytes", "weights_sha256", "message", "command")
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["arm", "size", "parameters", "tokens", "seed", "difference", "spec_hash", *own, "run", *measures])
-    plan = comparison.plan
-    sizes = [(result.arms, result.rung.tokens) for result in comparison.lower]
-    for arms, tokens in (*sizes, (comparison.arms, plan.tokens)):
-        theirs = {cell.seed: cell.loss for cell in arms[0].cells}
-        for arm in arms:
-            for cell in arm.cells:
-                base = theirs[cell.seed]
-                difference = None if cell.loss is None or base is None else cell.loss - base
-                where = [arm.arm.run.size, arm.arm.parameters, tokens, cell.seed, difference, arm.arm.hash]
-                values = [getattr(cell, name) for name in own]
-                found = [cell.measures.get(name) for name in measures]
-                lines.writerow([arm.name, *where, *values, cell.path.name, *found])
+    for result in comparison.rungs:
+        theirs = result.arms[0].losses
+        for arm in result.arms:
+            for run in arm.runs:
+                base = theirs[run.seed]
+                difference = None if run.loss is None or base is None else run.loss - base
+                where = [arm.arm.run.size, arm.arm.parameters, result.rung.tokens, run.seed, difference, arm.arm.hash]
+                values = [getattr(run, name) for name in own]
+                found = [run.measures.get(name) for name in measures]
+                lines.writerow([arm.name, *where, *values, run.path.name, *found])
     return text.getvalue()
 
 
 def to_markdown(comparison: Comparison) -> str:
-    """The verdict and the table, to paste."""
-    headings = [_cell(heading) for heading in HEADINGS]
-    marks = [":--" if column in TEXT_COLUMNS else "--:" for column in range(len(headings))]
-    found = [
-        [f"**{_cell(word)}**" if column == 1 and place else _cell(word) for column, word in enumerate(row)]
-        for place, row in enumerate(rows(comparison))
-    ]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in (headings, marks, *found))
+    """Return the verdict and the table, to paste."""
+    table = verdict_table(comparison).to_markdown()
     return "\n\n".join([*first_lines(comparison), table, *notes(comparison)]) + "\n"
 
 
-def _cell(text: str) -> str:
-    return text.replace("\n", " ").replace("\\", "\\\\").replace("|", "\\|")
-
-
 def repr_html(comparison: Comparison) -> str:
-    """What a notebook shows: the verdict, a drawing of the differences and the table, without a script."""
+    """Return what a notebook shows: the verdict, a drawing of the differences and the table, without a script."""
     lines = "".join(f"<p style='max-width:50em;margin:.4em 0'>{prose(line)}</p>" for line in first_lines(comparison))
-    head = "".join(f"<th style='{_alignment(column)}'>{_line(text)}</th>" for column, text in enumerate(HEADINGS))
-    body = "".join(
-        "<tr>" + "".join(_table_cell(column, text) for column, text in enumerate(row)) + "</tr>"
-        for row in rows(comparison)
-    )
-    table = f"<table style='border-collapse:collapse'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     points = "".join(f"<li>{prose(line)}</li>" for line in (*verdict_sentences(comparison), *notes(comparison)))
     more = f"<details><summary>In words</summary><ul style='max-width:50em'>{points}</ul></details>"
-    return f"<div>{lines}{forest(comparison)}<div style='overflow-x:auto'>{table}</div>{more}</div>"
+    table = verdict_table(comparison).to_html(inline=True)
+    return f"<div>{lines}{_forest(comparison)}{table}{more}</div>"
 
 
-def _table_cell(column: int, text: str) -> str:
-    colour = _STYLE.get(text) if column == 1 else None
-    style = _alignment(column) + (f";color:{colour};font-weight:600" if colour else "")
-    return f"<td style='{style}'>{html.escape(text)}</td>"
+def _forest(comparison: Comparison) -> str:
+    """Draw a row for each variant: its seeds as rings, its mean and interval, and the margin behind all.
+
+    It is plain SVG, because a notebook that is not trusted runs no script, and in the colours of the page around it.
+    """
+    ordered = comparison.ranking
+    axis = DifferenceAxis.of(ordered, comparison.plan.procedure.margin)
+    low, high = axis.range()
+    height = _ROW * len(ordered)
+
+    def at(difference: float) -> float:
+        return _NAMES + (axis.place(difference) - low) / (high - low) * (_WIDTH - _NAMES - 60)
+
+    margin = comparison.plan.procedure.margin
+    parts = [
+        f"<rect x='{at(-margin):.1f}' y='0' width='{at(margin) - at(-margin):.1f}' height='{height}' fill='#7d8590' "
+        "fill-opacity='.22'/>",
+        f"<path d='M{at(0):.1f} 0V{height}' stroke='currentColor'/>",
+        *(_row(one, number, at) for number, one in enumerate(ordered)),
+        *(
+            f"<text x='{_NAMES + (place - low) / (high - low) * (_WIDTH - _NAMES - 60):.1f}' y='{height + 14}' "
+            f"text-anchor='middle'>{text}</text>"
+            for place, text in axis.ticks()
+        ),
+        f"<text x='{_NAMES}' y='{height + 30}'>perplexity against {html.escape(comparison.baseline.name)}</text>",
+    ]
+    label = f"Paired differences to {comparison.baseline.name}"
+    return (
+        f"<svg viewBox='0 0 {_WIDTH} {height + _FOOT}' width='{_WIDTH}' role='img' aria-label='{html.escape(label)}' "
+        f"style='max-width:100%;height:auto;font:12px sans-serif' fill='currentColor'>{''.join(parts)}</svg>"
+    )
 
 
-def _alignment(column: int) -> str:
-    return f"text-align:{'left' if column in TEXT_COLUMNS else 'right'};padding:.15em .6em;white-space:nowrap"
-
-
-def _line(text: str) -> str:
-    return html.escape(text).replace("\n", "<br>")
+def _row(one: Judgement, number: int, at: Callable[[float], float]) -> str:
+    middle = _ROW * number + _ROW / 2
+    parts = [f"<text x='{_NAMES - 8}' y='{middle + 4}' text-anchor='end'>{html.escape(one.arm)}</text>"]
+    parts += [
+        f"<circle cx='{at(difference):.1f}' cy='{middle + 5}' r='2.5' fill='none' stroke='#7d8590'/>"
+        for difference in one.differences
+    ]
+    words: str = one.verdict
+    if one.mean is not None and one.low is not None and one.high is not None:
+        parts.append(
+            f"<path d='M{at(one.low):.1f} {middle - 3}H{at(one.high):.1f}' stroke='#3d85c6' stroke-width='2'/>"
+        )
+        x = at(one.mean)
+        parts.append(f"<path d='M{x - 5:.1f} {middle - 3}l5 -5l5 5l-5 5z' fill='#3d85c6'/>")
+        words = percent_text(one.mean)
+    if one.diverged:
+        words = f"{len(one.diverged)} diverged"
+    parts.append(f"<text x='{_WIDTH}' y='{middle + 4}' text-anchor='end'>{html.escape(words)}</text>")
+    return "".join(parts)

@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from attnlab.experiments.judging.claim_judging import Standpoint
-from attnlab.experiments.judging.ranking import in_order, others
-from attnlab.experiments.judging.trends import arm_trends
-from attnlab.experiments.reporting.axis import DifferenceAxis
-from attnlab.experiments.reporting.charts import cost_chart, differences_chart
+from attnlab.experiments.judging.claims import Standpoint
+from attnlab.experiments.judging.trends import ArmTrend, arm_trends
+from attnlab.experiments.numbers import share_text
+from attnlab.experiments.reporting.attention import gap_section, heads_section, measures_section
+from attnlab.experiments.reporting.charts import DifferenceAxis, cost_chart, differences_chart, size_chart
 from attnlab.experiments.reporting.curves import curve_figures, gap_figures, rate_figures
-from attnlab.experiments.reporting.formats import NOTHING, byte_text, count_text, nats_text, p_text, ratio_text
-from attnlab.experiments.reporting.plan_words import arms_table, made_words, plan_table
-from attnlab.experiments.reporting.report_heads import heads_section
-from attnlab.experiments.reporting.report_measures import gap_section, measures_section
-from attnlab.experiments.reporting.rung_charts import size_chart
-from attnlab.experiments.reporting.rung_tables import SETTLING_HEADINGS, rung_headings, rung_rows, settling_rows
+from attnlab.experiments.reporting.tables import (
+    TONES,
+    arms_table,
+    plan_table,
+    rung_table,
+    settling_table,
+    verdict_table,
+)
 from attnlab.experiments.reporting.wording import (
-    HEADINGS,
-    TEXT_COLUMNS,
     confidence,
     headline,
     notes,
     row_words,
-    rows,
     scale_words,
     trend_words,
     verdict_sentences,
 )
 from attnlab.experiments.results import Comparison
-from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, Tone, write_page
+from attnlab.formats import NOTHING, byte_count, count, fixed, interval, p_value, plural, ratio
+from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, write_page
 
-TONES: Mapping[str, Tone] = {
-    "better": "good",
-    "worse": "bad",
-    "unstable": "bad",
-    "equivalent": "even",
-    "undecided": "open",
-    "unsettled": "open",
-    "reproduced": "good",
-    "not reproduced": "bad",
-    "underpowered": "open",
-}
+RATES_CAPTION = (
+    "Mean loss at each learning rate that was tried; rings are single seeds, × diverged, the dotted line is the rate "
+    "taken, the dashes are {}. Seeds of the search are used nowhere else."
+)
 
 
 def comparison_page(comparison: Comparison, standpoints: Sequence[Standpoint] = ()) -> Page:
-    """The whole report; `standpoints` where published claims were judged."""
+    """Return the whole report; `standpoints` where published claims were judged."""
     sections = [
         _sizes(comparison),
         _verdict(comparison),
@@ -78,40 +73,38 @@ def _title(comparison: Comparison) -> str:
     return f"{others[0].name if len(others) == 1 else f'{len(others)} variants'} against {comparison.baseline.name}"
 
 
-def _sizes(comparison: Comparison) -> Section:
-    """Return the difference against size; empty for a comparison at one size."""
-    if not comparison.lower:
-        return Section("Difference against size", [])
-    trends, margin = arm_trends(comparison), comparison.plan.request.margin
-    name = comparison.baseline.name
+def size_parts(comparison: Comparison, trends: Sequence[ArmTrend]) -> list[Part]:
+    """Return the difference against size: as a figure, as a table, and whether it has settled."""
+    name, plan = comparison.baseline.name, comparison.plan
     caption = (
         f"Below 0 is better than {name}. Bars are intervals of the mean over {len(comparison.seeds)} paired seeds; the "
-        f"grey band is the margin of ±{100 * margin:g} %."
+        f"grey band is the margin of ±{share_text(plan.request.margin)}."
     )
+    parts: list[Part] = [Figure(size_chart(trends, name, plan.procedure.margin), caption), rung_table(trends)]
+    if (settled := settling_table(trends)) is not None:
+        words = "A difference has settled if twice the tokens move it by no more than the interval of its mean."
+        parts.append(Details("Have the differences settled?", [words, settled]))
+    return parts
+
+
+def _sizes(comparison: Comparison) -> Section:
+    """Return the section on sizes; empty for a comparison at one size."""
+    if not comparison.lower:
+        return Section("Difference against size", [])
     words = (
         "The largest size decides. Half of the chance of a false verdict is spent there and the rest on the smaller "
         "sizes; the trend is tested apart from them."
     )
-    content: list[Part] = [
-        trend_words(comparison),
-        Figure(size_chart(trends, name, comparison.plan.procedure.margin), caption),
-        Table(rung_headings(trends), rung_rows(trends)),
-        words,
-    ]
-    if settled := settling_rows(trends):
-        content.append(
-            Details("Have the differences settled?", [Table(SETTLING_HEADINGS, settled, text_columns=(0, 1, 5))])
-        )
-    return Section("Difference against size", content)
+    parts = size_parts(comparison, arm_trends(comparison))
+    return Section("Difference against size", [trend_words(comparison), *parts, words])
 
 
 def _verdict(comparison: Comparison) -> Section:
-    table = Table(HEADINGS, rows(comparison), text_columns=TEXT_COLUMNS, tones=TONES)
     return Section(
         "Verdict",
         [
             Note(scale_words(comparison.plan)),
-            table,
+            verdict_table(comparison),
             row_words(comparison),
             Points(verdict_sentences(comparison)),
             "To know before it is believed:",
@@ -123,11 +116,11 @@ def _verdict(comparison: Comparison) -> Section:
 def _differences(comparison: Comparison) -> Section:
     name, margin = comparison.baseline.name, comparison.plan.request.margin
     bent = DifferenceAxis.of(comparison.judgements, comparison.plan.procedure.margin).bent
-    axis = "The axis is straight near zero and logarithmic far from it." if bent else ""
+    axis = "The axis is linear near zero and logarithmic far from it." if bent else ""
     caption = (
         f"Left is better than {name}. A ring is one seed, paired with {name} at the same seed; a diamond is their mean "
-        f"with its interval at {confidence(comparison.plan)}. The grey band is the margin of ±{100 * margin:g} %: what "
-        f"lies inside it hardly matters. {axis}"
+        f"with its interval at {confidence(comparison.plan)}. The grey band is the margin of ±{share_text(margin)}: "
+        f"what lies inside it hardly matters. {axis}"
     )
     return Section("Paired differences", [Figure(differences_chart(comparison), caption), *_witnesses(comparison)])
 
@@ -137,14 +130,10 @@ def _witnesses(comparison: Comparison) -> list[Part]:
         (
             one.arm,
             one.verdict,
-            p_text(one.p),
-            p_text(one.p_holm),
-            p_text(one.p_equivalence),
-            p_text(one.p_equivalence_holm),
-            p_text(one.p_sign_flip),
-            NOTHING if one.bca is None else f"{nats_text(one.bca[0])} … {nats_text(one.bca[1])}",
+            *(p_value(p) for p in (one.p, one.p_holm, one.p_equivalence, one.p_equivalence_holm, one.p_sign_flip)),
+            NOTHING if one.bca is None else interval(*one.bca, 4),
         )
-        for one in in_order(comparison.judgements)
+        for one in comparison.ranking
     ]
     headings = (
         "variant",
@@ -156,7 +145,7 @@ def _witnesses(comparison: Comparison) -> list[Part]:
         "p by sign\nflips",
         "bootstrap (BCa)\ninterval, nats",
     )
-    reasons = [f"{one.arm}: {one.reason}" for one in in_order(comparison.judgements)]
+    reasons = [f"{one.arm}: {one.reason}" for one in comparison.ranking]
     words = "Only the two columns named Holm decide. Sign flips and the bootstrap stand beside them as witnesses."
     table = Table(headings, rows, text_columns=(0, 1), tones=TONES)
     return [Details("Every test", [words, table, Points(reasons)])]
@@ -167,7 +156,7 @@ def _claims(standpoints: Sequence[Standpoint]) -> Section:
         (
             one.claim.statement,
             one.standing,
-            one.claim.range.replace("-", "−"),
+            one.claim.range,
             one.found,
             f"{one.claim.published} ({one.claim.setting})",
             one.claim.source,
@@ -222,22 +211,22 @@ def _cost(comparison: Comparison) -> Section:
         "peak\nmemory",
     )
     rows = []
-    for arm in (theirs, *others(comparison)):
+    for arm in (theirs, *comparison.variants):
         speed, memory, seconds = (arm.mean_of(name) for name in ("tokens_per_second", "peak_bytes", "seconds"))
         rows.append(
             (
                 arm.name,
-                NOTHING if arm.loss is None else f"{arm.loss:.4f}",
-                NOTHING if seconds is None else f"{seconds:.1f}",
+                fixed(arm.loss, 4),
+                fixed(seconds, 1),
                 NOTHING if speed is None else f"{speed:,.0f}",
-                ratio_text(speed, theirs.mean_of("tokens_per_second")),
+                ratio(speed, theirs.mean_of("tokens_per_second")),
                 f"{arm.arm.parameters:,}",
-                ratio_text(arm.arm.parameters, theirs.arm.parameters),
-                count_text(arm.arm.training_flops),
-                ratio_text(arm.arm.training_flops, theirs.arm.training_flops),
-                byte_text(arm.arm.cache_bytes),
-                ratio_text(arm.arm.cache_bytes, theirs.arm.cache_bytes),
-                NOTHING if memory is None else byte_text(memory),
+                ratio(arm.arm.parameters, theirs.arm.parameters),
+                count(arm.arm.training_flops),
+                ratio(arm.arm.training_flops, theirs.arm.training_flops),
+                byte_count(arm.arm.cache_bytes),
+                ratio(arm.arm.cache_bytes, theirs.arm.cache_bytes),
+                byte_count(memory),
             )
         )
     return Section("Cost against loss", [Figure(chart, caption), Table(headings, rows)])
@@ -245,13 +234,8 @@ def _cost(comparison: Comparison) -> Section:
 
 def _rates(comparison: Comparison) -> Section:
     figures = rate_figures(comparison)
-    if not figures:
-        return Section("Learning rates", [])
-    caption = (
-        f"The loss at each rate that was tried; the large dot is the rate that was taken, the dashes are "
-        f"{comparison.baseline.name}, × diverged."
-    )
-    return Section("Learning rates", [Gallery(figures, caption)])
+    caption = RATES_CAPTION.format(comparison.baseline.name)
+    return Section("Learning rates", [Gallery(figures, caption)] if figures else [])
 
 
 def _plan(comparison: Comparison) -> Section:
@@ -261,27 +245,23 @@ def _plan(comparison: Comparison) -> Section:
 
 def _runs(comparison: Comparison) -> Section:
     headings = ("variant", "size", "seed", "outcome", "loss\n(nats)", "seconds", "spec", "weights", "command")
+    runs = [(arm.arm, run) for result in reversed(comparison.rungs) for arm in result.arms for run in arm.runs]
     rows = [
         (
             arm.name,
-            arm.arm.run.size,
-            str(cell.seed),
-            cell.outcome,
-            NOTHING if cell.loss is None else f"{cell.loss:.6f}",
-            f"{cell.seconds:.1f}",
-            arm.arm.hash,
-            NOTHING if cell.weights_sha256 is None else cell.weights_sha256[:12],
-            cell.command,
+            arm.run.size,
+            str(run.seed),
+            run.outcome,
+            fixed(run.loss, 6),
+            f"{run.seconds:.1f}",
+            arm.hash,
+            NOTHING if run.weights_sha256 is None else run.weights_sha256[:12],
+            run.command,
         )
-        for arm in comparison.all_arms
-        for cell in arm.cells
+        for arm, run in runs
     ]
-    count = len(rows)
     messages = [
-        f"{cell.arm}, seed {cell.seed}: {cell.message}"
-        for arm in comparison.all_arms
-        for cell in arm.cells
-        if cell.outcome == "diverged" and cell.message
+        f"{run.arm}, seed {run.seed}: {run.message}" for _, run in runs if run.outcome == "diverged" and run.message
     ]
     table = Table(headings, rows, text_columns=(0, 1, 3, 6, 7, 8), code_columns=(6, 7, 8), tones={"diverged": "bad"})
     content: Sequence[str | Table | Points] = [*([Points(messages)] if messages else []), table]
@@ -291,5 +271,24 @@ def _runs(comparison: Comparison) -> Section:
         "of the result."
     )
     return Section(
-        "Where the numbers come from", [words, Details(f"All {count} runs", content), made_words(comparison)]
+        "Where the numbers come from", [words, Details(f"All {len(rows)} runs", content), machine_words(comparison)]
     )
+
+
+def machine_words(comparison: Comparison) -> Points:
+    """Return the machines and versions that the runs themselves have on record, each with its runs."""
+    found = Counter(_machine(run.path / "run.json") for arm in comparison.arms for run in arm.runs)
+    total = found.total()
+    lines = [words if number == total else f"{number} of {total} runs: {words}" for words, number in found.items()]
+    return Points([*lines, f"Folder: {comparison.path.name}. Request: {comparison.plan.request.hash[:12]}."])
+
+
+def _machine(path: Path) -> str:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        machine, versions = record["machine"], record["versions"]
+        cores = plural(machine["cores"], "core")
+        made_with = f"Python {versions['python']}, PyTorch {versions['torch']}, attnlab {versions['attnlab']}"
+        return f"{machine['processor']}, {cores}, {machine['system']}; {made_with}."
+    except (OSError, ValueError, LookupError, TypeError):
+        return "The runs' own records are gone, so that the machine is not known."

@@ -6,6 +6,5 @@ planning    what fits into the hours, and how long it takes
 study       carry it out: rates, then a comparison on every corpus
 findings    differences, trend, effective size and tokens, forecast and back-test, as numbers
 wording     the findings as sentences and rows
-charts      the figures
-report      the page, JSON and CSV
+report      the page with its figures, JSON and CSV
 """

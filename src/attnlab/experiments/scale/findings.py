@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from attnlab.experiments.judging.trends import ArmTrend, arm_trends
-from attnlab.experiments.scale.study import CorpusStudy, Study
+from attnlab.experiments.scale.study import CorpusStudy, ScaleStudy
 from attnlab.statistics import Backtest, Forecast, LossLaw, backtest, fit_ladder
 
 # By which intervals are multiplied, because back-tested ones were that much too narrow (docs/log.md).
@@ -58,7 +58,7 @@ class CorpusFindings:
         return forecast.distance > self.tested_distance + 1e-9
 
 
-def findings(study: Study) -> tuple[CorpusFindings, ...]:
+def findings(study: ScaleStudy) -> tuple[CorpusFindings, ...]:
     """Return what was found on every corpus."""
     return tuple(_corpus(one, study.target) for one in study.corpora)
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attnlab.corpora import Corpus
-from attnlab.cost import model_cost
 from attnlab.errors import SpecError
-from attnlab.experiments.launching.launcher import Launcher
-from attnlab.experiments.planning.planner import CROWDED, EVALUATION, bare_parameters, drafts_at, time_step
+from attnlab.experiments.launching.jobs import Launcher
+from attnlab.experiments.planning.ladder import bare_parameters
+from attnlab.experiments.planning.planner import CROWDED, EVALUATION, arms_at, time_step
 from attnlab.experiments.scale.request import FEWEST_RUNGS, ScaleRequest
 from attnlab.training import Execution
 
@@ -57,7 +57,7 @@ def plan_study(request: ScaleRequest, corpora: list[Corpus], launcher: Launcher)
     """Return what fits; an error if not even the smallest study does."""
     first = corpora[0]
     for corpus in corpora[1:]:  # refuses a text that is too short before anything is trained
-        drafts_at(request.comparison(corpus.spec.name, {}), request.rungs[-1], 1.0, corpus)
+        arms_at(request.comparison(corpus.spec.name, {}), request.rungs[-1], 1.0, corpus)
     plan = None
     for candidate in _candidates(request):
         plan = _planned(request, candidate, first, launcher, tuple(_reductions(request, candidate)))
@@ -97,21 +97,18 @@ def _rungs(request: ScaleRequest, corpus: Corpus, threads: int) -> Iterator[Rung
     asked = request.comparison(corpus.spec.name, {})
     for size in request.rungs:
         for share in (0.5, 1.0) if request.half_tokens and size != request.rungs[-1] else (1.0,):
-            drafts = drafts_at(asked, size, share, corpus)
-            runs = [draft.run.resolve(corpus, Execution(threads=threads)) for draft in drafts]
-            costs = [model_cost(run.model, batch=run.batch_size) for run in runs]
+            arms = arms_at(asked, size, share, corpus)
+            runs = [arm.run.resolve(corpus, Execution(threads=threads)) for arm in arms]
             evaluated = runs[0].steps // runs[0].evaluate_every * runs[0].validation_rows * runs[0].model.context_length
             steps = runs[0].steps + EVALUATION * evaluated / runs[0].tokens_per_step
             yield RungCost(
                 size=size,
-                parameters=costs[0].parameters,
+                parameters=arms[0].parameters,
                 non_embedding=bare_parameters(runs[0].model),
                 tokens=runs[0].steps * runs[0].tokens_per_step,
-                arms=tuple(draft.name for draft in drafts),
+                arms=tuple(arm.name for arm in arms),
                 seconds=tuple(steps * time_step(run, corpus, threads) for run in runs),
-                flops=tuple(
-                    float(run.steps * cost.useful_training_flops) for run, cost in zip(runs, costs, strict=True)
-                ),
+                flops=tuple(float(run.steps * arm.training_flops) for run, arm in zip(runs, arms, strict=True)),
                 halved=share != 1,
             )
 

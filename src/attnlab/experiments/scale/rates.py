@@ -20,11 +20,10 @@ from typing import Literal
 import numpy as np
 
 from attnlab.corpora import Corpus
-from attnlab.cost import model_cost
-from attnlab.experiments.launching.launcher import Launcher, LaunchListener
-from attnlab.experiments.planning.plan import Trial
-from attnlab.experiments.planning.planner import Draft, drafts_at
-from attnlab.experiments.planning.rate_search import Tuned, rounded, search_rates
+from attnlab.experiments.launching.jobs import Launcher, LaunchListener
+from attnlab.experiments.planning.plan import Arm, Trial
+from attnlab.experiments.planning.planner import arms_at
+from attnlab.experiments.planning.rate_search import rounded, search_rates
 from attnlab.experiments.request import Request
 from attnlab.experiments.scale.request import ScaleRequest
 from attnlab.training import Execution
@@ -81,44 +80,41 @@ def find_rates(
     asked = request.comparison(corpus.spec.name, {})
     points: list[RatePoint] = []
     for number, size in enumerate(request.rungs):
-        drafts = drafts_at(asked, size, 1.0, corpus, recorded=False)
-        count = model_cost(drafts[0].run.model(corpus)).parameters
-        fixed = [draft for draft in drafts if draft.run.learning_rate is not None]
-        points += [RatePoint(size, count, one.name, one.run.learning_rate or 0.0, "law") for one in fixed]
-        drafts = [draft for draft in drafts if draft.run.learning_rate is None]
-        if not drafts:
+        arms = arms_at(asked, size, 1.0, corpus, recorded=False)
+        count = arms[0].parameters
+        points += [
+            RatePoint(size, count, one.name, one.run.learning_rate, "law") for one in arms if one.run.learning_rate
+        ]
+        arms = [arm for arm in arms if arm.run.learning_rate is None]
+        if not arms:
             continue
-        guesses = [_guess(points, asked, draft, count, corpus) for draft in drafts]
+        guesses = [_guess(points, asked, arm, count, corpus) for arm in arms]
         if number > request.rate_rungs:
-            points += [
-                RatePoint(size, count, draft.name, rounded(guess), "law")
-                for draft, guess in zip(drafts, guesses, strict=True)
-            ]
+            predicted = zip(arms, guesses, strict=True)
+            points += [RatePoint(size, count, arm.name, rounded(guess), "law") for arm, guess in predicted]
             continue
         source: Source = "searched" if number < request.rate_rungs else "verified"
-        listener.note(f"learning rates at {size}: {source} for {len(drafts)} arms")
+        listener.note(f"learning rates at {size}: {source} for {len(arms)} arms")
         rates = request.rate_count if source == "searched" else _NEIGHBOURS
-        runs = [draft.run for draft in drafts]
+        runs = [arm.run for arm in arms]
         tuned = search_rates(runs, rates, request.rate_seeds, corpus, folder, launcher, listener, guesses)
-        points += [_point(size, count, draft, found, source) for draft, found in zip(drafts, tuned, strict=True)]
-    arms = dict.fromkeys(point.arm for point in points)
-    return RateTable(tuple(points), {arm: _law([one for one in points if one.arm == arm]) for arm in arms})
+        points += [
+            RatePoint(size, count, arm.name, found.run.learning_rate or 0.0, source, found.trials)
+            for arm, found in zip(arms, tuned, strict=True)
+        ]
+    names = dict.fromkeys(point.arm for point in points)
+    return RateTable(tuple(points), {name: _law([one for one in points if one.arm == name]) for name in names})
 
 
-def _point(size: str, count: int, draft: Draft, found: Tuned, source: Source) -> RatePoint:
-    assert found.run.learning_rate is not None
-    return RatePoint(size, count, draft.name, found.run.learning_rate, source, found.trials)
-
-
-def _guess(points: Sequence[RatePoint], asked: Request, draft: Draft, count: int, corpus: Corpus) -> float:
+def _guess(points: Sequence[RatePoint], asked: Request, arm: Arm, count: int, corpus: Corpus) -> float:
     """Return the first rate to try: by the arm's law, or by experience with the recipe."""
-    own = [one for one in points if one.arm == draft.name and one.source != "law"]
+    own = [one for one in points if one.arm == arm.name and one.source != "law"]
     if own:
         a, b = _law(own)
         return math.exp(a + b * math.log(count))
     if asked.recipe == "gpt2":
         return float(_FIRST_GUESS * (count / _GUESS_AT) ** _GUESS_EXPONENT)
-    return draft.run.resolve(corpus, Execution()).optimizer.learning_rate
+    return arm.run.resolve(corpus, Execution()).optimizer.learning_rate
 
 
 def _law(points: Sequence[RatePoint]) -> tuple[float, float]:

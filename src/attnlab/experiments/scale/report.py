@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.experiments.judging.trends import RungDifference
-from attnlab.experiments.reporting.exports import to_csv, to_dict
-from attnlab.experiments.reporting.report import TONES
-from attnlab.experiments.reporting.rung_charts import size_chart
-from attnlab.experiments.reporting.rung_tables import SETTLING_HEADINGS, rung_headings, rung_rows, settling_rows
-from attnlab.experiments.scale.charts import forecast_figures, rate_figures
+import plotly.graph_objects as go
+
+from attnlab.experiments.numbers import percent, percent_text
+from attnlab.experiments.reporting.charts import error_bars
+from attnlab.experiments.reporting.curves import filled, rate_chart
+from attnlab.experiments.reporting.exports import to_csv, to_dict, trend_data
+from attnlab.experiments.reporting.report import RATES_CAPTION, size_parts
 from attnlab.experiments.scale.findings import ArmFinding, CorpusFindings, findings
 from attnlab.experiments.scale.planning import StudyPlan
-from attnlab.experiments.scale.study import Study
+from attnlab.experiments.scale.study import ScaleStudy
 from attnlab.experiments.scale.wording import (
     BACKTEST_HEADINGS,
     EFFECT_HEADINGS,
@@ -28,7 +28,22 @@ from attnlab.experiments.scale.wording import (
     headline,
     plan_rows,
 )
-from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, write_page
+from attnlab.formats import count
+from attnlab.pages import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Figure,
+    Gallery,
+    Note,
+    Page,
+    Part,
+    Points,
+    Section,
+    Table,
+    new_figure,
+    write_page,
+)
 from attnlab.storage.files import write_whole
 from attnlab.storage.records import to_plain
 
@@ -39,6 +54,8 @@ _LIMITS = (
     "A trend is one straight line through a few small sizes; it does not show that the line continues.",
     "GPT-2 itself was trained with another context and tokenizer.",
 )
+_HEIGHT = 260  # pixels
+_NEAR, _FAR = "rgba(61,133,198,0.30)", "rgba(217,115,13,0.13)"  # BLUE within what was tested, ORANGE beyond
 _TESTED = (
     "A forecast one rung ahead was tested on the study's own rungs; its coverage stands beside it. "
     "Beyond that distance nothing was tested."
@@ -46,7 +63,7 @@ _TESTED = (
 _UNTESTED = "With fewer than four rungs no forecast could be tested, not even one rung ahead: all are extrapolations."
 
 
-def study_page(study: Study, found: Sequence[CorpusFindings]) -> Page:
+def study_page(study: ScaleStudy, found: Sequence[CorpusFindings]) -> Page:
     """Return the whole report."""
     sections = [section for one in found for section in _corpus_sections(study, one)]
     forecasts = _TESTED if all(one.backtest is not None for one in found) else _UNTESTED
@@ -60,42 +77,40 @@ def study_page(study: Study, found: Sequence[CorpusFindings]) -> Page:
     return Page(title=title, lead=" ".join(headline(study, one) for one in found), sections=sections)
 
 
-def _corpus_sections(study: Study, found: CorpusFindings) -> list[Section]:
+def _corpus_sections(study: ScaleStudy, found: CorpusFindings) -> list[Section]:
     comparison, name = found.study.comparison, found.study.corpus
-    trends = [arm.trend for arm in found.arms]
-    margin = comparison.plan.request.margin
-    caption = (
-        f"Below 0 is better than {comparison.baseline.name}. Bars are intervals over {len(comparison.seeds)} paired "
-        f"seeds; the grey band is the margin of ±{100 * margin:g} %."
-    )
-    sizes: list[Part] = [
-        Figure(size_chart(trends, comparison.baseline.name, comparison.plan.procedure.margin), caption),
-        Table(rung_headings(trends), rung_rows(trends), tones=TONES),
-    ]
-    if settled := settling_rows(trends):
-        words = "A difference has settled if twice the tokens move it by no more than the interval of its mean."
-        sizes.append(Details("Settling", [words, Table(SETTLING_HEADINGS, settled, text_columns=(0, 1, 5))]))
     sections = [
-        Section(f"{name}: difference against size", sizes),
+        Section(f"{name}: difference against size", size_parts(comparison, [arm.trend for arm in found.arms])),
         Section(f"{name}: forecast", _forecast_parts(study, found)),
     ]
-    if not found.study.held_out and (figures := rate_figures(found)):
-        words = (
-            "Mean loss against learning rate, rings are single seeds, × diverged, the dotted line is the rate taken, "
-            "dashes are the baseline. Seeds of the search are used nowhere else."
-        )
-        sections.append(Section(f"{name}: learning rates", [Gallery(figures, words)]))
+    if not found.study.held_out and (figures := _rate_figures(found)):
+        caption = RATES_CAPTION.format(comparison.baseline.name)
+        sections.append(Section(f"{name}: learning rates", [Gallery(figures, caption)]))
     return sections
 
 
-def _forecast_parts(study: Study, found: CorpusFindings) -> list[Part]:
+def _rate_figures(found: CorpusFindings) -> list[Figure]:
+    """Draw loss against learning rate for every arm and rung that was searched or verified."""
+    baseline = found.study.comparison.baseline.name
+    points = [one for one in found.study.rates.points if one.trials]
+    theirs = {one.size: one.trials for one in points if one.arm == baseline}
+    return [
+        Figure(
+            rate_chart(one.trials, one.rate, theirs.get(one.size, ()) if one.arm != baseline else ()),
+            f"{one.arm} at {one.size}",
+        )
+        for one in points
+    ]
+
+
+def _forecast_parts(study: ScaleStudy, found: CorpusFindings) -> list[Part]:
     parts: list[Part] = [
         Note(forecast_words(found, study.target)),
         Table(EFFECT_HEADINGS, effect_rows(found)),
         "With N parameters and D tokens a variant equals the baseline with (effective size) · N parameters, or with "
         "(effective tokens) · D tokens, at the largest rung, by the law fitted to the baseline.",
         Gallery(
-            forecast_figures(found),
+            [Figure(_forecast_chart(arm), arm.name) for arm in found.arms],
             "Dots are measured, rings with half the tokens. Blue: forecast one rung ahead. Orange, dotted: "
             "extrapolation to the target, not a finding.",
         ),
@@ -107,7 +122,43 @@ def _forecast_parts(study: Study, found: CorpusFindings) -> list[Part]:
     return parts
 
 
-def to_data(study: Study, found: Sequence[CorpusFindings]) -> dict[str, Any]:
+def _forecast_chart(arm: ArmFinding) -> go.Figure:
+    """Draw what was measured, the forecast one rung ahead, and the extrapolation to the target, dotted."""
+    figure = new_figure(x="non-embedding parameters", y="perplexity (%)", height=_HEIGHT)
+    measured = [(one, found) for one in arm.trend.rungs if (found := one.judgement.percent) is not None]
+    whole = [(one.rung.non_embedding, found) for one, found in measured if not one.rung.halved]
+    for forecast, colour, band, dash in ((arm.forecast, ORANGE, _FAR, "dot"), (arm.next_rung, BLUE, _NEAR, "dash")):
+        if forecast is None or not whole:
+            continue
+        size, last = whole[-1]
+        x = [size, forecast.target_size]
+        low, mean, high = (percent(value) for value in (forecast.low, forecast.mean, forecast.high))
+        line = {"color": colour, "dash": dash, "width": 2}
+        figure.add_trace(filled(x, [last.low, low], [last.high, high], band))
+        figure.add_trace(go.Scatter(x=x, y=[last.mean, mean], mode="lines", line=line, hoverinfo="skip"))
+    for halved, symbol, colour in ((True, "circle-open", GREY), (False, "circle", BLUE)):
+        drawn = [(one, found) for one, found in measured if one.rung.halved is halved]
+        figure.add_trace(
+            go.Scatter(
+                x=[one.rung.non_embedding for one, _ in drawn],
+                y=[found.mean for _, found in drawn],
+                mode="markers",
+                error_y=error_bars([found for _, found in drawn], thickness=1.5, width=4, color=colour),
+                text=[
+                    f"{one.rung.name}: {percent_text(one.judgement.mean)}, {count(one.rung.tokens)} tokens"
+                    for one, _ in drawn
+                ],
+                hovertemplate="%{text}<extra></extra>",
+                marker={"symbol": symbol, "color": colour, "size": 8},
+            )
+        )
+    figure.add_hline(y=0, line_width=1.5, layer="below")
+    figure.update_xaxes(type="log", exponentformat="SI", nticks=5, tickangle=0)
+    figure.update_layout(showlegend=False)
+    return figure
+
+
+def to_data(study: ScaleStudy, found: Sequence[CorpusFindings]) -> dict[str, Any]:
     """Return everything as strict JSON can hold it."""
     data = {
         "plan": plan_data(study.plan),
@@ -118,10 +169,13 @@ def to_data(study: Study, found: Sequence[CorpusFindings]) -> dict[str, Any]:
                 "corpus": one.study.corpus,
                 "held_out": one.study.held_out,
                 "headline": headline(study, one),
-                "rates": [_point(point) for point in one.study.rates.points],
-                "rate_laws": {arm: list(law) for arm, law in one.study.rates.laws.items()},
+                "rates": [
+                    {**vars(point), "trials": [trial.model_dump() for trial in point.trials]}
+                    for point in one.study.rates.points
+                ],
+                "rate_laws": one.study.rates.laws,
                 "arms": [_arm(arm, one) for arm in one.arms],
-                "backtest": None if one.backtest is None else dataclasses.asdict(one.backtest),
+                "backtest": one.backtest,
                 "tested_distance": one.tested_distance,
                 "widening": one.widening,
                 "comparison": to_dict(one.study.comparison),
@@ -137,44 +191,39 @@ def plan_data(plan: StudyPlan) -> dict[str, Any]:
     """Return a study's plan as plain values."""
     data = {
         "request": plan.request.model_dump(mode="json"),
-        "rungs": [dataclasses.asdict(rung) for rung in plan.rungs],
+        "rungs": plan.rungs,
         "rate_hours": plan.rate_hours,
         "run_hours": plan.run_hours,
         "hours": plan.hours,
         "processes": plan.processes,
-        "reductions": list(plan.reductions),
+        "reductions": plan.reductions,
     }
     plain: dict[str, Any] = to_plain(data)
     return plain
 
 
-def _point(point: Any) -> dict[str, Any]:
-    fields = {name: getattr(point, name) for name in ("size", "parameters", "arm", "rate", "source")}
-    return {**fields, "trials": [trial.model_dump() for trial in point.trials]}
-
-
-def _arm(arm: ArmFinding, found: CorpusFindings) -> dict[str, Any]:
+def _arm(arm: ArmFinding, found: CorpusFindings) -> Mapping[str, object]:
+    trend = {name: value for name, value in trend_data(arm.trend).items() if name != "p"}
     return {
-        "arm": arm.name,
-        "trend": arm.trend.word,
-        "nats_per_decade": None if arm.trend.trend is None else dataclasses.asdict(arm.trend.trend.per_decade),
-        "p_holm": arm.trend.p_holm,
-        "rungs": [_rung(rung) for rung in arm.trend.rungs],
-        "settled": [{**dataclasses.asdict(one), "settled": one.settled} for one in arm.trend.settling],
-        "next_rung": None if arm.next_rung is None else dataclasses.asdict(arm.next_rung),
-        "target": None if arm.forecast is None else dataclasses.asdict(arm.forecast),
+        **trend,
+        "rungs": [
+            {
+                "rung": one.rung.name,
+                **one.rung.model_dump(exclude={"name", "arms", "procedure"}),
+                "baseline": one.baseline,
+                "arm_losses": one.arm,
+                **vars(one.judgement),
+            }
+            for one in arm.trend.rungs
+        ],
+        "next_rung": arm.next_rung,
+        "target": arm.forecast,
         "is_extrapolation": arm.forecast is not None and found.is_extrapolation(arm.forecast),
-        "rate_dependence": None if arm.rates is None else dataclasses.asdict(arm.rates),
+        "rate_dependence": arm.rates,
     }
 
 
-def _rung(rung: RungDifference) -> dict[str, Any]:
-    facts = {name: getattr(rung, name) for name in ("rung", "size", "parameters", "non_embedding", "tokens", "halved")}
-    losses = {"baseline": rung.baseline, "arm_losses": rung.arm}
-    return {**facts, **losses, **dataclasses.asdict(rung.judgement)}
-
-
-def to_table(study: Study) -> str:
+def to_table(study: ScaleStudy) -> str:
     """Return all runs of all corpora as one CSV."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
@@ -186,7 +235,9 @@ def to_table(study: Study) -> str:
     return text.getvalue()
 
 
-def write_study(study: Study, report: Path | None = None, table: Path | None = None) -> tuple[Path, dict[str, Any]]:
+def write_study(
+    study: ScaleStudy, report: Path | None = None, table: Path | None = None
+) -> tuple[Path, dict[str, Any]]:
     """Write page, table and data into the study's folder and where else they are wanted; return the page's path."""
     found = findings(study)
     folder = study.path / f"study-{study.request.hash[:8]}"

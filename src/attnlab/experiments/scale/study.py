@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.attention import load_variants
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import SpecError
-from attnlab.experiments.comparing import compare
-from attnlab.experiments.launching.launcher import Launcher, LaunchListener, launcher
+from attnlab.experiments.comparing import choose_launcher, compare, make_folder
+from attnlab.experiments.launching.jobs import Launcher, LaunchListener
 from attnlab.experiments.planning.ladder import check_rungs
 from attnlab.experiments.results import Comparison
 from attnlab.experiments.scale.planning import StudyPlan, plan_study
@@ -25,7 +24,6 @@ from attnlab.experiments.scale.rates import RateTable, find_rates
 from attnlab.experiments.scale.request import ScaleRequest
 from attnlab.models.sizes import SIZES, non_embedding, parameter_count, size
 from attnlab.runs.ledger import DEFAULT_ROOT
-from attnlab.storage.disk import make_folders, refusal
 from attnlab.storage.locks import holding
 
 RATES, RUNS = "rates", "runs"
@@ -42,7 +40,7 @@ class CorpusStudy:
 
 
 @dataclass(frozen=True)
-class Study:
+class ScaleStudy:
     """A study that was carried out."""
 
     plan: StudyPlan
@@ -64,7 +62,7 @@ def scale(
     where: Mapping[str, Any] | None = None,
     cache: Path | None = None,
     listener: LaunchListener | None = None,
-) -> Study:
+) -> ScaleStudy:
     """Carry out a study, or resume it. `planned` is told the plan before the first run."""
     listener = listener or LaunchListener()
     works, corpora = _made_ready(request, on, where, cache)
@@ -90,7 +88,7 @@ def scale(
             listener=listener,
         )
         done.append(CorpusStudy(name, held_out, table, comparison))
-    return Study(plan, path, tuple(done), target)
+    return ScaleStudy(plan, path, tuple(done), target)
 
 
 def search_only(
@@ -113,10 +111,7 @@ def search_only(
 
 
 def _rates(request: ScaleRequest, corpus: Corpus, folder: Path, works: Launcher, listener: LaunchListener) -> RateTable:
-    try:
-        make_folders(folder / RATES)
-    except OSError as error:
-        raise refusal(f"{folder} cannot be made", error) from error
+    make_folder(folder / RATES)
     with holding(folder):
         return find_rates(request, corpus, folder / RATES, works, listener)
 
@@ -130,7 +125,7 @@ def plan_scale(
 ) -> StudyPlan:
     """Return what a study would do and how long it would take; nothing is trained but a few timed steps."""
     works, corpora = _made_ready(request, on, where, cache)
-    target_parameters(request)
+    target_parameters(request)  # refuses one that is too small
     return plan_study(request, corpora, works)
 
 
@@ -152,11 +147,8 @@ def target_parameters(request: ScaleRequest) -> int:
 def _made_ready(
     request: ScaleRequest, on: str | Launcher, where: Mapping[str, Any] | None, cache: Path | None
 ) -> tuple[Launcher, list[Corpus]]:
-    variants = None if request.variants_from is None else Path(request.variants_from)
-    if variants is not None:
-        load_variants(variants)
+    works = choose_launcher(request.variants_from, on, where, cache)
     check_rungs(request.rungs[:-1], request.rungs[-1])
-    works = on if not isinstance(on, str) else launcher(on, cache=cache, variants_from=variants, **(where or {}))
     specs = [
         CorpusSpec(name=name, tokenizer=request.tokenizer, vocabulary_size=request.vocabulary_size)
         for name in request.corpora

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
-from attnlab.experiments.judging.judgement import percent
-from attnlab.experiments.reporting.formats import NOTHING, and_list, count_text, percent_text, signed
+from attnlab.experiments.numbers import percent, percent_text
+from attnlab.experiments.reporting.wording import scope
 from attnlab.experiments.scale.findings import ArmFinding, CorpusFindings
 from attnlab.experiments.scale.planning import StudyPlan
-from attnlab.experiments.scale.study import Study
+from attnlab.experiments.scale.study import ScaleStudy
+from attnlab.formats import NOTHING, and_list, count, fixed
+from attnlab.formats import percent as share
 from attnlab.statistics import Backtest, Forecast, Interval
 
 EFFECT_HEADINGS = (
@@ -21,14 +23,13 @@ EFFECT_HEADINGS = (
 )
 
 
-def headline(study: Study, found: CorpusFindings) -> str:
+def headline(study: ScaleStudy, found: CorpusFindings) -> str:
     """Return the verdicts on one corpus at the largest rung of each arm, with their scope."""
     comparison = found.study.comparison
     groups: dict[str, list[str]] = {}
     for arm in found.arms:
-        rung = arm.trend.largest
-        where = f"{count_text(rung.parameters)} parameters and {count_text(rung.tokens)} tokens"
-        groups.setdefault(f"{rung.judgement.verdict} at {where}", []).append(arm.name)
+        largest = arm.trend.largest
+        groups.setdefault(f"{largest.judgement.verdict} at {scope(largest.rung)}", []).append(arm.name)
     said = "; ".join(f"{and_list(names)} {'is' if len(names) == 1 else 'are'} {what}" for what, names in groups.items())
     runs = f"context {comparison.plan.context_length}, {study.request.seeds} paired seeds"
     held_out = ", held out from every decision" if found.study.held_out else ""
@@ -37,7 +38,7 @@ def headline(study: Study, found: CorpusFindings) -> str:
 
 def forecast_words(found: CorpusFindings, target: int) -> str:
     """Return how far the forecasts were tested, and what they are called beyond that."""
-    size = count_text(target)
+    size = count(target)
     if found.backtest is None:
         return (
             f"With fewer than four rungs no forecast was back-tested here: what is drawn towards {size} parameters is "
@@ -53,7 +54,7 @@ def forecast_words(found: CorpusFindings, target: int) -> str:
 def backtest_rows(found: Backtest) -> list[tuple[str, str, str]]:
     """Return coverage and decision accuracy of the forecasts beside the naive rule."""
     return [
-        (f"coverage of the {100 * found.level:.0f} % interval", _share(found.coverage), _share(found.naive_coverage)),
+        (f"coverage of the {share(found.level)} interval", _share(found.coverage), _share(found.naive_coverage)),
         ("sign of the difference right", _share(found.sign), _share(found.naive_sign)),
         ("order of two variants right", _share(found.ranking), _share(found.naive_ranking)),
     ]
@@ -69,7 +70,7 @@ def effect_rows(found: CorpusFindings) -> list[tuple[str, ...]]:
 
 def _effect_row(arm: ArmFinding, found: CorpusFindings) -> tuple[str, ...]:
     at = arm.forecast
-    moved = NOTHING if arm.rates is None else f"{signed(percent(arm.rates.most), 1)[1:]} % at {arm.rates.size}"
+    moved = NOTHING if arm.rates is None else f"{fixed(percent(arm.rates.most), 1)} % at {arm.rates.size}"
     if at is None:
         return (arm.name, *[NOTHING] * 4, moved)
     far = _range(at) if found.is_extrapolation(at) else f"{_range(at)} (back-tested)"
@@ -91,7 +92,7 @@ def plan_rows(plan: StudyPlan) -> list[tuple[str, str]]:
             (
                 "rung",
                 f"{name}: {rung.parameters:,} parameters ({rung.non_embedding:,} without embeddings), "
-                f"{count_text(rung.tokens)} tokens, {len(rung.arms)} arms, {count_text(rung.flops[0])}FLOP and about "
+                f"{count(rung.tokens)} tokens, {len(rung.arms)} arms, {count(rung.flops[0])}FLOP and about "
                 f"{rung.seconds[0]:.0f} s a run",
             )
         )
@@ -118,4 +119,4 @@ def _number(value: float) -> str:
 
 
 def _share(found: Interval) -> str:
-    return f"{100 * found.mean:.0f} % ({100 * found.low:.0f}–{100 * found.high:.0f})"
+    return f"{share(found.mean)} ({100 * found.low:.0f}–{100 * found.high:.0f})"

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from attnlab.errors import FileError, InputError
 from attnlab.runs import RunDirectory
-
-_RUNS, _PLAN = "runs", "plan.json"
+from attnlab.storage.plans import PLAN, read_plan
 
 
 @dataclass(frozen=True)
@@ -49,14 +48,16 @@ def _runs_of(path: Path) -> list[Path]:
     """Return the runs in the folder of a comparison, arm by arm, or else the path itself."""
     if RunDirectory.exists(path) or (path / "config.json").is_file():
         return [path]
-    if not (path / _PLAN).is_file():
+    if not (path / PLAN).is_file():
         words = f"{path} is neither a run nor a comparison" if path.exists() else f"there is no run or folder {path}"
         raise FileError(words, hint="name the folder of a run or of a comparison")
+    plan = read_plan(path, verify=False)
     try:
-        arms = [arm["run"] for arm in json.loads((path / _PLAN).read_text(encoding="utf-8"))["plan"]["arms"]]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise FileError(f"{path / _PLAN} cannot be read: {error}", hint="run the comparison again") from None
-    found = [run for run in sorted((path / _RUNS).glob("*")) if RunDirectory.exists(run)]
+        arms = [arm["run"] for arm in plan["arms"]]
+    except (LookupError, TypeError) as error:
+        raise FileError(f"{path / PLAN} cannot be read: {error}", hint="run the comparison again") from None
+    runs = path / plan.get("runs_folder", "runs")
+    found = [run for run in sorted(runs.glob("*")) if RunDirectory.exists(run)]
     order = {_key(arm): number for number, arm in enumerate(arms)}
     known = [(order[_spec(run)], run) for run in found if _spec(run) in order and _finished(run)]
     if not known:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from attnlab.errors import InputError
 from attnlab.statistics.checking import check_share
-from attnlab.statistics.confidence.proportions import clopper_pearson
-from attnlab.statistics.differences.paired import Interval, mean_interval
+from attnlab.statistics.estimates import clopper_pearson
 from attnlab.statistics.forecasts.forecast import Forecast, forecast
 from attnlab.statistics.forecasts.ladders import Ladder
+from attnlab.statistics.paired import Interval, mean_interval
 
 _FEWEST_RUNGS = 4  # one is hidden
 

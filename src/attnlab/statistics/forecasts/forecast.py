@@ -24,7 +24,6 @@ from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from attnlab.errors import SpecError
 from attnlab.statistics.checking import check_positive, check_share
-from attnlab.statistics.differences.paired import Interval, mean_interval
 from attnlab.statistics.forecasts.families import (
     FAMILIES,
     Baseline,
@@ -35,6 +34,7 @@ from attnlab.statistics.forecasts.families import (
 )
 from attnlab.statistics.forecasts.ladders import Ladder, Resamples, resample
 from attnlab.statistics.forecasts.loss_law import LossLaw, LossLaws, fit_loss_laws
+from attnlab.statistics.paired import Interval, mean_interval
 
 Array = NDArray[np.float64]
 

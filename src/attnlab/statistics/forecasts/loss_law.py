@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.errors import InputError, SpecError
-from attnlab.statistics.checking import check_positive, check_values
+from attnlab.statistics.checking import check_logarithms, check_positive, check_values
 
 Array = NDArray[np.float64]
 
@@ -199,14 +199,6 @@ class _Problem:
             coefficients = np.where(better[:, None], found, coefficients)
         prior = (alpha - _PUBLISHED[0]) ** 2 + (beta - _PUBLISHED[1]) ** 2
         return chi_squares.T + prior / _PRIOR_SD**2, np.moveaxis(coefficients, 2, 0)
-
-
-def check_logarithms(name: str, values: Sequence[float] | Array) -> Array:
-    """Return the values as an array if all are finite and above 0."""
-    numbers = check_values(list(values), least=1)
-    if numbers.min() <= 0:
-        raise InputError(f"{name} must be above 0, got {numbers.min():g}", hint="leave out points without training")
-    return numbers
 
 
 def _refined_exponents(problem: _Problem) -> tuple[float, float]:

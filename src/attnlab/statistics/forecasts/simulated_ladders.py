@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnlab.errors import SpecError
-from attnlab.statistics.confidence.proportions import clopper_pearson
-from attnlab.statistics.differences.paired import Interval
-from attnlab.statistics.differences.trend import trend
+from attnlab.statistics.estimates import clopper_pearson
 from attnlab.statistics.forecasts.families import FAMILIES
 from attnlab.statistics.forecasts.forecast import fit_ladder
 from attnlab.statistics.forecasts.ladders import Ladder, LadderPoint
 from attnlab.statistics.forecasts.loss_law import LossLaw
+from attnlab.statistics.paired import Interval
+from attnlab.statistics.trends import trend
 
 CROSSOVERS = ("step", "bump")
 INSIDE, OUTSIDE = "all families", "all crossovers"

@@ -12,15 +12,16 @@ from typing import Any
 from attnlab.attention import variants as known_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError
-from attnlab.experiments.launching.following import ComparisonState, Following, is_comparison, looks_taken, status_of
-from attnlab.experiments.launching.following import stop as stop_comparison
-from attnlab.experiments.launching.launcher import LaunchListener, launcher
+from attnlab.experiments.launching.jobs import LaunchListener
+from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.launching.progress import describe_job
+from attnlab.experiments.numbers import percent_text
 from attnlab.experiments.planning.planner import corpus_spec, make_plan
 from attnlab.experiments.reporting.answer import find_answer
-from attnlab.experiments.reporting.formats import percent_text
-from attnlab.experiments.reporting.plan_words import plan_rows
+from attnlab.experiments.reporting.tables import plan_rows
 from attnlab.experiments.request import Request
+from attnlab.experiments.status import ComparisonState, Following, is_comparison, looks_taken, status_of
+from attnlab.experiments.status import stop as stop_comparison
 from attnlab.formats import clock_time, count
 from attnlab.studio.settings import LOG
 
@@ -47,7 +48,7 @@ def plan(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "folder": asked.folder,
         "minutes": made.predicted_minutes,
-        "detectable": percent_text(made.detectable)[1:],
+        "detectable": percent_text(made.detectable, sign=False),
         "runs": (len(made.arms) + sum(len(rung.arms) for rung in made.lower)) * len(made.seeds),
         "rows": [row for row in plan_rows(made) if row[0] != "made"],
         "notes": notes,

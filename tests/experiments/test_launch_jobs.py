@@ -11,10 +11,10 @@ import pytest
 from attnlab.attention import catalogue
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
-from attnlab.experiments.launching import slurm, usage, worker
-from attnlab.experiments.launching.board import RETAKES, Board
+from attnlab.experiments.launching import slurm, worker
 from attnlab.experiments.launching.jobs import Job, Work
 from attnlab.experiments.launching.launcher import launcher
+from attnlab.experiments.launching.status_table import RETAKES, StatusTable
 from attnlab.experiments.launching.worker import attempt, perform
 from attnlab.processes.child import Child
 from attnlab.runs import RunHeldError
@@ -26,7 +26,7 @@ from support.training import smoke, train_in
 
 def order(folder: Path, job: Job | None = None, **options: Any) -> dict[str, Any]:
     job = job or Job(0, smoke(), folder / "runs")
-    return Work(cache=folder / "cache", **options).order(job, job.spec.name(open_corpus(job.spec.corpus)))
+    return Work(cache=folder / "cache", **options).order(job, job.spec.name(open_corpus(job.spec.corpus).hash))
 
 
 def forbid(*_: object, **__: object) -> None:
@@ -36,7 +36,7 @@ def forbid(*_: object, **__: object) -> None:
 def test_what_has_ended_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = grid(tmp_path, steps=2)
     whole = [train_in(tmp_path, job.spec) for job in jobs]
-    usage.keep_peak(whole[0].path, 123_456)
+    worker.keep_peak(whole[0].path, 123_456)
     monkeypatch.setattr(Child, "__init__", forbid)
     monkeypatch.setattr("attnlab.training.run.train", forbid)
     heard = Hearing()
@@ -64,7 +64,7 @@ def test_a_worker_trains_measures_and_does_what_comes_after(tmp_path: Path) -> N
     assert first["result"]["outcome"] == "finished"
     assert first["problem"] is None
     path = Path(first["result"]["path"])
-    assert usage.read_peak(path) == first["peak_bytes"]
+    assert worker.read_peak(path) == first["peak_bytes"]
     again = perform(order(tmp_path, after="json:no_such_function"))
     assert again["result"]["already"]
     assert again["peak_bytes"] == first["peak_bytes"], "as it was when it trained"
@@ -73,23 +73,23 @@ def test_a_worker_trains_measures_and_does_what_comes_after(tmp_path: Path) -> N
 
 
 def test_the_peak_is_that_of_one_run(tmp_path: Path) -> None:
-    if not usage.forget_peak():
+    if not worker.reset_peak():
         pytest.skip("this system does not forget a peak")
     ballast = bytearray(200 << 20)
     ballast[:: 1 << 12] = b"x" * (200 << 8)
-    before = usage.peak_bytes()
+    before = worker.peak_bytes()
     del ballast
-    assert usage.forget_peak()
-    after = usage.peak_bytes()
+    assert worker.reset_peak()
+    after = worker.peak_bytes()
     assert before is not None
     assert after is not None
     assert after < before - (150 << 20)
-    assert usage.keep_peak(tmp_path, 5) == 5
-    assert usage.keep_peak(tmp_path, 3) == 5, "of an interrupted run, the highest counts"
-    assert usage.keep_peak(tmp_path, None) == 5
+    assert worker.keep_peak(tmp_path, 5) == 5
+    assert worker.keep_peak(tmp_path, 3) == 5, "of an interrupted run, the highest counts"
+    assert worker.keep_peak(tmp_path, None) == 5
     (tmp_path / "usage.json").write_text('{"peak_bytes": "many"}')
-    assert usage.read_peak(tmp_path) is None
-    assert usage.keep_peak(tmp_path / "nowhere", 7) == 7, "a number that cannot be kept is no reason to fail"
+    assert worker.read_peak(tmp_path) is None
+    assert worker.keep_peak(tmp_path / "nowhere", 7) == 7, "a number that cannot be kept is no reason to fail"
 
 
 def test_a_run_that_somebody_else_trains_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,18 +143,18 @@ def test_variants_of_ones_own_reach_the_worker(tmp_path: Path, monkeypatch: pyte
 
 def test_a_job_is_not_tried_for_ever(tmp_path: Path) -> None:
     heard = Hearing()
-    board = Board(grid(tmp_path, seeds=1), Work(cache=tmp_path / "cache"), heard)
-    assert board.left == [0, 1]
-    assert [board.lose(0, "gone\nand more") for _ in range(RETAKES + 1)] == [True] * RETAKES + [False]
+    table = StatusTable(grid(tmp_path, seeds=1), Work(cache=tmp_path / "cache"), heard)
+    assert table.left == [0, 1]
+    assert [table.lose(0, "gone\nand more") for _ in range(RETAKES + 1)] == [True] * RETAKES + [False]
     assert heard.notes == [f"softmax seed 0 is taken up again ({number} of 3): gone" for number in (1, 2, 3)]
     assert [end.problem for end in heard.ends] == [
         "gone\nand more\n\nit was tried 4 times, and each time the process was lost"
     ]
     result = {"path": "x", "outcome": "stopped", "steps": 1, "validation_loss": None, "seconds": 1.0}
     stopped = {"result": result, "peak_bytes": None, "problem": None}
-    assert board.answer(1, stopped), "a run that was only stopped is gone on with"
-    assert not board.answer(1, {"error": "no disk"})
-    assert [end.problem for end in board.ends()][1] == "no disk"
+    assert table.answer(1, stopped), "a run that was only stopped is resumed"
+    assert not table.answer(1, {"error": "no disk"})
+    assert [end.problem for end in table.ends()][1] == "no disk"
 
 
 def test_nothing_is_measured_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

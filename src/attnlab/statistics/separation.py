@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from attnlab.errors import InputError
-from attnlab.statistics.checking import check_share
-from attnlab.statistics.confidence.scored import Scores, check_scores
-from attnlab.statistics.differences.paired import Interval
+from attnlab.statistics.checking import Scores, check_scores, check_share
+from attnlab.statistics.paired import Interval
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class _Placements:
 
 
 def auroc(positives: Scores, negatives: Scores, level: float = 0.95) -> Interval:
-    """The chance that a positive scores higher than a negative, ties counted half, with its interval."""
+    """Return the chance that a positive scores higher than a negative, ties counted half, with its interval."""
     check_share("level", level)
     places = _place(positives, negatives)
     area, reach = places.area, _reach(level)
@@ -49,7 +48,7 @@ def auroc(positives: Scores, negatives: Scores, level: float = 0.95) -> Interval
 
 
 def auroc_difference(first: tuple[Scores, Scores], second: tuple[Scores, Scores], level: float = 0.95) -> Interval:
-    """How much better the first score separates the same positives and negatives than the second does."""
+    """Return how much better the first score separates the same positives and negatives than the second does."""
     check_share("level", level)
     one, other = _place(*first), _place(*second)
     if one.of_positives.size != other.of_positives.size or one.of_negatives.size != other.of_negatives.size:
@@ -74,7 +73,7 @@ def _share_below(values: NDArray[np.float64], others: NDArray[np.float64]) -> ND
 
 
 def _covariance(one: _Placements, other: _Placements) -> float:
-    """Of two areas over the same positives and negatives."""
+    """Return the covariance of two areas over the same positives and negatives."""
     total = 0.0
     for a, b in ((one.of_positives, other.of_positives), (one.of_negatives, other.of_negatives)):
         if a.size > 1:
@@ -83,5 +82,5 @@ def _covariance(one: _Placements, other: _Placements) -> float:
 
 
 def _reach(level: float) -> float:
-    """How many standard errors an interval reaches to either side."""
+    """Return how many standard errors an interval reaches to either side."""
     return -float(special.ndtri((1 - level) / 2))

@@ -1,4 +1,4 @@
-"""How far all runs of a grid are, read from their directories: so it is the same wherever they run.
+"""How far the runs of a grid are, read from their directories: so it is the same wherever they run.
 
 Only the last line of a run's metrics is read, and only when the file has grown.
 """
@@ -60,7 +60,7 @@ class GridState:
 
 
 class Watch:
-    """Looks at the runs of a grid now and then."""
+    """The states of the runs of a grid, read again now and then."""
 
     def __init__(self, places: Sequence[Place], clock: Callable[[], float] = time.monotonic) -> None:
         self._places, self._clock = places, clock
@@ -71,12 +71,12 @@ class Watch:
         self._history: deque[tuple[float, int]] = deque([(clock(), self._tokens())])
 
     def end(self, number: int) -> None:
-        """This job has ended, whatever became of it."""
+        """Note that a job has ended, whatever became of it."""
         self._read(number, self._places[number])
         self._states[number] = replace(self._states[number], status="ended", word=None)
 
     def look(self, words: Mapping[int, str] | None = None) -> GridState:
-        """How far all are now; `words` are what others call the states of some."""
+        """Return how far all are now; `words` are what others call the states of some."""
         for number, place in enumerate(self._places):
             if self._states[number].status == "ended":
                 continue
@@ -117,6 +117,13 @@ class Watch:
         return GridState(tuple(self._states), share, rate, (left / rate if left else 0.0) if certain else None)
 
 
+def thinned(points: Sequence[tuple[int, float]], count: int) -> tuple[tuple[int, float], ...]:
+    """Return a curve as means over at most `count` stretches of it."""
+    width = -(-len(points) // count) or 1
+    stretches = (points[start : start + width] for start in range(0, len(points), width))
+    return tuple((part[-1][0], sum(loss for _, loss in part) / len(part)) for part in stretches)
+
+
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
@@ -126,7 +133,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _last(path: Path) -> tuple[int, float | None] | None:
-    """The step and the loss of the last whole line, if there is one that can be read."""
+    """Return the step and the loss of the last whole line, if there is one that can be read."""
     entry = Metrics(path).last()
     if entry is None:
         return None
@@ -135,7 +142,7 @@ def _last(path: Path) -> tuple[int, float | None] | None:
 
 
 def _steps(path: Path) -> int | None:
-    """How many steps a run that has begun will take."""
+    """Return how many steps a run that has begun will take."""
     try:
         resolved = _object(path.read_bytes()).get("resolved")
     except OSError:

@@ -72,7 +72,7 @@ class _Estimate:
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95, noise: Noise | None = None) -> Interval:
-    """The mean with its interval by Student's t."""
+    """Return the mean with its interval by Student's t."""
     check_share("level", level)
     found = _estimate(values, noise)
     half = _quantile(found.degrees, level) * found.error
@@ -80,7 +80,7 @@ def mean_interval(values: Sequence[float], level: float = 0.95, noise: Noise | N
 
 
 def paired_t(differences: Sequence[float], noise: Noise | None = None) -> float:
-    """The two-sided p of a mean of 0."""
+    """Return the two-sided p of a mean of 0."""
     found = _estimate(differences, noise)
     if found.error == 0:
         return 1.0 if found.mean == 0 else 0.0
@@ -88,7 +88,7 @@ def paired_t(differences: Sequence[float], noise: Noise | None = None) -> float:
 
 
 def equivalence(differences: Sequence[float], margin: float, noise: Noise | None = None) -> float:
-    """The p of a mean that is at least the margin away from 0: the larger one of two one-sided tests."""
+    """Return the p of a mean that is at least the margin away from 0: the larger one of two one-sided tests."""
     check_positive("margin", margin)
     found = _estimate(differences, noise)
     beyond = abs(found.mean) - margin
@@ -98,7 +98,7 @@ def equivalence(differences: Sequence[float], margin: float, noise: Noise | None
 
 
 def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
-    """The two-sided p of differences that are as likely to be negative as positive; drawn for more than 20 of them.
+    """Return the two-sided p of differences that are as likely to be negative as positive; drawn for more than 20.
 
     The sums grow from one difference to the next, so that they never need a table of all signs.
     """
@@ -117,7 +117,7 @@ def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
 
 
 def bca_interval(differences: Sequence[float], level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
-    """Where the mean lies by the bootstrap; None where resampling cannot say, as with no spread at all."""
+    """Return where the mean lies by the bootstrap; None where resampling cannot say, as with no spread at all."""
     check_share("level", level)
     numbers = check_values(differences)
     if numbers.min() == numbers.max():
@@ -139,7 +139,7 @@ def bca_interval(differences: Sequence[float], level: float = 0.95, seed: int = 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values, corrected for their number, in the order in which they were given."""
+    """Return the p-values, corrected for their number, in the order in which they were given."""
     if not all(0 <= p <= 1 for p in p_values):  # also for NaN
         raise InputError(f"p-values outside 0 … 1: {list(p_values)}", hint="use p = 1 for what could not be tested")
     adjusted, reached = [0.0] * len(p_values), 0.0
@@ -193,5 +193,5 @@ def _own_estimate(values: Sequence[float]) -> _Estimate:
 
 @lru_cache(maxsize=1024)
 def _quantile(degrees: int, level: float) -> float:
-    """How many standard errors an interval reaches to either side."""
+    """Return how many standard errors an interval reaches to either side."""
     return -float(special.stdtrit(degrees, (1 - level) / 2))

@@ -13,8 +13,8 @@ import pytest
 
 from attnlab.errors import AttnlabError
 from attnlab.experiments import compare
-from attnlab.experiments.launching.following import Following, looks_taken, status_of, stop
-from attnlab.experiments.reporting.answering import conclude
+from attnlab.experiments.reporting.exports import conclude
+from attnlab.experiments.status import Following, looks_taken, status_of, stop
 from attnlab.storage.locks import holding
 from support.requests import InProcess, small
 
@@ -96,7 +96,7 @@ def test_whoever_holds_the_folder_is_at_work(tmp_path: Path) -> None:
 
 
 def test_stopping_asks_the_process_to_end(tmp_path: Path) -> None:
-    with pytest.raises(AttnlabError, match="nobody carries"):
+    with pytest.raises(AttnlabError, match="no process carries"):
         stop(tmp_path)
     program = (
         "import sys, signal; from pathlib import Path; from attnlab.storage.locks import holding\n"

@@ -1,4 +1,4 @@
-"""The board of a grid, which every launcher has: what is left, what became of the others, and who is told of it."""
+"""The status table of a grid, which every launcher has: what is left to do, and what became of the others."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import AttnlabError, FileError
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.experiments.launching.usage import read_peak
-from attnlab.experiments.launching.watching import Place, Watch
+from attnlab.experiments.launching.run_states import Place, Watch
+from attnlab.experiments.launching.worker import read_peak
 from attnlab.runs import RunDirectory
 from attnlab.runs.directory import RESULT
 from attnlab.training import Execution, RunResult
 
 RETAKES = 3  # times that a job is taken up again after whatever did it was lost
-POLL = 1.0  # seconds between two looks at all runs
+POLL = 1.0  # seconds between two readings of all runs
 
 
-class Board:
+class StatusTable:
     """Jobs by their place in the list. Those that had ended before, and those that cannot be, are ended at once."""
 
     def __init__(self, jobs: Sequence[Job], work: Work, listener: LaunchListener | None) -> None:
@@ -36,7 +36,7 @@ class Board:
         places = self._find_places()
         self.left = sorted(places)
         self._watched = {number: watched for watched, number in enumerate(self.left)}
-        # What costs a moment for each run is done only for somebody.
+        # What costs a moment for each run is done only for a listener that wants it.
         silent = type(self.listener).progressed is LaunchListener.progressed
         self._watch = None if silent or not places else Watch([places[number] for number in self.left])
         self._looked = time.monotonic()
@@ -45,19 +45,19 @@ class Board:
             self.listener.note(f"{before} of {len(jobs)} runs had ended before")
 
     def order(self, number: int) -> dict[str, Any]:
-        """What a worker is told."""
+        """Return what a worker is told."""
         return self._work.order(self.jobs[number], self._names[number])
 
     def path(self, number: int) -> Path:
-        """The directory of a job's run."""
+        """Return the directory of a job's run."""
         return self.jobs[number].out / self._names[number]
 
     def is_over(self, number: int) -> bool:
-        """Whether a job's run has a result."""
+        """Return whether a job's run has a result."""
         return (self.path(number) / RESULT).exists()
 
     def answer(self, number: int, content: Mapping[str, Any]) -> bool:
-        """A worker has answered. Whether the job is to be taken up again."""
+        """Note the answer of a worker; return whether the job is to be taken up again."""
         if "error" in content:
             self.fail(number, content["error"])
             return False
@@ -68,18 +68,18 @@ class Board:
         return False
 
     def fail(self, number: int, problem: str) -> None:
-        """A job cannot be done."""
+        """Note that a job cannot be done."""
         self._end(JobEnd(self.jobs[number], None, problem, None), number)
 
     def find(self, number: int) -> None:
-        """Nobody answered, but the run is over."""
+        """Note that a run is over though no worker answered."""
         try:
             self._end(self._found(number), number)
         except FileError as error:  # what it left cannot be read
             self.fail(number, str(error))
 
     def lose(self, number: int, reason: str) -> bool:
-        """Whoever did a job is gone. Whether it is to be taken up again; if not, it has failed."""
+        """Note that the worker of a job is lost; return whether it is to be taken up again. If not, it has failed."""
         retake = self._retakes[number] = self._retakes.get(number, 0) + 1
         if retake > RETAKES:
             self.fail(number, f"{reason}\n\nit was tried {retake} times, and each time the process was lost")
@@ -92,7 +92,7 @@ class Board:
         self.listener.note(f"{self.jobs[number]} is taken up again ({retake} of {RETAKES}): {first}")
 
     def look(self, words: Mapping[int, str] | None = None) -> None:
-        """Tell how far all are, if it is time for that."""
+        """Tell the listener how far all are, if it is time for that."""
         if self._watch is None or time.monotonic() - self._looked < POLL:
             return
         self._looked = time.monotonic()
@@ -109,7 +109,7 @@ class Board:
         self.listener.ended(end)
 
     def _find_places(self) -> dict[int, Place]:
-        """The place of every job that is left to do."""
+        """Return the place of every job that is left to do."""
         texts: dict[str, Corpus | AttnlabError] = {}
         places = {}
         for number, job in enumerate(self.jobs):
@@ -120,7 +120,7 @@ class Board:
             try:
                 if isinstance(text, AttnlabError):
                     raise text
-                self._names[number] = job.spec.name(text)
+                self._names[number] = job.spec.name(text.hash)
                 end = self._found(number) if self.is_over(number) else None
                 if end is None:
                     places[number] = _place(job, self.path(number), text)

@@ -17,15 +17,22 @@ import numpy as np
 from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from attnlab.errors import InputError, SpecError
-from attnlab.statistics.checking import check_count, check_positive, check_sd, check_share, check_values
+from attnlab.statistics.checking import (
+    check_count,
+    check_positive,
+    check_sd,
+    check_share,
+    check_successes,
+    check_values,
+)
 
 _POINTS = 4001  # of the average over s
 _REACH = 10  # standard deviations of s that the average goes to either side
-_MOST = 1 << 40  # seeds beyond which it makes no sense to go on
+_MOST = 1 << 40  # seeds beyond which no search makes sense
 
 
 def detectable_difference(sd: float, count: int, alpha: float, power: float = 0.9, known: int = 0) -> float:
-    """The true mean that a two-sided paired t finds with the given power. Its wrong side is not counted as found."""
+    """Return the true mean that a two-sided paired t detects with the given power; its wrong side does not count."""
     check_sd(sd)
     check_count(count)
     _check_test(alpha, power)
@@ -37,13 +44,13 @@ def detectable_difference(sd: float, count: int, alpha: float, power: float = 0.
 
 
 def count_needed(sd: float, difference: float, alpha: float, power: float = 0.9, known: int = 0) -> int:
-    """The fewest differences, and at least 2, with which a paired t finds a true mean with the given power."""
+    """Return the fewest differences, and at least 2, with which a paired t detects a true mean with the given power."""
     check_positive("difference", difference)
     return _fewest(lambda count: detectable_difference(sd, count, alpha, power, known) <= difference)
 
 
 def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: float = 0.0, known: int = 0) -> float:
-    """The chance that two one-sided tests show a mean to lie within the margin, where it is `true`."""
+    """Return the chance that two one-sided tests show a mean to lie within the margin, where it is `true`."""
     check_sd(sd)
     check_count(count)
     check_positive("margin", margin)
@@ -66,7 +73,7 @@ def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: 
 def equivalence_count_needed(
     sd: float, margin: float, alpha: float, power: float = 0.9, true: float = 0.0, known: int = 0
 ) -> int:
-    """The fewest differences, and at least 2, with which a mean is shown to lie within the margin with that power."""
+    """Return the fewest differences, at least 2, that show a mean to lie within the margin with that power."""
     _check_test(alpha, power)
     check_positive("margin", margin)
     if not abs(true) < margin:
@@ -78,7 +85,7 @@ def equivalence_count_needed(
 
 
 def pooled_sd(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
-    """The standard deviation within groups of different means, and its degrees of freedom."""
+    """Return the standard deviation within groups of different means, and its degrees of freedom."""
     squares, degrees = 0.0, 0
     for group in groups:
         numbers = check_values(group, least=1)
@@ -90,7 +97,7 @@ def pooled_sd(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
 
 def upper_sd(sd: float, degrees: float, confidence: float = 0.8) -> float:
-    """What the true standard deviation lies below with the given confidence, where `sd` was found."""
+    """Return what the true standard deviation lies below with the given confidence, where `sd` was found."""
     check_sd(sd)
     check_positive("number of degrees", degrees)
     check_share("confidence", confidence)
@@ -98,16 +105,15 @@ def upper_sd(sd: float, degrees: float, confidence: float = 0.8) -> float:
 
 
 def smallest_sign_flip_p(count: int) -> float:
-    """The smallest p that flipping the signs of so many differences can reach."""
+    """Return the smallest p that flipping the signs of so many differences can reach."""
     check_count(count)
     return 2.0 ** (1 - count)
 
 
 def exceeds(successes: int, trials: int, rate: float) -> float:
-    """The one-sided p of a true rate of at most `rate`, where so many of the trials succeeded."""
+    """Return the one-sided p of a true rate of at most `rate`, where so many of the trials succeeded."""
     check_share("rate", rate)
-    if not (0 <= successes <= trials and trials > 0):
-        raise InputError(f"{successes} of {trials} is no count", hint="count 0 … as many as there were trials")
+    check_successes(successes, trials, least=1)
     return float(special.betainc(successes, trials - successes + 1, rate)) if successes else 1.0
 
 
@@ -126,7 +132,7 @@ def _density(s: np.ndarray, degrees: int) -> np.ndarray:
 
 
 def _fewest(is_enough: Callable[[int], bool]) -> int:
-    """The smallest number from 2 on that is enough, if all larger ones are."""
+    """Return the smallest number from 2 on that is enough, if all larger ones are."""
     high = 2
     while not is_enough(high):
         high *= 2

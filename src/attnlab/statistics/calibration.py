@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.errors import InputError, SpecError
-from attnlab.statistics.checking import check_share
-from attnlab.statistics.confidence.proportions import clopper_pearson
-from attnlab.statistics.confidence.scored import Outcomes, Scores, check_scored
-from attnlab.statistics.differences.paired import Interval
+from attnlab.statistics.checking import Outcomes, Scores, check_scored, check_share
+from attnlab.statistics.estimates import clopper_pearson
+from attnlab.statistics.paired import Interval
 
 _RESAMPLES = 1000
 
@@ -47,7 +46,7 @@ class Reliability:
 def reliability(
     confidences: Scores, correct: Outcomes, bins: int = 10, level: float = 0.95, seed: int = 0
 ) -> Reliability:
-    """How far confidence and accuracy lie apart, bin by bin and on the whole."""
+    """Return how far confidence and accuracy lie apart, bin by bin and on the whole."""
     check_share("level", level)
     said, right = check_scored(confidences, correct)
     if ((said < 0) | (said > 1)).any():

@@ -1,6 +1,0 @@
-"""Paired differences.
-
-paired    tests and intervals
-power     how much a number of pairs can show
-trend     whether a difference changes with size
-"""

@@ -1,0 +1,197 @@
+"""Answering only where one is sure: the risk against the share that is answered, and a threshold with a guarantee.
+
+Answers are taken from the surest on. After k of n the coverage is k / n, and the risk is the share of errors among
+those k; the area under that curve is the mean risk over k = 1 … n (Geifman et al. 2019). Answers with the same score
+come in no order: each counts with the error rate of all that share it. A score that knows nothing has the overall risk
+as its area; the best possible one, which puts all errors last, has the area that accuracy alone allows.
+
+A threshold with a guarantee makes errors among the answered rarer than r, unless a chance of δ strikes:
+Learn-then-Test (Angelopoulos et al. 2021, arXiv 2110.01052). For a threshold t, let n be the answered ones of the
+calibration pairs (score ≥ t) and e the errors among them. Given n, e is binomial with the true risk R(t), so
+
+    p(t) = P(Bin(n, r) ≤ e)
+
+is a p-value of "R(t) > r", exactly and for any distribution. Thresholds are tried from strict to loose, and the first
+one whose p exceeds δ ends the search: to accept any too risky threshold, the first too risky one of the sequence must
+be accepted, and that happens with a chance of at most δ. No correction for their number is needed.
+
+This rests on a sequence that was fixed without looking at these pairs, not even at their scores: `spread_thresholds`
+makes one from the scores of other questions. It begins where enough pairs are expected to be answered for an error or
+more to be forgiven, because with too few even none at all proves nothing and the search would end before it began.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnlab.errors import InputError, SpecError
+from attnlab.statistics.checking import Outcomes, Scores, check_scored, check_scores, check_share
+from attnlab.statistics.estimates import binomial_tail
+from attnlab.statistics.paired import Interval
+
+_POINTS = 200  # of a curve that is drawn
+_STEPS = 20  # thresholds of a sequence
+_START = 2  # times the fewest pairs that prove anything: where a sequence begins,
+_SHARE = 0.2  # or at this share of the pairs, if that is more; with fewer, a single unlucky error often ends the search
+
+
+@dataclass(frozen=True)
+class RiskCoverage:
+    """The curve with its pointwise bootstrap band, and the area under it."""
+
+    coverage: tuple[float, ...]
+    risk: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    area: Interval
+    area_best: float
+    area_blind: float
+    count: int
+
+    def at(self, coverage: float) -> float:
+        """Return the risk when this share is answered."""
+        return float(np.interp(coverage, self.coverage, self.risk))
+
+
+def risk_coverage(
+    scores: Scores, correct: Outcomes, level: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> RiskCoverage:
+    """Return the curve of one score, from the surest answer to all of them."""
+    check_share("level", level)
+    numbers, right = check_scored(scores, correct)
+    risks, count = _risks(numbers, right), numbers.size
+    shown = np.unique(np.linspace(1, count, min(_POINTS, count)).round().astype(int)) - 1
+    picks = np.random.default_rng(seed).integers(count, size=(resamples, count))
+    drawn = np.empty((resamples, shown.size))
+    areas = np.empty(resamples)
+    for row, pick in enumerate(picks):
+        curve = _risks(numbers[pick], right[pick])
+        drawn[row], areas[row] = curve[shown], curve.mean()
+    tails = ((1 - level) / 2, (1 + level) / 2)
+    low, high = np.quantile(drawn, tails, axis=0)
+    return RiskCoverage(
+        coverage=tuple(((shown + 1) / count).tolist()),
+        risk=tuple(risks[shown].tolist()),
+        low=tuple(low.tolist()),
+        high=tuple(high.tolist()),
+        area=Interval(float(risks.mean()), *(float(end) for end in np.quantile(areas, tails))),
+        area_best=float(_risks(right.astype(np.float64), right).mean()),
+        area_blind=float(1 - right.mean()),
+        count=count,
+    )
+
+
+def area_difference(
+    first: Scores, second: Scores, correct: Outcomes, level: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> Interval:
+    """Return the first score's area less the second's on the same answers; below 0, the first orders them better."""
+    check_share("level", level)
+    one, right = check_scored(first, correct)
+    other, _ = check_scored(second, correct)
+    picks = np.random.default_rng(seed).integers(one.size, size=(resamples, one.size))
+    drawn = [float((_risks(one[pick], right[pick]) - _risks(other[pick], right[pick])).mean()) for pick in picks]
+    low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2))
+    return Interval(float((_risks(one, right) - _risks(other, right)).mean()), float(low), float(high))
+
+
+def _risks(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the risk after each number of answers, the surest first, ties shared out evenly."""
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    sizes = np.diff(np.r_[starts, ordered.size])
+    wrong = np.add.reduceat(1.0 - right[order], starts) / sizes
+    risks: NDArray[np.float64] = np.cumsum(np.repeat(wrong, sizes)) / np.arange(1, ordered.size + 1)
+    return risks
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One threshold that was tried."""
+
+    threshold: float
+    answered: int
+    errors: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class RiskControl:
+    """The loosest threshold that was accepted, if any, and all that were tried."""
+
+    risk: float
+    delta: float
+    count: int
+    accepted: Tried | None
+    steps: tuple[Tried, ...]
+
+    @property
+    def threshold(self) -> float | None:
+        """Answer where the score reaches it; None: never answer."""
+        return None if self.accepted is None else self.accepted.threshold
+
+    @property
+    def answered(self) -> int:
+        return 0 if self.accepted is None else self.accepted.answered
+
+    @property
+    def errors(self) -> int:
+        return 0 if self.accepted is None else self.accepted.errors
+
+    @property
+    def coverage(self) -> float:
+        return self.answered / self.count
+
+
+def control_risk(
+    scores: Scores, correct: Outcomes, thresholds: Sequence[float], risk: float = 0.05, delta: float = 0.1
+) -> RiskControl:
+    """Return the loosest of the thresholds for which P(errors among the answered > risk) ≤ delta."""
+    _check_request(risk, delta)
+    numbers, right = check_scored(scores, correct)
+    sequence = check_scores(thresholds, "threshold").tolist()
+    if any(later >= earlier for earlier, later in itertools.pairwise(sequence)):
+        raise InputError("thresholds that do not fall", hint="order them from strict to loose, each once")
+    steps: list[Tried] = []
+    accepted = None
+    for threshold in sequence:
+        answered = numbers >= threshold
+        count, errors = int(answered.sum()), int((answered & ~right).sum())
+        steps.append(Tried(threshold, count, errors, binomial_tail(errors, count, risk)))
+        if steps[-1].p_value > delta:
+            break
+        accepted = steps[-1]
+    return RiskControl(risk, delta, numbers.size, accepted, tuple(steps))
+
+
+def fewest_needed(risk: float, delta: float) -> int:
+    """Return the fewest pairs that show a risk below `risk` if all of them are answered rightly: (1 − r)ⁿ ≤ δ."""
+    _check_request(risk, delta)
+    return math.ceil(math.log(delta) / math.log1p(-risk))
+
+
+def spread_thresholds(
+    others: Scores, count: int, risk: float = 0.05, delta: float = 0.1, steps: int = _STEPS
+) -> tuple[float, ...]:
+    """Return thresholds for `count` calibration pairs, from the scores of others, evenly by the share answered."""
+    numbers = check_scores(others)
+    if count < 1 or steps < 1:
+        raise SpecError(f"{steps} thresholds for {count} pairs make no sense", hint="use at least one of each")
+    fewest = fewest_needed(risk, delta)
+    first = max(_SHARE * count, min(_START * fewest, (fewest + count) / 2))  # the latter where there are few pairs
+    begin = min(1.0, first / count)
+    shares = np.linspace(begin, 1.0, steps)
+    found = np.quantile(numbers, 1 - shares, method="lower")
+    return tuple(float(value) for value in np.unique(found)[::-1])
+
+
+def _check_request(risk: float, delta: float) -> None:
+    for name, value, usual in (("risk", risk, 0.05), ("delta", delta, 0.1)):
+        if not 0 < value < 1:  # also for NaN
+            raise SpecError(f"a {name} of {value:g} is not between 0 and 1", hint=f"use a {name} such as {usual}")

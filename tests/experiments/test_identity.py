@@ -1,0 +1,108 @@
+"""Requests and plans keep their hashes and folder names, or comparisons on disk would not be found again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attnlab.experiments.planning.plan import Plan
+from attnlab.experiments.request import Request, ladder
+from attnlab.experiments.results import Comparison
+from attnlab.experiments.scale.request import ScaleRequest
+from support.comparisons import make_comparison
+from support.ladders import make_ladder
+
+_LADDER = Request(
+    variants=("tied-kv", "cosine"),
+    size="100k",
+    rungs=("25k", "50k"),
+    tokens_per_parameter=100,
+    half_tokens=True,
+    up_to={"cosine": "50k"},
+    rates={"25k": {"softmax": 0.01}},
+)
+_STUDY = ScaleRequest(
+    variants=("tied-kv",),
+    rungs=("14k", "25k", "50k"),
+    corpora=("python", "docstrings"),
+    held_out="docstrings",
+    hours=2,
+    seeds=4,
+    changes=("position=rope",),
+)
+_EFFECTS = {"tied-kv": (0.1, 0.05, 0.02), "cosine": (0.3, 0.3, None)}
+
+
+@pytest.fixture(autouse=True)
+def _version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnlab.__version__", "0.1.0")  # which is part of a request's hash
+
+
+@pytest.mark.parametrize(
+    ("request_", "digest", "folder"),
+    [
+        (
+            Request(),
+            "3473c7e5fbfb0a4fb3cac2ee2b0960c87e0069fc040f08348c2c27736987b5ea",
+            "compare-tied-kv-and-3-more-25k-3473c7e5",
+        ),
+        (
+            Request(variants=("tied-kv",), size="nano", steps=1000, seeds=12, looks=2, changes=("position=rope",)),
+            "06487e38a56255246f6646f57102d680985c44d8576af21ff7d756ef2908aea3",
+            "compare-tied-kv-nano-06487e38",
+        ),
+        (
+            _LADDER,
+            "f52bb5411dbe05df2e9efe16545fd5e405ba2f66b7855c65ef5aa0188cbdc37b",
+            "compare-tied-kv-cosine-100k-f52bb541",
+        ),
+        (
+            Request(
+                variants=("mine",),
+                variants_from="mine.py",
+                variants_sha256="0" * 64,
+                corpus="mqar",
+                corpus_options={"pairs": 8},
+            ),
+            "ba19d58b21b9bebdbd33fb9bbebbfb6d6bf3037e3fabb27a58a991fcab6b80bb",
+            "compare-mine-25k-ba19d58b",
+        ),
+        (
+            ScaleRequest(),
+            "104ace7166f706b434b16dc0005147fde3bc1941f3ff50db79ec6a52495911f0",
+            "scale-gpt2-80-tokens-35a37b18",
+        ),
+        (
+            _STUDY,
+            "21984b08da34abd02cd01ccd561a0bdb823c509fab2c8e39efdb829661668865",
+            "scale-gpt2-80-tokens-a257eef2",
+        ),
+    ],
+)
+def test_a_request_keeps_its_hash_and_folder(request_: Request | ScaleRequest, digest: str, folder: str) -> None:
+    assert (request_.hash, request_.folder) == (digest, folder)
+
+
+def test_requests_that_follow_from_another_keep_their_folders() -> None:
+    assert [one.folder[-8:] for one in ladder(Request())] == ["ee6f489c", "96d7edd3", "7cb6c07c"]
+    assert _STUDY.comparison("python", {"14k": {"softmax": 0.01}}).folder == "compare-tied-kv-50k-f3c82a1e"
+
+
+@pytest.mark.parametrize(
+    ("comparison", "digest"),
+    [
+        (
+            make_comparison(match=True, tuned=True),
+            "58424a86587b54720c200a2b60dc2673b8fe34466feba68a7cd31bc1f5d4e39a",
+        ),
+        (make_ladder(_EFFECTS, half=_EFFECTS), "194425a20251483afd23e5dc7f9f989931476793d50e01b778eb1721ca6964c5"),
+    ],
+)
+def test_a_plan_keeps_its_format_and_hash(comparison: Comparison, digest: str, tmp_path: Path) -> None:
+    comparison.plan.save(tmp_path)
+    record = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert (record["format"], record["sha256"]) == (1, digest)
+    assert Plan.load(tmp_path) == comparison.plan
+    assert Request.of(tmp_path) == comparison.plan.request
