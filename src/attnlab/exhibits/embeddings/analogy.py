@@ -137,7 +137,6 @@ def _show_offsets(show: Stage, model: LanguageModel, text: KinshipText) -> None:
         "How nearly two pairs differ by the same vector",
         offsets @ offsets.t(),
         rows=labels,
-        columns=labels,
         x="pair, by its first word",
         y="pair, by its first word",
         unit="cosine",

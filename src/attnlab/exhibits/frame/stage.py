@@ -106,15 +106,19 @@ class Stage:
         cells: Any,
         *,
         rows: Iterable[str],
-        columns: Iterable[str],
+        columns: Iterable[str] | None = None,
         x: str,
         y: str,
         unit: str,
         caption: str = "",
     ) -> None:
-        """Show a matrix with its first row on top; `unit` says what its numbers are."""
+        """Show a matrix with its first row on top; `unit` says what its numbers are.
+
+        Without `columns`, they have the names of the rows.
+        """
         grid = np.asarray(cells if not hasattr(cells, "detach") else cells.detach().cpu(), dtype=np.float64)
-        names, others = tuple(rows), tuple(columns)
+        names = tuple(rows)
+        others = names if columns is None else tuple(columns)
         if grid.shape != (len(names), len(others)):
             raise InputError(
                 f"{title!r} has cells of shape {grid.shape} for {len(names)} rows and {len(others)} columns",

@@ -101,13 +101,7 @@ def heads_as_one_matrix(show: Stage, parameters: HeadsAsOneMatrix) -> None:
             ("W_O, the heads' maps up", f"{d} × {d}", f"{spec.value_width} × {d}"),
         ],
     )
-    show.check(
-        f"{h} layers of one head each, added up",
-        claim="r.3",
-        found=parts.sum(0),
-        expected=whole,
-        within=1e-12,
-    )
+    show.check(f"{h} layers of one head each, added up", claim="r.3", found=parts.sum(0), expected=whole, within=1e-12)
     show.check(
         "parameters of the separate layers together",
         claim="r.3",

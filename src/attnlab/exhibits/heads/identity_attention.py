@@ -63,7 +63,6 @@ def identity_attention(show: Stage, parameters: IdentityAttention) -> None:
         "How far c₂ stays from u_b",
         cells,
         rows=names,
-        columns=names,
         x="multiple of u_d in x₂",
         y="multiple of u_c in x₂",
         unit="|c₂ − u_b| / β",

@@ -56,7 +56,7 @@ def kqv_construction(show: Stage, parameters: KqvConstruction) -> None:
 
     C, A = attend(s * beta**2)
     names = ["x₁", "x₂", "x₃"]
-    show.heatmap("The weights", A, rows=names, columns=names, x="key", y="query", unit="weight")
+    show.heatmap("The weights", A, rows=names, x="key", y="query", unit="weight")
     show.say("x₂ looks at x₁ and takes u_b; x₁ looks at x₃ and takes u_b − u_c; x₃ asks for nothing and averages.")
     values = torch.stack([u_b, 0 * u_b, u_b - u_c])
     show.check("the values are u_b, 0 and u_b − u_c", found=X @ V.T, expected=values, within=1e-9)

@@ -54,9 +54,7 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
         ("token", "E (thing, fluffy, blue)", "what is added", "E after"),
         [(word, *(vector_text(one[j], 3) for one in (E, output, after))) for j, word in enumerate(WORDS)],
     )
-    show.heatmap(
-        "Who listens to whom", weights, rows=WORDS, columns=WORDS, x="token i", y="token j, which moves", unit="weight"
-    )
+    show.heatmap("Who listens to whom", weights, rows=WORDS, x="token i", y="token j, which moves", unit="weight")
     show.plot(
         "The creature moves",
         *(line(WORDS[j], [E[j, 1], after[j, 1]], [E[j, 2], after[j, 2]]) for j in (1, 2, 3)),

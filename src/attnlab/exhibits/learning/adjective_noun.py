@@ -104,7 +104,6 @@ def _show_map(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, batch
         f"Where {head.name} looks",
         weights.round(decimals=2),
         rows=words[:end],
-        columns=words[:end],
         x="word that is looked at (key)",
         y="word that looks (query)",
         unit="weight",

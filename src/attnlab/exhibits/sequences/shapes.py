@@ -95,9 +95,7 @@ def shapes(show: Stage, parameters: Shapes) -> None:
     )
     names = [str(i + 1) for i in range(l)]
     for title, weights in (("Softmax along the last axis", last), ("Softmax along the second axis", second)):
-        show.heatmap(
-            f"{title}, first sentence", weights[0], rows=names, columns=names, x="key", y="query", unit="weight"
-        )
+        show.heatmap(f"{title}, first sentence", weights[0], rows=names, x="key", y="query", unit="weight")
     show.check("row sums along the last axis", found=last.sum(-1), expected=1, within=1e-12)
     show.check(
         "and it is what the library does",

@@ -83,7 +83,7 @@ def in_matrices(show: Stage, tokens: torch.Tensor) -> None:
     rows = [(f"x{i + 1}", *(vector_text(one[i]) for one in (tokens, Q, K, V, output))) for i in range(3)]
     show.table("Queries, keys, values and outputs", ("token", "x", "q", "k", "v", "o"), rows)
     names = ["x1", "x2", "x3"]
-    show.heatmap("The weights A", A, rows=names, columns=names, x="key of token j", y="query of token i", unit="weight")
+    show.heatmap("The weights A", A, rows=names, x="key of token j", y="query of token i", unit="weight")
     one_by_one = torch.stack([torch.stack([W.T @ x for x in tokens]) for W in (W_Q, W_K)])
     both = torch.stack([Q, K])
     show.check("Q = X W_Q and K = X W_K, row by row", claim="1d", found=both, expected=one_by_one, within=1e-9)
