@@ -13,7 +13,7 @@ from attnlab.cli.knowledge_facts import facts
 from attnlab.cli.knowledge_options import DEFAULT_MAKING, DEFAULT_SPLITTING, Flag, Making, Splitting
 from attnlab.cli.knowledge_tables import score_rows, show_evaluation, show_story
 from attnlab.cli.printing import make_table, say, show, show_json
-from attnlab.errors import AttnlabError, FileError
+from attnlab.errors import AttnlabError
 from attnlab.knowledge.answers.answering import KnowledgeModel
 from attnlab.knowledge.answers.evaluating import evaluate as evaluate_pairs
 from attnlab.knowledge.answers.predictions import write_predictions
@@ -25,7 +25,6 @@ from attnlab.knowledge.story import tell
 from attnlab.knowledge.training.finetuning import finetune as finetune_run
 from attnlab.knowledge.training.pretraining import pretrain as pretrain_run
 from attnlab.knowledge.training.staging import Options
-from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import DEFAULT_ROOT, find_run
 from attnlab.training import RunResult
 from attnlab.training.progress import ConsoleReporter, Silent

@@ -12,7 +12,7 @@ from attnlab.attention import load_variants
 from attnlab.cli.compare import corpus_options
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.corpora import CorpusSpec
-from attnlab.errors import AttnlabError, FileError
+from attnlab.errors import AttnlabError
 from attnlab.runs.ledger import DEFAULT_ROOT, find_run
 from attnlab.storage.records import to_plain
 from attnlab.training import RunResult, RunSpec, Saving, treatment
