@@ -13,16 +13,15 @@ from attnlab.cli import main
 from attnlab.cli.compare import corpus_options
 from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request
-from attnlab.studio import workers
-from attnlab.studio.settings import Settings
-from attnlab.studio.studio import Studio, command_of
+from attnlab.processes import async_child
+from attnlab.processes.async_child import AsyncChild, BusyError
+from attnlab.studio.studio import Settings, Studio, command_of
 from attnlab.studio.work.__main__ import TASKS, answer
-from attnlab.studio.workers import BusyError, Worker
 
 
-def with_worker(use: Callable[[Worker], Awaitable[Any]], **options: Any) -> Any:
+def with_worker(use: Callable[[AsyncChild], Awaitable[Any]], **options: Any) -> Any:
     async def whole() -> Any:
-        worker = Worker("the desk", **{"seconds": 60, "threads": 1, **options})
+        worker = AsyncChild("attnlab.studio.work", "the desk", **{"seconds": 60, "threads": 1, **options})
         try:
             return await use(worker)
         finally:
@@ -32,7 +31,7 @@ def with_worker(use: Callable[[Worker], Awaitable[Any]], **options: Any) -> Any:
 
 
 def test_a_worker_answers_in_turn_and_tells_what_is_wrong() -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: AsyncChild) -> None:
         found = await asyncio.gather(*(worker.ask("presets") for _ in range(5)))
         assert all(one == found[0] for one in found)
         first = worker.pid
@@ -49,14 +48,14 @@ def test_a_worker_answers_in_turn_and_tells_what_is_wrong() -> None:
 
 
 def test_what_takes_too_long_is_ended_and_the_next_is_answered() -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: AsyncChild) -> None:
         with pytest.raises(AttnlabError, match="more than 1e-06 seconds"):
             await worker.ask("presets", seconds=1e-6)
         assert worker.pid is None
         waiting = asyncio.ensure_future(worker.ask("presets"))  # which has to start anew, and so takes a while
         while worker.pid is None:
             await asyncio.sleep(0)
-        await worker.stop()
+        worker.stop()
         with pytest.raises(AttnlabError, match="it was stopped"):
             await waiting
         assert (await worker.ask("presets"))["presets"]
@@ -65,9 +64,9 @@ def test_what_takes_too_long_is_ended_and_the_next_is_answered() -> None:
 
 
 def test_too_many_questions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_WAITING", 2)
+    monkeypatch.setattr(async_child, "_MOST_WAITING", 2)
 
-    async def use(worker: Worker) -> None:
+    async def use(worker: AsyncChild) -> None:
         waiting = [asyncio.ensure_future(worker.ask("presets")) for _ in range(2)]
         await asyncio.sleep(0.01)
         with pytest.raises(BusyError, match="2 questions waiting"):
@@ -78,7 +77,7 @@ def test_too_many_questions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_one_that_is_not_asked_is_let_go() -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: AsyncChild) -> None:
         await worker.ask("presets")
         for _ in range(200):
             await asyncio.sleep(0.05)
@@ -140,7 +139,7 @@ def test_the_command_line_refuses_in_the_same_words(tmp_path: Path, capsys: pyte
     assert main(["studio", "--host", "0.0.0.0", "--no-browser"]) == 2
     error = capsys.readouterr().err
     assert "not encrypted" in error
-    assert "--expose" in error
+    assert "expose" in error
     (tmp_path / "file").write_text("")
     assert main(["studio", "--runs", str(tmp_path / "file"), "--no-browser"]) == 2
     assert "is no folder" in capsys.readouterr().err

@@ -49,7 +49,7 @@ def studio(
     except ImportError as error:
         raise AttnlabError(f"nicegui cannot be imported: {error}", hint="pip install 'attnlab[studio]'") from error
     from attnlab.studio.server import run
-    from attnlab.studio.settings import Settings, is_loopback
+    from attnlab.studio.studio import Settings, is_loopback
 
     settings = Settings(runs=runs.resolve(), host=host, port=port, exposed=expose)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -47,7 +47,7 @@ def _field(name: str, row: int, column: int, value: str, label: str) -> str:
     )
 
 
-def steps_html(answer: dict[str, Any], before: dict[str, Any] | None) -> str:
+def steps_html(answer: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
     """Every step of attention, head by head; cells that differ from those of `before` stand out."""
     steps, last = answer["steps"], (before or {}).get("steps", {})
     heads, group = len(steps["output"]), answer["group"]
@@ -70,7 +70,7 @@ def _at(matrices: Any, place: int) -> Any:
     return matrices[place] if matrices is not None and place < len(matrices) else None
 
 
-def _result(name: str, rows: Sequence[Sequence[float | str]], before: Any, answer: dict[str, Any]) -> str:
+def _result(name: str, rows: Sequence[Sequence[float | str]], before: Any, answer: Mapping[str, Any]) -> str:
     symbol, words = _RESULTS[name]
     tokens, pairwise = answer["state"]["tokens"], name in {"scores", "weights"}
     comparable = before is not None and len(before) == len(rows) and len(before[0]) == len(rows[0])
@@ -101,7 +101,7 @@ def _cell(name: str, value: float | str, *, seen: bool, changed: bool) -> str:
     return f'<td class="{" ".join(classes)}"{style} title="{value!r}">{number_text(value)}</td>'
 
 
-def rows_html(answer: dict[str, Any]) -> str:
+def rows_html(answer: Mapping[str, Any]) -> str:
     """What becomes of each query, in one line: its scores, its weights, and the values that they add up."""
     steps, tokens, visible = answer["steps"], answer["state"]["tokens"], answer["visible"]
     if steps["weights"] is None:

@@ -19,8 +19,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from attnlab.errors import AttnlabError
 from attnlab.studio.guard import MOST_BODY, Access, Guard
 from attnlab.studio.pages import register
-from attnlab.studio.settings import Settings
-from attnlab.studio.studio import Studio
+from attnlab.studio.studio import Settings, Studio
 
 STATIC = Path(__file__).parent / "static"
 _SECONDS_TO_END = 2

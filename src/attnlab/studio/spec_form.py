@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from nicegui import ui
@@ -19,18 +19,18 @@ _MOST = 1_000_000
 class SpecForm:
     """The fields of a specification; every change is told as (field, new value), parts as their whole mapping."""
 
-    def __init__(self, fields: list[dict[str, Any]], changed: Changed) -> None:
+    def __init__(self, fields: Sequence[Mapping[str, Any]], changed: Changed) -> None:
         self._fields, self._changed = fields, changed
         self._place = ui.element("div").classes("fields")
 
-    def draw(self, values: dict[str, Any]) -> None:
+    def draw(self, values: Mapping[str, Any]) -> None:
         """Draw the form anew with these values."""
         self._place.clear()
         with self._place:
             for field in self._fields:
                 self._draw(field, values.get(field["name"]))
 
-    def _draw(self, field: dict[str, Any], value: Any) -> None:
+    def _draw(self, field: Mapping[str, Any], value: Any) -> None:
         name = field["name"]
 
         async def tell(new: Any) -> None:
@@ -43,7 +43,7 @@ class SpecForm:
         else:
             _control(field, value, tell)
 
-    def _draw_part(self, field: dict[str, Any], value: Any, tell: Callable[[Any], Awaitable[None]]) -> None:
+    def _draw_part(self, field: Mapping[str, Any], value: Any, tell: Callable[[Any], Awaitable[None]]) -> None:
         kinds = {one["kind"]: one["kind"] for one in field["kinds"]}
         options = {"": _OPEN, **kinds} if field["optional"] else kinds
         now = value["kind"] if value else ""
@@ -57,7 +57,7 @@ class SpecForm:
                 self._draw_fields(one["fields"], value, tell)
 
     def _draw_fields(
-        self, fields: list[dict[str, Any]], value: dict[str, Any], tell: Callable[[Any], Awaitable[None]]
+        self, fields: Sequence[Mapping[str, Any]], value: Mapping[str, Any], tell: Callable[[Any], Awaitable[None]]
     ) -> None:
         for inner in fields:
 
@@ -67,7 +67,7 @@ class SpecForm:
             _control(inner, value.get(inner["name"]), told)
 
 
-def _control(field: dict[str, Any], value: Any, tell: Callable[[Any], Awaitable[None]]) -> None:
+def _control(field: Mapping[str, Any], value: Any, tell: Callable[[Any], Awaitable[None]]) -> None:
     """One field of plain values."""
     if field["type"] == "switch":
 
@@ -87,7 +87,7 @@ def _control(field: dict[str, Any], value: Any, tell: Callable[[Any], Awaitable[
         entry(field["label"], shown, typed, whole=field["type"] == "whole", hint=hint)
 
 
-def _read(field: dict[str, Any], text: str) -> Any:
+def _read(field: Mapping[str, Any], text: str) -> Any:
     plain = text.strip()
     if plain in field["words"]:
         return plain

@@ -1,27 +1,85 @@
-"""What all pages of one studio share: its workers, the comparisons that it started, and the pages that it made."""
+"""One studio: what it is started with, its workers, the comparisons that it started, and the pages that it made."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import secrets
+import socket
 import subprocess
 import sys
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.errors import AttnlabError
+from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request
+from attnlab.processes.async_child import AsyncChild
 from attnlab.storage.plans import PLAN
-from attnlab.studio.settings import LOG, Settings
-from attnlab.studio.workers import Worker
+from attnlab.studio.guard import Access
 
+FIRST_PORT = 8421
+LOG = "studio.log"  # what a comparison that the studio started says, in its folder
+_TRIED = 20  # ports, if none was asked for
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RUNNING = frozenset({"starting", "planning", "running"})
 MOST_RUNNING = 2  # comparisons at a time
 _KEPT_LETTERS = 40_000_000  # of pages that were made
+_WORK = "attnlab.studio.work"  # run by the workers
 _REPORT = "report-"
 # Fields of a request that are said otherwise on the command line, or by studies only.
 _OTHERWISE = frozenset({"variants", "changes", "corpus_options", "variants_sha256", "rates", "up_to"})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the studio listens, and the folder of the runs that it shows."""
+
+    runs: Path
+    host: str = "127.0.0.1"
+    port: int | None = None  # None: the first that is free
+    exposed: bool = False  # whether others than this machine may be let in
+
+    def __post_init__(self) -> None:
+        if self.port is not None and not 0 <= self.port < 65536:
+            raise InputError(
+                f"{self.port} is no port", hint="use a number from 1024 to 65535, or 0 for any that is free"
+            )
+        if self.runs.exists() and not self.runs.is_dir():
+            raise InputError(f"{self.runs} is no folder", hint="name the folder that the runs lie in")
+        if not self.exposed and not is_loopback(self.host):
+            raise InputError(
+                f"{self.host} can be reached by other machines: whoever has the printed address could train, stop and "
+                "read runs here, and the connection is not encrypted",
+                hint="leave `host` out, or set `expose=True` if you mean it",
+            )
+
+    def listen(self) -> socket.socket:
+        """Return a socket that listens, so that nobody is too early."""
+        last: OSError | None = None
+        for port in range(FIRST_PORT, FIRST_PORT + _TRIED) if self.port is None else [self.port]:
+            try:
+                return _bind(self.host, port)
+            except OSError as error:
+                last = error
+        where = f"port {self.port}" if self.port is not None else f"any port from {FIRST_PORT} on"
+        reason = (last.strerror or str(last)).lower() if last else "it is taken"
+        raise AttnlabError(f"cannot listen at {where} of {self.host}: {reason}", hint="choose another `port`")
+
+    def access(self, port: int) -> Access:
+        """Return who is let in at this port."""
+        wildcard = not is_loopback(self.host) and _is_wildcard(self.host)
+        names = set(_LOOPBACK) if is_loopback(self.host) or wildcard else {self.host.lower()}
+        if not is_loopback(self.host):
+            names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return Access(port=port, hosts=frozenset(names | {self.host.lower()}), any_address=wildcard)
+
+    def address(self, access: Access) -> str:
+        """Return the address to open."""
+        name = socket.gethostname() if _is_wildcard(self.host) else self.host
+        host = f"[{name}]" if ":" in name else name
+        return f"http://{host}:{access.port}/?token={access.token}"
 
 
 class Studio:
@@ -30,9 +88,9 @@ class Studio:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.runs = settings.runs
-        self.desk = Worker("the desk", seconds=30, threads=1)
-        self.bench = Worker("the bench", seconds=120, idle=120)
-        self.stage = Worker("the stage", seconds=900, idle=120)
+        self.desk = AsyncChild(_WORK, "the desk", seconds=30, threads=1)
+        self.bench = AsyncChild(_WORK, "the bench", seconds=120, idle=120)
+        self.stage = AsyncChild(_WORK, "the stage", seconds=900, idle=120)
         self._pages: OrderedDict[str, str] = OrderedDict()
         self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
         self._warming: asyncio.Task[Any] | None = None
@@ -42,13 +100,13 @@ class Studio:
         self._warming = asyncio.ensure_future(self.desk.ask("form"))
 
     async def close(self) -> None:
-        """End the workers. Comparisons go on: they have processes and folders of their own."""
+        """End the workers. Comparisons continue: they have processes and folders of their own."""
         await asyncio.gather(self.desk.close(), self.bench.close(), self.stage.close())
 
     # Pages that were made elsewhere
 
     def keep_page(self, html: str) -> str:
-        """Keep a page to hand out, and say under which name."""
+        """Keep a page to hand out, and return its name."""
         name = secrets.token_urlsafe(12)
         self._pages[name] = html
         while len(self._pages) > 1 and sum(map(len, self._pages.values())) > _KEPT_LETTERS:
@@ -56,7 +114,7 @@ class Studio:
         return name
 
     async def finished_page(self, name: str) -> str:
-        """A page by its name: one that was kept, or the report of a comparison."""
+        """Return a page by its name: one that was kept, or the report of a comparison."""
         if name in self._pages:
             return self._pages[name]
         if not name.startswith(_REPORT):
@@ -71,16 +129,16 @@ class Studio:
     # Comparisons
 
     async def comparisons(self) -> list[dict[str, Any]]:
-        """All comparisons in the folder of the runs, the newest first."""
+        """Return all comparisons in the folder of the runs, the newest first."""
         found = await self.desk.ask("comparisons", runs=str(self.runs))
         return [self._as_it_is(one) for one in found["comparisons"]]
 
     async def follow(self, name: str) -> dict[str, Any]:
-        """One comparison as it is now."""
+        """Return one comparison as it is now."""
         return self._as_it_is(await self.desk.ask("follow", runs=str(self.runs), name=name))
 
     def _as_it_is(self, found: dict[str, Any]) -> dict[str, Any]:
-        """A process that was started just now has not told yet that it is there."""
+        """Return a comparison as starting if its process was started just now, and holds nothing yet."""
         process = self._started.get(found["folder"])
         if process is not None and process.poll() is not None:
             del self._started[found["folder"]]
@@ -89,7 +147,7 @@ class Studio:
         return found
 
     async def start(self, request: Request, add_seeds: int = 0) -> str:
-        """Carry a comparison out, or go on with it, in a process of its own, which goes on when the studio ends."""
+        """Run or resume a comparison in a process of its own, which continues when the studio ends."""
         found = await self.comparisons()
         running = [one for one in found if one["status"] in RUNNING]
         if not any(one["folder"] == request.folder for one in running):
@@ -117,12 +175,12 @@ class Studio:
         except OSError as error:
             raise AttnlabError(
                 f"{folder} cannot be written: {(error.strerror or str(error)).lower()}",
-                hint="start the studio with another folder: --runs DIR",
+                hint="start the studio with another folder: `runs=FOLDER`",
             ) from None
 
 
 def command_of(request: Request, runs: Path) -> list[str]:
-    """The words after `attnlab` that ask for the same on the command line. It has no options for what studies set."""
+    """Return the arguments of `attnlab` that ask for the same; studies set fields that have no option."""
     usual, words = Request(), ["compare", *request.variants]
     for name in type(request).model_fields:
         value = getattr(request, name)
@@ -136,3 +194,29 @@ def command_of(request: Request, runs: Path) -> list[str]:
     for name, chosen in request.corpus_options.items():
         words += ["--corpus-option", f"{name}={chosen}"]
     return [*words, "--out", str(runs)]
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_wildcard(host: str) -> bool:
+    return host in {"0.0.0.0", "::", ""}
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError:
+        listening.close()
+        raise
+    return listening

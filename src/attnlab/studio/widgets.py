@@ -1,14 +1,23 @@
-"""The few controls that all forms are made of: plain HTML, each with its label, so that any keyboard and any reader of
-screens knows them. A control tells its handler the new value, and keeps what is typed until it is drawn anew."""
+"""Controls, and parts of pages.
+
+The few controls that all forms are made of are plain HTML, each with its label, so that keyboards and screen readers
+know them. A control tells its handler the new value, and keeps what is typed until it is drawn anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 from nicegui.events import GenericEventArguments
+
+from attnlab.pages import prose
+
+if TYPE_CHECKING:  # another process imports what makes them
+    from attnlab.studio.work.pages import DrawnPart
 
 Handler = Callable[[str], Awaitable[None]]
 
@@ -119,24 +128,60 @@ def heading(text: str, level: int = 2) -> ui.html:
     return markup(escape(text), f"h{level}")
 
 
-def table_html(
-    headings: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    text: Sequence[int] = (0,),
-    safe: bool = False,
-) -> str:
-    """A table; cells are escaped unless they are `safe`."""
-    sides = ["text" if number in text else "" for number in range(len(headings))]
-    head = "".join(
-        f'<th scope="col" class="{side}">{escape(one).replace(chr(10), "<br>")}</th>'
-        for one, side in zip(headings, sides, strict=True)
-    )
-    body = ""
-    for row in rows:
-        cells = [cell if safe else escape(cell) for cell in row]
-        first = f'<th scope="row" class="{sides[0]}">{cells[0]}</th>'
-        rest = "".join(f'<td class="{side}">{cell}</td>' for cell, side in zip(cells[1:], sides[1:], strict=True))
-        body += f"<tr>{first}{rest}</tr>"
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="wide" tabindex="0">{table}</div>'
+def facts_html(facts: Iterable[tuple[str, str]]) -> str:
+    """Return names with their facts as a list of definitions."""
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{prose(fact)}</dd>' for name, fact in facts)}</dl>"
+
+
+class Canvas:
+    """A place that shows one page after another, each as parts (`work/pages.py`).
+
+    A page with the same parts and other numbers is changed in place, so that nothing jumps under the reader's eyes.
+    """
+
+    def __init__(self) -> None:
+        self._place = ui.element("div")
+        self._drawn: list[ui.html | ui.plotly] = []
+        self._shape: Sequence[tuple[str, str]] = ()
+
+    def clear(self) -> None:
+        self._place.clear()
+        self._drawn, self._shape = [], ()
+
+    def show(self, parts: Sequence[DrawnPart]) -> None:
+        shape = [(part["kind"], part.get("tag", "")) for part in parts]
+        if shape == self._shape:
+            drawn = iter(self._drawn)
+            for part in parts:
+                _change(part, drawn)
+            return
+        self.clear()
+        self._shape = shape
+        with self._place:
+            self._drawn = [element for part in parts for element in _draw(part)]
+
+
+def _draw(part: DrawnPart) -> list[ui.html | ui.plotly]:
+    """Draw one part, and return those of its elements that can change."""
+    if part["kind"] == "html":
+        return [markup(part["html"], part["tag"]).classes(part["classes"])]
+    if part["kind"] == "gallery":
+        with ui.element("div").classes("gallery"):
+            return [element for one in part["parts"] for element in _draw(one)]
+    if part["kind"] == "details":
+        with ui.element("details"):
+            return [markup(part["html"], "summary"), *(element for one in part["parts"] for element in _draw(one))]
+    with ui.element("figure"):
+        chart = ui.plotly(part["figure"]).classes("plot").props("role=img")
+        # The caption says it to those who do not see.
+        chart.props["aria-label"] = part["html"].replace("<code>", "").replace("</code>", "") or "a chart"
+        return [chart, markup(part["html"], "figcaption")]
+
+
+def _change(part: DrawnPart, drawn: Iterator[Any]) -> None:
+    if part["kind"] == "figure":
+        next(drawn).update_figure(part["figure"])
+    if part["kind"] != "gallery":
+        next(drawn).set_content(part["html"])
+    for one in part.get("parts", ()):
+        _change(one, drawn)

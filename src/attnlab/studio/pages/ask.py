@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from nicegui import ui
 
-from attnlab.studio.drawing import Canvas
+from attnlab.formats import percent
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.numbers import read_number
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import button, choice, entry, heading, markup, slider
+from attnlab.studio.widgets import Canvas, button, choice, entry, heading, markup, slider
 
 _LEAD = (
     "Ask a model that was finetuned on questions. It answers from memory if it is sure enough, else from the fact "
@@ -30,10 +31,10 @@ _MOST_TEXT = 500  # letters
 def register(studio: Studio) -> None:
     @page("/ask", "Ask")
     async def ask(frame: Frame, model: str = "") -> None:
-        await Ask(frame, studio).build(model)
+        await AskPage(frame, studio).build(model)
 
 
-class Ask:
+class AskPage:
     """One visitor's conversation with a model."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
@@ -93,8 +94,8 @@ class Ask:
         await self._renew()
 
     async def _renew(self) -> None:
-        """The threshold for this risk, and what it promises."""
-        self._risk_shown.set_content(f"{self.risk:.0%}".replace("%", " %"))
+        """Show the threshold for this risk, and what it promises."""
+        self._risk_shown.set_content(percent(self.risk))
         self._promise.set_content('<p class="soft">setting the threshold …</p>')
         found = await self._ask_bench("promise", risk=self.risk)
         threshold = "never" if found["threshold"] is None else f"from {found['threshold']:.3g} on"
@@ -161,7 +162,7 @@ class Ask:
         self._canvas.show(found["page"])
 
 
-def _reply_html(reply: dict[str, Any]) -> str:
+def _reply_html(reply: Mapping[str, Any]) -> str:
     tone = _TONES[reply["origin"]]
     if reply["answer"] is None:
         first = f'<p class="{tone}">I do not know.</p>'
@@ -174,6 +175,6 @@ def _reply_html(reply: dict[str, Any]) -> str:
     return f'{first}<ul class="points">{quotes}<li class="soft">{escape(memory)}</li>{notes}</ul>'
 
 
-def _evidence_html(one: dict[str, Any]) -> str:
+def _evidence_html(one: Mapping[str, Any]) -> str:
     origin = ", ".join(part for part in (one["source"], one.get("who"), one.get("at", "")[:10]) if part)
     return f"“{escape(one.get('quote') or one['answer'])}” ({escape(origin)})"

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import Any
 
+from markupsafe import Markup
 from nicegui import ui
 
 from attnlab.errors import AttnlabError
 from attnlab.experiments.request import Request
-from attnlab.pages import prose
+from attnlab.pages import Table, Tone, prose
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.numbers import read_number, read_whole
 from attnlab.studio.studio import RUNNING, Studio
-from attnlab.studio.widgets import button, choice, entry, heading, markup, switch, table_html
+from attnlab.studio.widgets import button, choice, entry, facts_html, heading, markup, switch
 
 _LEAD = (
     "Train a baseline and its variants over paired seeds, and judge them. The plan says beforehand how long it takes "
@@ -33,16 +35,17 @@ _MOST_SEEDS, _MOST_STEPS, _MOST_VARIANTS = 64, 20_000, 12
 _MOST_TEXT = 400  # letters of the changes
 _PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
 _REFRESH = 3.0  # seconds between two looks at the list
+_TONES: dict[str, Tone] = {**dict.fromkeys(RUNNING, "even"), "finished": "good", "stopped": "bad", "failed": "bad"}
 _NOTHING = "There are no comparisons here yet. Choose variants above and start one; it can be stopped at any time."
 
 
 def register(studio: Studio) -> None:
     @page("/compare", "Compare")
     async def compare(frame: Frame) -> None:
-        await Compare(frame, studio).build()
+        await ComparePage(frame, studio).build()
 
 
-class Compare:
+class ComparePage:
     """One visitor's form, with its plan."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
@@ -50,7 +53,7 @@ class Compare:
         self.fields: dict[str, Any] = {"variants": ("tied-kv",), "seeds": 8}
         self._turn = 0
         self._words = ""
-        self._shown: list[dict[str, Any]] | None = None
+        self._shown: Sequence[Mapping[str, Any]] | None = None
 
     async def build(self) -> None:
         known = (await self.studio.desk.ask("variants"))["variants"]
@@ -70,7 +73,7 @@ class Compare:
         ui.timer(_REFRESH, self._refresh)
         soon(self.frame, self._replan)
 
-    def _draw_form(self, known: list[dict[str, Any]]) -> None:
+    def _draw_form(self, known: Sequence[Mapping[str, str]]) -> None:
         handle = partial(guarded, self.frame, keep=True)
         names = [one["name"] for one in known]
         with ui.element("fieldset"):
@@ -186,36 +189,31 @@ class Compare:
             self._list.set_content(_list_html(found))
 
 
-def _haystack(one: dict[str, Any]) -> str:
+def _haystack(one: Mapping[str, Any]) -> str:
     return " ".join([one["title"], one["folder"], one["status"], one["verdict"]]).lower()
 
 
-def _plan_html(found: dict[str, Any]) -> str:
-    facts = "".join(f"<dt>{escape(name)}</dt><dd>{prose(words)}</dd>" for name, words in found["rows"])
+def _plan_html(found: Mapping[str, Any]) -> str:
     notes = "".join(f'<p class="note">{prose(note)}</p>' for note in found["notes"])
     first = (
         f"<p><b>{found['minutes']:.1f} minutes</b> for {found['runs']} runs; "
-        f"finds <b>{escape(found['detectable'])}</b> of perplexity.</p>"
+        f"can detect a difference of <b>{escape(found['detectable'])}</b> of perplexity.</p>"
     )
-    return f"{first}<dl>{facts}</dl>{notes}"
+    return f"{first}{facts_html(found['rows'])}{notes}"
 
 
-def _list_html(found: list[dict[str, Any]]) -> str:
-    rows = []
-    for one in found:
-        asked = one["asked"]
-        link = f'<a href="/compare/{one["name"]}">{escape(one["title"])}</a>'
-        tone = "good" if one["status"] == "finished" else "even" if one["status"] in RUNNING else "bad"
-        rows.append(
-            [
-                link,
-                f'<span class="{tone}">{one["status"]}</span>',
-                escape(str(asked.get("size", ""))),
-                escape(str(asked.get("seeds", ""))),
-                escape(str(asked.get("corpus", "")).rsplit("/", 1)[-1]),
-                one["made"][:16].replace("T", " "),
-                prose(one["verdict"]),
-            ]
-        )
+def _list_html(found: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        [
+            Markup('<a href="/compare/{}">{}</a>').format(one["name"], one["title"]),
+            one["status"],
+            str(one["asked"].get("size", "")),
+            str(one["asked"].get("seeds", "")),
+            str(one["asked"].get("corpus", "")).rsplit("/", 1)[-1],
+            one["made"][:16].replace("T", " "),
+            prose(one["verdict"]),
+        ]
+        for one in found
+    ]
     headings = ["comparison", "status", "size", "seeds", "corpus", "planned", "answer"]
-    return table_html(headings, rows, text=(0, 1, 2, 4, 5, 6), safe=True)
+    return Table(headings, rows, text_columns=(0, 1, 2, 4, 5, 6), tones=_TONES).to_html()

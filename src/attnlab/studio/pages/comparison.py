@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -10,21 +11,28 @@ from nicegui import ui
 
 from attnlab.errors import AttnlabError
 from attnlab.experiments.request import Request
-from attnlab.pages import PALETTE, new_figure, prose
+from attnlab.formats import NOTHING, percent
+from attnlab.pages import PALETTE, Table, Tone, new_figure, prose
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.numbers import read_whole
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import button, entry, heading, markup, table_html
+from attnlab.studio.widgets import button, entry, facts_html, heading, markup
 
 _REFRESH = 2.0  # seconds between two looks
 _MOST_SEEDS = 64  # at once
 _DASHES = ("solid", "dash", "dot", "dashdot")
-_TONES = {"better": "good", "worse": "bad", "unstable": "bad", "equivalent": "even", "undecided": "soft"}
+_TONES: dict[str, Tone] = {
+    "better": "good",
+    "worse": "bad",
+    "unstable": "bad",
+    "equivalent": "even",
+    "undecided": "open",
+}
 _WORDS = {
     "starting": "It is starting.",
     "planning": "The plan is being made: steps are timed, and a pilot shows the noise where it is unknown.",
-    "running": "It is running. This page may be closed; it goes on.",
-    "stopped": "It was stopped. Nothing is lost: it goes on where it was.",
+    "running": "It is running. This page may be closed; the comparison continues.",
+    "stopped": "It was stopped. Nothing is lost: it resumes where it was.",
     "failed": "It ended before there was a plan.",
     "finished": "It has ended.",
 }
@@ -33,15 +41,15 @@ _WORDS = {
 def register(studio: Studio) -> None:
     @page("/compare/{name}", "Comparison", under="/compare")
     async def comparison(frame: Frame, name: str) -> None:
-        await Watching(frame, studio, name).build()
+        await ComparisonPage(frame, studio, name).build()
 
 
-class Watching:
+class ComparisonPage:
     """One visitor who watches a comparison."""
 
     def __init__(self, frame: Frame, studio: Studio, name: str) -> None:
         self.frame, self.studio, self.name = frame, studio, name
-        self._last: dict[str, Any] = {}
+        self._last: Mapping[str, Any] = {}
         self._chart: ui.plotly | None = None
         self._seeds = 4  # to add for another look
 
@@ -94,7 +102,7 @@ class Watching:
 
     # What is seen
 
-    def _show(self, found: dict[str, Any]) -> None:
+    def _show(self, found: Mapping[str, Any]) -> None:
         if found["title"] != self._last.get("title"):
             self.frame.entitle(found["title"])
         self._last, status = found, found["status"]
@@ -103,15 +111,14 @@ class Watching:
         self._go_on.set_visibility(status in {"stopped", "failed"})
         self._log.set_content(f'<pre class="code" tabindex="0">{escape(found["log"])}</pre>')
         if "rows" in found:
-            facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in found["rows"])
-            self._plan.set_content(f"<dl>{facts}</dl>")
+            self._plan.set_content(facts_html(found["rows"]))
             self._draw_curves(found)
         self._report.clear()
         self._further.clear()
         if "answer" in found:
             self._draw_answer(found["answer"], found["looks_left"])
 
-    def _draw_curves(self, found: dict[str, Any]) -> None:
+    def _draw_curves(self, found: Mapping[str, Any]) -> None:
         if not found["curves"]:
             return
         figure = _figure(found)
@@ -122,7 +129,7 @@ class Watching:
             self._chart.update_figure(figure)
         self._runs.set_content(_runs_html(found))
 
-    def _draw_answer(self, answer: dict[str, Any], looks_left: int) -> None:
+    def _draw_answer(self, answer: Mapping[str, Any], looks_left: int) -> None:
         self._answer.set_content(_answer_html(answer))
         with self._report:
             if answer["report"]:
@@ -134,7 +141,7 @@ class Watching:
                 button("Take the next planned look", guarded(self.frame, self._looked_again))
 
 
-def _status_html(found: dict[str, Any]) -> str:
+def _status_html(found: Mapping[str, Any]) -> str:
     status = found["status"]
     words = f"<p>{_WORDS[status]}</p>"
     if status in {"stopped", "failed"} and "error:" in found["log"]:
@@ -142,14 +149,14 @@ def _status_html(found: dict[str, Any]) -> str:
         words += f'<p class="error">{escape(error)}</p>'
     if status == "finished" or "share" not in found:
         return words
-    parts = [f"{found['ended']} of {found['total']} runs", f"{found['share']:.0%}".replace("%", " %")]
+    parts = [f"{found['ended']} of {found['total']} runs", percent(found["share"])]
     parts += [part for part in (found["speed"], found["left"]) if part]
     bar = f'<progress max="1" value="{found["share"]:.4f}" aria-label="share of all steps that is done"></progress>'
     return f"{words}{bar}<p>{escape(' · '.join(parts))}</p>"
 
 
-def _figure(found: dict[str, Any]) -> dict[str, Any]:
-    """Every run by its arm's colour and dash: training as a faint line, validation with marks."""
+def _figure(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw every run by its arm's colour and dash: training as a faint line, validation with marks."""
     arms = list(dict.fromkeys(run["arm"] for run in found["curves"]))
     figure = new_figure(x="step", y="loss (nats)", height=340)
     named = set()
@@ -178,29 +185,24 @@ def _figure(found: dict[str, Any]) -> dict[str, Any]:
     return drawn
 
 
-def _runs_html(found: dict[str, Any]) -> str:
-    """A table with the last validation loss of every run: arms down, seeds across."""
+def _runs_html(found: Mapping[str, Any]) -> str:
+    """Return a table with the last validation loss of every run: arms down, seeds across."""
     seeds = sorted({run["seed"] for run in found["curves"]})
     arms = list(dict.fromkeys(run["arm"] for run in found["curves"]))
     cells = {(run["arm"], run["seed"]): _last_of(run) for run in found["curves"]}
-    rows = [[arm, *(cells.get((arm, seed), "–") for seed in seeds)] for arm in arms]
+    rows = [[arm, *(cells.get((arm, seed), NOTHING) for seed in seeds)] for arm in arms]
     headings = ["validation loss", *(f"seed {seed}" for seed in seeds)]
-    return table_html(headings, rows)
+    return Table(headings, rows).to_html()
 
 
-def _last_of(run: dict[str, Any]) -> str:
+def _last_of(run: Mapping[str, Any]) -> str:
     loss = f"{run['validation'][-1][1]:.4f}" if run["validation"] else "…"
     return loss if run["ended"] else f"{loss} at {run['step']}"
 
 
-def _answer_html(answer: dict[str, Any]) -> str:
+def _answer_html(answer: Mapping[str, Any]) -> str:
     first, *others = answer["first_lines"]
     lines = f"<p><b>{prose(first)}</b></p>" + "".join(f"<p>{prose(line)}</p>" for line in others)
-    rows = [[_cell(cell) for cell in row] for row in answer["rows"]]
     notes = "".join(f'<p class="soft">{prose(note)}</p>' for note in answer["notes"])
-    return lines + table_html(list(answer["headings"]), rows, text=(0, 1), safe=True) + notes
-
-
-def _cell(cell: str) -> str:
-    tone = _TONES.get(cell)
-    return f'<span class="{tone}">{escape(cell)}</span>' if tone else escape(cell)
+    table = Table(answer["headings"], answer["rows"], text_columns=(0, 1), tones=_TONES)
+    return f"{lines}{table.to_html()}{notes}"

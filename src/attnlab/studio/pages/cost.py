@@ -11,11 +11,10 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from attnlab.studio.drawing import Canvas
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.numbers import read_number
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import choice, heading, markup, slider
+from attnlab.studio.widgets import Canvas, choice, heading, markup, slider
 
 _LEAD = "Parameters, FLOPs, memory and cache of any variant at any shape, and where attention overtakes the rest."
 # What a slider moves through: powers of two, or whole numbers.
@@ -25,10 +24,10 @@ _CONTEXT, _WIDTH, _LAYERS, _HEADS, _BATCH = (4, 20), (5, 14), (1, 96), (1, 128),
 def register(studio: Studio) -> None:
     @page("/cost", "Cost")
     async def cost(frame: Frame, size: str = "gpt2", variant: str = "tied-kv", n: int = 0, d: int = 0) -> None:
-        await Cost(frame, studio).build(size, variant, n, d)
+        await CostPage(frame, studio).build(size, variant, n, d)
 
 
-class Cost:
+class CostPage:
     """One visitor's model."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
@@ -54,7 +53,7 @@ class Cost:
                 self._sliders = ui.element("div").classes("fields")
                 self._draw_sliders()
             with ui.element("div"):
-                self._canvas = Canvas(without=("By part", "How it is counted"))
+                self._canvas = Canvas()
         soon(self.frame, self._compute)
 
     def _draw_sliders(self) -> None:
@@ -70,7 +69,7 @@ class Cost:
         self._label()
 
     def _power(self, label: str, field: str, ends: tuple[int, int]) -> ui.html:
-        """A slider whose steps are half powers of two."""
+        """Draw a slider whose steps are half powers of two."""
         return slider(label, *ends, 0.5, math.log2(self.asked[field]), self._moved(field, lambda at: round(2**at)))
 
     def _whole(self, label: str, field: str, ends: tuple[int, int]) -> ui.html:
@@ -92,8 +91,8 @@ class Cost:
         self.asked = {**self.asked, "variant": variant}
         await self._compute()
 
-    def _question(self) -> dict[str, Any]:
-        """What is asked, with a width that the heads divide."""
+    def _question(self) -> dict[str, str | int]:
+        """Return the question, with a width that the heads divide."""
         heads = self.asked["num_heads"]
         width = max(2, round(self.asked["model_width"] / heads / 2) * 2) * heads
         return {**self.asked, "model_width": width}

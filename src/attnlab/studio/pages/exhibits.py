@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -10,12 +11,11 @@ from urllib.parse import parse_qsl, urlencode
 from nicegui import ui
 
 from attnlab.pages import prose
-from attnlab.studio.drawing import Canvas
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import button, entry, heading, markup
+from attnlab.studio.widgets import Canvas, button, entry, heading, markup
 
-_LEAD = "Every claim of the notes as a short program that computes it and checks it. Begin at the top, as in a course."
+_LEAD = "Every claim as a short program that computes it and checks it. Begin at the top, as in a course."
 _MOST_VALUE = 200  # letters of a parameter
 _REFRESH = 0.5  # seconds between two looks at how far it is
 
@@ -28,7 +28,7 @@ def register(studio: Studio) -> None:
 
     @page("/exhibits/{name}", "Exhibit", under="/exhibits")
     async def exhibit(frame: Frame, name: str, set: str = "") -> None:
-        await Showing(frame, studio, name).build(dict(parse_qsl(set)))
+        await ExhibitPage(frame, studio, name).build(dict(parse_qsl(set)))
 
 
 async def _draw_course(studio: Studio) -> None:
@@ -39,13 +39,13 @@ async def _draw_course(studio: Studio) -> None:
         markup("".join(_item(one) for one in chapter["exhibits"]), "ul").classes("items")
 
 
-def _item(one: dict[str, Any]) -> str:
+def _item(one: Mapping[str, Any]) -> str:
     facts = [*one["claims"], *(["trains"] if one["trains"] else [])]
     link = f'<a href="/exhibits/{one["name"]}">{escape(one["title"])}</a>'
     return f"<li>{link} <span>{prose(one['claim'])}</span> <small>{escape(', '.join(facts))}</small></li>"
 
 
-class Showing:
+class ExhibitPage:
     """One visitor before one exhibit."""
 
     def __init__(self, frame: Frame, studio: Studio, name: str) -> None:
@@ -69,14 +69,14 @@ class Showing:
             self._stop_button = button("Stop", guarded(self.frame, self._stop))
             self._stop_button.set_visibility(False)
         self._status = markup("").props("role=status")
-        self._canvas = Canvas(without=("Equation",))
+        self._canvas = Canvas()
         ui.timer(_REFRESH, self._tell)
         if one["trains"]:
             self._status.set_content('<p class="soft">This one trains models, which takes minutes. Run starts it.</p>')
         else:
             soon(self.frame, self._run)
 
-    def _draw_parameter(self, parameter: dict[str, Any]) -> None:
+    def _draw_parameter(self, parameter: Mapping[str, Any]) -> None:
         name, default = parameter["name"], _text(parameter["default"])
 
         async def typed(text: str) -> None:
@@ -91,7 +91,7 @@ class Showing:
 
     async def _run(self) -> None:
         if self._running:
-            await self.studio.stage.stop()
+            self.studio.stage.stop()
             await asyncio.sleep(0)
         self._show_running(True)
         try:
@@ -105,7 +105,7 @@ class Showing:
         ui.navigate.history.replace(f"/exhibits/{self.name}{query}")
 
     async def _stop(self) -> None:
-        await self.studio.stage.stop()
+        self.studio.stage.stop()
 
     def _show_running(self, running: bool) -> None:
         self._running = running
@@ -119,5 +119,5 @@ class Showing:
 
 
 def _text(value: Any) -> str:
-    """A default as one would type it."""
+    """Return a default as one would type it."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

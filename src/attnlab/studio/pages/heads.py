@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from nicegui import ui
 
 from attnlab.errors import AttnlabError
+from attnlab.formats import percent, signed
+from attnlab.pages import Table
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import area, button, choice, heading, markup, table_html
+from attnlab.studio.widgets import area, button, choice, heading, markup
 
 _LEAD = (
     "Choose a run, type a text, and see which token each head looks at. Open a map to read its weights; take heads "
@@ -28,10 +32,10 @@ _MOST_TEXT = 2_000  # letters
 def register(studio: Studio) -> None:
     @page("/heads", "Heads")
     async def heads(frame: Frame, run: str = "", other: str = "", text: str = "") -> None:
-        await Heads(frame, studio).build(run, other, text[:_MOST_TEXT])
+        await HeadsPage(frame, studio).build(run, other, text[:_MOST_TEXT])
 
 
-class Heads:
+class HeadsPage:
     """One visitor's choice of runs and text."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
@@ -96,15 +100,15 @@ class Heads:
         with self._sides:
             for name, one in zip(wanted, found, strict=True):
                 with ui.element("section"):
-                    Side(self.frame, self.studio, name, self.text, one).draw()
+                    RunColumn(self.frame, self.studio, name, self.text, one).draw()
         fields = {"run": self.chosen[0], "other": self.chosen[1], "text": self.text}
         ui.navigate.history.replace(f"/heads?{urlencode({key: value for key, value in fields.items() if value})}")
 
 
-class Side:
+class RunColumn:
     """One run with its maps, its numbers, and its heads to take away."""
 
-    def __init__(self, frame: Frame, studio: Studio, name: str, text: str, found: dict[str, Any]) -> None:
+    def __init__(self, frame: Frame, studio: Studio, name: str, text: str, found: Mapping[str, Any]) -> None:
         self.frame, self.studio, self.name, self.text, self.found = frame, studio, name, text, found
         self.without: set[tuple[int, int]] = set()
 
@@ -126,7 +130,7 @@ class Side:
         self._next = markup(_next_html(found["next"], changed=False)).props("aria-live=polite")
         with ui.element("details"):
             markup("Every head in numbers", "summary")
-            markup(table_html(found["headings"], found["rows"], text=()))
+            markup(Table(found["headings"], found["rows"], text_columns=()).to_html())
 
     def _draw_switches(self) -> None:
         for layer in self.found["layers"]:
@@ -158,21 +162,20 @@ class Side:
         self._next.set_content(_next_html(found["next"], changed=bool(self.without)))
 
 
-def _height(found: dict[str, Any]) -> int:
+def _height(found: Mapping[str, Any]) -> int:
     """Enough for the grid of small maps; the rest is scrolled to."""
     return min(900, 430 + 120 * len(found["layers"]))
 
 
-def _next_html(tokens: list[dict[str, Any]], *, changed: bool) -> str:
+def _next_html(tokens: Sequence[Mapping[str, Any]], *, changed: bool) -> str:
     largest = max([0.01, *(max(one["before"], one["after"]) for one in tokens)])
     rows = []
     for one in tokens:
         bars = f'<span class="bar" style="width:{9 * one["before"] / largest:.2f}rem"></span>'
-        row = [escape(one["token"]), f"{one['before']:.1%}".replace("%", " %")]
+        row = [one["token"], percent(one["before"], 1)]
         if changed:
             bars += f'<span class="bar after" style="width:{9 * one["after"] / largest:.2f}rem"></span>'
-            difference = f"{100 * (one['after'] - one['before']):+.1f}".replace("-", "−")
-            row += [f"{one['after']:.1%}".replace("%", " %"), difference]
-        rows.append([*row, bars])
+            row += [percent(one["after"], 1), signed(100 * (one["after"] - one["before"]), 1)]
+        rows.append([*row, Markup(bars)])
     headings = ["next token", "with all heads", *(["without", "difference (points)"] if changed else []), ""]
-    return table_html(headings, rows, text=(0, len(headings) - 1), safe=True)
+    return Table(headings, rows, text_columns=(0, len(headings) - 1)).to_html()

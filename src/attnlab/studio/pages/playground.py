@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import Any
@@ -28,17 +29,17 @@ _MOST_LINK = 8_000  # letters of a state in the address
 def register(studio: Studio) -> None:
     @page("/", "Playground")
     async def playground(frame: Frame, s: str = "") -> None:
-        await Playground(frame, studio).build(s)
+        await PlaygroundPage(frame, studio).build(s)
 
 
-class Playground:
+class PlaygroundPage:
     """One visitor's playground."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
         self.frame, self.desk = frame, studio.desk
-        self.state: dict[str, Any] = {}
-        self.answer: dict[str, Any] | None = None
-        self._presets: list[dict[str, Any]] = []
+        self.state: Mapping[str, Any] = {}
+        self.answer: Mapping[str, Any] | None = None
+        self._presets: Sequence[Mapping[str, Any]] = []
         self._wanted = asyncio.Event()
         self._busy = False
 
@@ -46,7 +47,7 @@ class Playground:
         described, presets = await asyncio.gather(self.desk.ask("form"), self.desk.ask("presets"))
         self._presets = presets["presets"]
         problem: AttnlabError | None = None
-        first: dict[str, Any] = {}
+        first: Mapping[str, Any] = {}
         if link:
             try:
                 first = await self.desk.ask("attend", link=link[:_MOST_LINK])
@@ -58,7 +59,7 @@ class Playground:
         self.frame.tell(problem)
         ui.on("cell", self._typed)
 
-    def _draw(self, described: dict[str, Any]) -> None:
+    def _draw(self, described: Mapping[str, Any]) -> None:
         markup(escape(_LEAD), "p").classes("lead")
         with ui.element("div").classes("columns second-first"):
             with ui.element("div"):
@@ -73,7 +74,7 @@ class Playground:
                 self._rows = markup("")
                 self._draw_exports()
 
-    def _draw_choices(self, described: dict[str, Any]) -> None:
+    def _draw_choices(self, described: Mapping[str, Any]) -> None:
         names = {str(number): preset["name"] for number, preset in enumerate(self._presets)}
         handle = partial(guarded, self.frame)
         heading("Begin with")
@@ -177,13 +178,13 @@ class Playground:
 
     # What is seen
 
-    def _renewed(self, answer: dict[str, Any]) -> None:
+    def _renewed(self, answer: Mapping[str, Any]) -> None:
         self._show(answer, redraw=True)
         if answer.get("note"):
             # After the handler, which takes an earlier message away.
             asyncio.get_running_loop().call_soon(self.frame.tell, f"{answer['note']}\nThat is what is shown now.")
 
-    def _show(self, answer: dict[str, Any], *, redraw: bool = False) -> None:
+    def _show(self, answer: Mapping[str, Any], *, redraw: bool = False) -> None:
         before, self.answer, self.state = self.answer, answer, answer["state"]
         if redraw:
             self._redraw(answer)
@@ -195,7 +196,7 @@ class Playground:
         self._program.set_content("")
         ui.navigate.history.replace(f"/?s={answer['link']}")
 
-    def _redraw(self, answer: dict[str, Any]) -> None:
+    def _redraw(self, answer: Mapping[str, Any]) -> None:
         """Draw again what can be typed into."""
         state, spec = answer["state"], answer["spec"]
         heads = {"query": spec["num_heads"], "key": spec["num_key_value_heads"], "value": spec["num_key_value_heads"]}

@@ -24,32 +24,30 @@ TASKS = {
     "follow": "comparisons:follow",
     "stop": "comparisons:stop",
     "report": "comparisons:report",
-    "cost_choices": "cost:choices",
-    "cost": "cost:cost",
-    "models": "asking:models",
-    "ask": "asking:ask",
-    "keep": "asking:keep",
-    "promise": "asking:promise",
-    "trust": "asking:trust",
+    "cost_choices": "pages:cost_choices",
+    "cost": "pages:cost",
+    "models": "runs:models",
+    "ask": "runs:ask",
+    "keep": "runs:keep",
+    "promise": "runs:promise",
+    "trust": "runs:trust",
     "course": "exhibits:course",
-    "exhibit": "exhibits:describe",
-    "run_exhibit": "exhibits:run",
-    "runs": "heads:runs",
-    "own_text": "heads:own_text",
-    "look": "heads:look",
-    "ablate": "heads:ablate",
+    "exhibit": "exhibits:exhibit",
+    "run_exhibit": "exhibits:run_exhibit",
+    "runs": "runs:runs",
+    "own_text": "runs:own_text",
+    "look": "runs:look",
+    "ablate": "runs:ablate",
 }
 
 
-def answer(question: dict[str, Any]) -> Mapping[str, Any]:
-    """What the task that a question names says to the rest of it."""
+def answer(question: dict[str, Any]) -> Mapping[str, object]:
+    """Call the task that a question names with the rest of the question."""
     task = question.pop("task")
-    if task == "hello":  # asked first, so that it is known when the process is ready
-        return {}
     if task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
     module, _, name = TASKS[task].partition(":")
-    found: Mapping[str, Any] = getattr(import_module(f"attnlab.studio.work.{module}"), name)(**question)
+    found: Mapping[str, object] = getattr(import_module(f"attnlab.studio.work.{module}"), name)(**question)
     return found
 
 

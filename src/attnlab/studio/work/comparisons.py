@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from attnlab.attention import variants as known_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError
-from attnlab.experiments.launching.jobs import LaunchListener
+from attnlab.experiments.launching.jobs import Launcher, LaunchListener
 from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.launching.progress import describe_job
 from attnlab.experiments.numbers import percent_text
@@ -23,19 +22,21 @@ from attnlab.experiments.request import Request
 from attnlab.experiments.status import ComparisonState, Following, is_comparison, looks_taken, status_of
 from attnlab.experiments.status import stop as stop_comparison
 from attnlab.formats import clock_time, count
-from attnlab.studio.settings import LOG
+from attnlab.runs.ledger import opaque_id
+from attnlab.storage.records import to_plain
+from attnlab.studio.studio import LOG
 
 _TAIL = 4_000  # letters of what a comparison said
 _followed: dict[Path, Following] = {}
 
 
-def variants() -> dict[str, Any]:
-    """The catalogue."""
+def variants() -> dict[str, object]:
+    """Return the catalogue of variants."""
     return {"variants": [{"name": one.name, "meaning": one.meaning} for one in known_variants()]}
 
 
-def plan(request: dict[str, Any]) -> dict[str, Any]:
-    """What the plan of a request would say, without the pilot and the search for rates that it may begin with."""
+def plan(request: Mapping[str, object]) -> dict[str, object]:
+    """Return the plan of a request, without the pilot and the search for rates that it may begin with."""
     asked = Request(**request)
     short = asked.replace(pilot=0, tune=0)
     with tempfile.TemporaryDirectory() as folder:
@@ -56,18 +57,18 @@ def plan(request: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _local() -> Any:
+def _local() -> Launcher:
     return launcher("local")
 
 
-def comparisons(runs: str) -> dict[str, Any]:
-    """Every comparison below the folder of the runs, the newest first."""
+def comparisons(runs: str) -> dict[str, object]:
+    """Return every comparison below the folder of the runs, the newest first."""
     found = [_summary(folder, Path(runs)) for folder in _folders(Path(runs))]
-    return {"comparisons": sorted(found, key=lambda one: one["made"], reverse=True)}
+    return {"comparisons": sorted(found, key=lambda one: str(one["made"]), reverse=True)}
 
 
-def follow(runs: str, name: str) -> dict[str, Any]:
-    """One comparison as it is now, with everything that there is to draw."""
+def follow(runs: str, name: str) -> dict[str, object]:
+    """Return one comparison as it is now, with everything that there is to draw."""
     folder = _find(name, Path(runs))
     following = _followed.setdefault(folder, Following(folder))
     state = following.look()
@@ -89,14 +90,14 @@ def follow(runs: str, name: str) -> dict[str, Any]:
     return found
 
 
-def stop(runs: str, name: str) -> dict[str, Any]:
+def stop(runs: str, name: str) -> dict[str, object]:
     """Have a comparison save its runs and end."""
     stop_comparison(_find(name, Path(runs)))
     return {}
 
 
-def report(runs: str, name: str) -> dict[str, Any]:
-    """Where the report of a comparison lies."""
+def report(runs: str, name: str) -> dict[str, object]:
+    """Return where the report of a comparison lies."""
     path = _find(name, Path(runs)) / "report.html"
     if not path.is_file():
         raise AttnlabError("this comparison has no report yet", hint="go on with it until it has ended")
@@ -109,21 +110,16 @@ def _folders(root: Path) -> list[Path]:
     return [path for path in sorted(root.iterdir()) if is_comparison(path) or (path / LOG).is_file()]
 
 
-def _name(folder: Path) -> str:
-    """What a browser knows a comparison by; it says nothing of where that lies."""
-    return hashlib.sha256(folder.name.encode()).hexdigest()[:16]
-
-
 def _find(name: str, root: Path) -> Path:
     for folder in _folders(root):
-        if _name(folder) == name:
+        if opaque_id(folder, root) == name:
             return folder
     raise AttnlabError("there is no such comparison here", hint="the list of comparisons shows those there are")
 
 
-def _summary(folder: Path, root: Path) -> dict[str, Any]:
+def _summary(folder: Path, root: Path) -> dict[str, object]:
     status = status_of(folder)
-    found: dict[str, Any] = {"name": _name(folder), "folder": folder.name, "status": status, "made": ""}
+    found: dict[str, object] = {"name": opaque_id(folder, root), "folder": folder.name, "status": status, "made": ""}
     try:
         request = Request.of(folder)
     except AttnlabError as error:
@@ -145,29 +141,18 @@ def _when(folder: Path) -> str:
 
 
 def _said(folder: Path) -> str:
-    """The last that the process of a comparison said."""
+    """Return the last output of the process of a comparison."""
     try:
         return (folder / LOG).read_text(encoding="utf-8", errors="replace")[-_TAIL:].strip()
     except OSError:
         return ""
 
 
-def _curves(state: ComparisonState) -> list[dict[str, Any]]:
-    return [
-        {
-            "arm": run.arm,
-            "seed": run.seed,
-            "ended": run.ended,
-            "step": run.step,
-            "training": run.training,
-            "validation": run.validation,
-        }
-        for run in state.runs
-        if run.training or run.validation
-    ]
+def _curves(state: ComparisonState) -> list[object]:
+    return [to_plain(run) for run in state.runs if run.training or run.validation]
 
 
-def _progress(state: ComparisonState) -> dict[str, Any]:
+def _progress(state: ComparisonState) -> dict[str, object]:
     grid = state.grid
     assert grid is not None
     running = state.status == "running"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -12,9 +11,9 @@ from attnlab.attention import AttentionSpec, Score, equations, variant, variants
 from attnlab.attention.layer import projection_widths
 from attnlab.attention.stepwise import follow
 from attnlab.errors import SpecError, UnknownNameError
-from attnlab.studio.work.exporting import python_of
+from attnlab.storage.records import to_plain
 from attnlab.studio.work.forms import describe
-from attnlab.studio.work.state import MOST_TOKENS, MOST_WIDTH, State, plain, resized
+from attnlab.studio.work.state import MOST_TOKENS, MOST_WIDTH, State, resized
 
 # The fields of a spec that change what the playground shows. The others act in training, or when heads are joined.
 FIELDS = (
@@ -30,16 +29,20 @@ FIELDS = (
     "value_width",
     "value_map",
 )
+_STEPS = ("query", "key", "value", "scores", "weights", "output")
 
 
-def form() -> dict[str, Any]:
-    """What can be chosen about attention."""
+def form() -> dict[str, object]:
+    """Return what can be chosen about attention."""
     return {"fields": describe(AttentionSpec, FIELDS), "variants": [one.name for one in variants()]}
 
 
-def attend(state: dict[str, Any] | None = None, link: str | None = None) -> dict[str, Any]:
-    """Every step of attention for a state, or for the one that a link holds."""
-    given = State.from_link(link) if link is not None else State.of(state)
+def attend(state: object = None, link: str | None = None) -> dict[str, object]:
+    """Return every step of attention for a state, or for the one that a link holds."""
+    return _attend(State.from_link(link) if link is not None else State.of(state))
+
+
+def _attend(given: State) -> dict[str, object]:
     fitted = given.fitted()
     spec, layer = fitted.attention(), fitted.layer()
     with torch.no_grad():
@@ -51,16 +54,14 @@ def attend(state: dict[str, Any] | None = None, link: str | None = None) -> dict
         "used": list(projection_widths(spec)),
         "group": spec.group_size,
         "equations": _equations(fitted, spec),
-        "extras": {name: plain(tensor.detach()) for name, tensor in layer.extras.items()},
-        "steps": {
-            name: _shown(getattr(steps, name)) for name in ("query", "key", "value", "scores", "weights", "output")
-        },
+        "extras": {name: to_plain(tensor.tolist()) for name, tensor in layer.extras.items()},
+        "steps": {name: _shown(getattr(steps, name)) for name in _STEPS},
         "visible": steps.visible.tolist(),
     }
 
 
-def vary(state: dict[str, Any], name: str) -> dict[str, Any]:
-    """The state with a variant of the catalogue instead of its own attention, at its own widths and mask."""
+def vary(state: object, name: str) -> dict[str, object]:
+    """Return the state with a variant of the catalogue for its own attention, at its own widths and mask."""
     given = State.of(state)
     own = given.attention()
     kept = {field: getattr(own, field) for field in ("num_heads", "key_width", "value_width", "mask")}
@@ -68,8 +69,8 @@ def vary(state: dict[str, Any], name: str) -> dict[str, Any]:
     return _changed(given, lambda: variant(name).change(base, context_length=len(given.tokens)))
 
 
-def change(state: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The state with some fields of its attention changed."""
+def change(state: object, changes: Mapping[str, object]) -> dict[str, object]:
+    """Return the state with some fields of its attention changed."""
     given = State.of(state)
     odd = changes.keys() - set(FIELDS)
     if odd:
@@ -80,8 +81,8 @@ def change(state: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return _changed(given, lambda: given.attention().replace(**changes))
 
 
-def _changed(given: State, make: Callable[[], AttentionSpec]) -> dict[str, Any]:
-    """The state with another spec, or with the nearest that is possible; a note then says why."""
+def _changed(given: State, make: Callable[[], AttentionSpec]) -> dict[str, object]:
+    """Return the state with another spec, or with the nearest that is possible and a note that says why."""
     note = ""
     try:
         spec = make()
@@ -89,11 +90,11 @@ def _changed(given: State, make: Callable[[], AttentionSpec]) -> dict[str, Any]:
         if not isinstance(error.nearest, AttentionSpec):
             raise
         spec, note = error.nearest, str(error)
-    return attend(State(**{**given.model_dump(), "spec": _chosen(spec)}).model_dump()) | {"note": note}
+    return _attend(given.replace(spec=_chosen(spec))) | {"note": note}
 
 
-def resize(state: dict[str, Any], tokens: int, width: int) -> dict[str, Any]:
-    """The state with more or fewer tokens, and vectors of another width."""
+def resize(state: object, tokens: int, width: int) -> dict[str, object]:
+    """Return the state with more or fewer tokens, and vectors of another width."""
     given = State.of(state)
     if not 1 <= tokens <= MOST_TOKENS or not 1 <= width <= MOST_WIDTH:
         raise SpecError(
@@ -101,26 +102,26 @@ def resize(state: dict[str, Any], tokens: int, width: int) -> dict[str, Any]:
         )
     names = [*given.tokens, *(f"x{number + 1}" for number in range(len(given.tokens), tokens))][:tokens]
     x = resized(given.x, tokens, width)
-    return attend(State(**{**given.model_dump(), "tokens": names, "x": x}).model_dump())
+    return _attend(given.replace(tokens=names, x=x))
 
 
-def export(state: dict[str, Any]) -> dict[str, Any]:
-    """The state as a Python program that prints the same numbers."""
-    return {"text": python_of(State.of(state).fitted())}
+def export(state: object) -> dict[str, object]:
+    """Return the state as a Python program that prints the same numbers."""
+    return {"text": State.of(state).fitted().to_python()}
 
 
-def _chosen(spec: AttentionSpec) -> dict[str, Any]:
-    """The fields of the form, as they are."""
+def _chosen(spec: AttentionSpec) -> dict[str, object]:
+    """Return the fields of the form."""
     dumped = spec.model_dump(mode="json")
     return {name: dumped[name] for name in FIELDS}
 
 
-def _shown(tensor: Tensor | None) -> Any:
-    return None if tensor is None else plain(tensor)
+def _shown(tensor: Tensor | None) -> object:
+    return None if tensor is None else to_plain(tensor.tolist())
 
 
 def _equations(state: State, spec: AttentionSpec) -> list[str]:
-    """The spec's own, up to what each head makes."""
+    """Return the equations of the spec, up to the output of each head."""
     lines = equations(spec)[:-1]
     if state.factor == 1:
         return lines

@@ -1,20 +1,19 @@
-"""The playground's whole state as a value: what a link holds, what an export writes down."""
+"""The playground's whole state as a value, as a link, and as a Python program that gives the same numbers."""
 
 from __future__ import annotations
 
 import base64
 import json
-import math
 import zlib
 from typing import Annotated, Any, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
-from torch import Tensor
+from pydantic import Field, StringConstraints, model_validator
 
 from attnlab.attention import AttentionSpec, MultiHeadAttention, Score
 from attnlab.attention.layer import projection_widths
-from attnlab.errors import InputError, SpecError, as_spec_error
+from attnlab.errors import InputError, SpecError
+from attnlab.specification import Specification
 
 MOST_TOKENS = 8
 MOST_WIDTH = 16  # of x, and of all heads of a projection together
@@ -24,29 +23,54 @@ _MOST_TEXT = 100_000  # bytes of a link when it is unpacked
 
 Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
 Row = Annotated[tuple[Number, ...], Field(min_length=1, max_length=MOST_WIDTH)]
+Matrix = tuple[tuple[float, ...], ...]
 Name = Annotated[str, StringConstraints(max_length=24)]
 
+_PROGRAM = '''\
+"""Attention by hand, as the playground of `attnlab studio` showed it."""
 
-class State(BaseModel):
+import torch
+from attnlab.attention import AttentionSpec, MultiHeadAttention
+from attnlab.attention.stepwise import follow
+
+torch.set_default_dtype(torch.float64)
+tokens = {tokens}
+x = torch.tensor({x})
+projections = {{{projections}}}
+spec = AttentionSpec.from_json(
+    {spec!r}
+)
+
+torch.set_default_dtype(torch.float32)
+torch.manual_seed(0)  # for what a score brings along, such as a synthesizer's tables
+layer = MultiHeadAttention(spec).double()
+for name, weight in projections.items():
+    layer.projections[name].weight.data = weight.T
+
+with torch.no_grad():
+    steps = follow(layer, x, factor={scale!r} / {temperature!r})  # scores times scale / temperature
+
+if __name__ == "__main__":
+    torch.set_printoptions(precision=5, sci_mode=False)
+    for name in ("query", "key", "value", "scores", "weights", "output"):
+        print(name, getattr(steps, name), sep="\\n")
+'''
+
+
+class State(Specification):
     """Tokens, their vectors, the projections, and the attention that is computed from them.
 
     `spec` has those fields of an `AttentionSpec` that differ from its defaults; the model's width is that of x.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what = "the playground"
 
     tokens: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MOST_TOKENS)]
     x: Annotated[tuple[Row, ...], Field(min_length=1, max_length=MOST_TOKENS)]
     projections: dict[str, tuple[Row, ...]]
-    spec: dict[str, Any] = {}
+    spec: dict[str, Any] = Field(default_factory=dict)
     scale: Annotated[float, Field(gt=0, le=100)] = 1.0
     temperature: Annotated[float, Field(gt=0, le=100)] = 1.0
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "the playground") from None
 
     @model_validator(mode="after")
     def _rectangular(self) -> Self:
@@ -69,7 +93,7 @@ class State(BaseModel):
         return cls(**given)
 
     def attention(self) -> AttentionSpec:
-        """The spec, at the width of x; refused as it would be anywhere."""
+        """Return the spec at the width of x; what is refused elsewhere is refused here."""
         given = {name: value for name, value in self.spec.items() if name not in {"model_width", "bias"}}
         needs = "score" in given and Score.parse(given["score"]).needs_context
         given["context_length"] = len(self.tokens) if needs else None
@@ -83,30 +107,43 @@ class State(BaseModel):
         return spec
 
     def fitted(self) -> State:
-        """The same with projections of the shapes that the spec wants: cut, or filled up."""
+        """Return the same with projections of the shapes that the spec needs: cut, or filled up."""
         widths = projection_widths(self.attention())
         matrices = dict(self.projections)
         for name, width in widths.items():
             matrices[name] = resized(self.projections.get(name, ()), len(self.x[0]), width)
-        return State(**{**self.model_dump(), "projections": matrices})
+        return self.replace(projections=matrices)
 
     def layer(self) -> MultiHeadAttention:
-        """A layer with these projections."""
+        """Return a layer with these projections."""
         torch.manual_seed(_SEED)
         layer = MultiHeadAttention(self.attention()).double()
         for name, projection in layer.projections.items():
-            projection.weight.data = tensor(self.projections[name]).T
+            projection.weight.data = torch.tensor(self.projections[name], dtype=torch.float64).T
         return layer
 
     @property
     def factor(self) -> float:
-        """What scores are multiplied by."""
+        """Return the factor of the scores."""
         return self.scale / self.temperature
 
     def to_link(self) -> str:
-        """The state as letters that may stand in an address."""
+        """Return the state as letters that may stand in an address."""
         text = json.dumps(self.model_dump(mode="json"), separators=(",", ":"))
         return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+    def to_python(self) -> str:
+        """Return a program whose `steps` are the numbers that the playground shows."""
+        used = {name: self.projections[name] for name in self.layer().projections}
+        lines = "".join(f"\n    {name!r}: torch.tensor({_lists(rows)})," for name, rows in used.items())
+        return _PROGRAM.format(
+            tokens=list(self.tokens),
+            x=_lists(self.x),
+            projections=f"{lines}\n" if lines else "",
+            spec=self.attention().to_json(),
+            scale=self.scale,
+            temperature=self.temperature,
+        )
 
     @classmethod
     def from_link(cls, link: str) -> State:
@@ -124,12 +161,8 @@ class State(BaseModel):
         return cls.of(given)
 
 
-def tensor(rows: tuple[tuple[float, ...], ...]) -> Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
-
-
-def resized(rows: tuple[tuple[float, ...], ...], height: int, width: int) -> tuple[tuple[float, ...], ...]:
-    """A matrix of another shape: what fits is kept, and what is new differs from cell to cell."""
+def resized(rows: Matrix, height: int, width: int) -> Matrix:
+    """Return a matrix of another shape: what fits is kept, and new cells differ from each other."""
 
     def cell(row: int, column: int) -> float:
         if row < len(rows) and column < len(rows[row]):
@@ -139,12 +172,5 @@ def resized(rows: tuple[tuple[float, ...], ...], height: int, width: int) -> tup
     return tuple(tuple(cell(row, column) for column in range(width)) for row in range(height))
 
 
-def plain(values: Tensor) -> Any:
-    """A tensor as nested lists that JSON can hold; what is no finite number is a word."""
-
-    def one(value: Any) -> Any:
-        if isinstance(value, list):
-            return [one(part) for part in value]
-        return value if math.isfinite(value) else str(value)
-
-    return one(values.tolist())
+def _lists(rows: Matrix) -> list[list[float]]:
+    return [list(row) for row in rows]

@@ -1,0 +1,85 @@
+"""Pages of the packages below as parts that the studio draws in its own frame, and that of a model's cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Literal, NotRequired, TypedDict
+
+import plotly.io
+from markupsafe import escape
+
+from attnlab.attention import variants
+from attnlab.cost import CostTable, Estimate, Question, Sweep
+from attnlab.models.sizes import SIZES
+from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Table, prose
+
+_BASELINE = "softmax"
+_CHART = {"displayModeBar": False, "displaylogo": False, "showTips": False}
+
+
+class DrawnPart(TypedDict):
+    """A part of a page: an element of HTML, a chart with a caption, or an element with parts inside."""
+
+    kind: Literal["html", "figure", "gallery", "details"]
+    html: str  # inside the element; the caption of a chart, the summary of details
+    tag: NotRequired[str]
+    classes: NotRequired[str]
+    figure: NotRequired[object]
+    parts: NotRequired[list[DrawnPart]]
+
+
+def drawn_parts(page: Page, without: Sequence[str] = ()) -> list[DrawnPart]:
+    """Return the facts and the sections of a page, but for those with the headings `without`.
+
+    The title and the lead are the frame's. Text becomes HTML here, by the same rules as on a page of its own.
+    """
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in page.facts.items())
+    parts = [_html("dl", facts)] if facts else []
+    for section in page.sections:
+        if section.heading not in without:
+            parts += [_html("h2", escape(section.heading)), *map(_drawn, section.content)]
+    return parts
+
+
+def _drawn(part: Part) -> DrawnPart:
+    match part:
+        case str():
+            return _html("p", prose(part))
+        case Note():
+            return _html("p", prose(part.text), "note")
+        case Points():
+            return _html("ul", "".join(f"<li>{prose(item)}</li>" for item in part.items), "points")
+        case Table():
+            return _html("div", part.to_html())
+        case Figure():
+            # Plotly's own JSON, in which arrays are lists and what is no number is null.
+            chart = json.loads(plotly.io.to_json(part.chart, engine="json")) | {"config": _CHART}
+            return {"kind": "figure", "figure": chart, "html": str(prose(part.caption))}
+        case Gallery():
+            return {"kind": "gallery", "html": "", "parts": [_drawn(one) for one in part.figures]}
+        case Details():
+            inner = [_drawn(one) for one in part.content]
+            return {"kind": "details", "html": str(escape(part.summary)), "parts": inner}
+    raise TypeError(f"the studio does not draw {type(part).__name__}")
+
+
+def _html(tag: str, html: str, classes: str = "") -> DrawnPart:
+    return {"kind": "html", "tag": tag, "html": str(html), "classes": classes}
+
+
+def cost_choices() -> dict[str, object]:
+    """Return the sizes to begin with, and the variants."""
+    return {
+        "sizes": {name: size.dimensions() for name, size in SIZES.items()},
+        "variants": [one.name for one in variants()],
+    }
+
+
+def cost(question: Mapping[str, object]) -> dict[str, object]:
+    """Return the cost of the model that a question names, beside softmax at the same size."""
+    asked = Question(**question)
+    names = dict.fromkeys((_BASELINE, asked.variant))
+    estimates = tuple(Estimate(one, one.model()) for one in (asked.replace(variant=name) for name in names))
+    sweeps = tuple(Sweep.over(axis, asked) for axis in ("context", "width"))
+    return {"page": drawn_parts(CostTable(estimates, sweeps=sweeps).page(), ("By part", "How it is counted"))}

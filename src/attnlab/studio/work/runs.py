@@ -1,0 +1,184 @@
+"""Trained models: what their heads attend to, what follows without some heads, and questions to knowledge models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from attnlab.errors import AttnlabError, InputError
+from attnlab.knowledge.answers.answering import KnowledgeModel
+from attnlab.knowledge.asking import Asker, agree
+from attnlab.knowledge.material.material import RECORD
+from attnlab.knowledge.report import describe, report_page
+from attnlab.knowledge.store.store import FactStore
+from attnlab.lens import look_at
+from attnlab.lens.heads.ablation import next_tokens
+from attnlab.lens.pages.look_page import number_rows
+from attnlab.lens.pages.views import printable
+from attnlab.lens.subjects import Subject, corpus_of_run, open_subject
+from attnlab.pages import MapGrid, render
+from attnlab.runs.directory import MODEL, RESULT, RunDirectory
+from attnlab.runs.ledger import find_paths, opaque_id, run_id
+from attnlab.studio.work.pages import drawn_parts
+
+STORE = "facts.sqlite"  # in the folder of the runs, as for `attnlab ask`
+MOST_TOKENS = 128
+_MOST_RUNS = 400
+_MOST_LETTERS = 2_000  # of a question
+_OWN_TOKENS = 48  # of the run's own text, to begin with
+_NEXT = 12  # tokens that may come next
+_EXAMPLES = 5
+
+
+def _find(runs: str, name: str) -> Path:
+    """Return the folder of a run by the name that a browser knows it by."""
+    root = Path(runs)
+    for path in find_paths(root):
+        if opaque_id(path, root) == name:
+            return path
+    raise AttnlabError("there is no such run here", hint="choose one from the list")
+
+
+# Heads
+
+
+def runs(runs: str) -> dict[str, object]:
+    """Return every run below the folder that has weights, the newest first."""
+    root = Path(runs)
+    found = [path for path in find_paths(root) if _has_weights(path)]
+    # Those that were finetuned on questions come last: their text is no corpus that could be opened.
+    found.sort(key=lambda path: (not (path / RECORD).exists(), path.stat().st_mtime), reverse=True)
+    return {
+        "runs": [
+            {"name": opaque_id(path, root), "run": run_id(path, root), "words": _words(path)}
+            for path in found[:_MOST_RUNS]
+        ]
+    }
+
+
+def own_text(runs: str, name: str) -> dict[str, object]:
+    """Return a piece of a run's own validation text."""
+    subject = _opened(runs, name)
+    assert subject.run is not None
+    path, loaded = subject.run
+    corpus = corpus_of_run(path, loaded.record)
+    context = loaded.resolved.model.context_length
+    batch = next(iter(corpus.validation_batches(batch_size=1, context_length=context, limit=1)))
+    return {"text": loaded.tokenizer.decode(batch.inputs[0, :_OWN_TOKENS].tolist())}
+
+
+def look(runs: str, name: str, text: str) -> dict[str, object]:
+    """Return the maps of all heads on a text as a page, their numbers, and what comes next."""
+    found = look_at(_find(runs, name), text, tokens=MOST_TOKENS)
+    headings, rows = number_rows(found)
+    layers = [{"layer": one.layer, "heads": len(one.heads), "absence": one.absence} for one in found.of("self")]
+    page = found.page()
+    grids = [one for one in page.sections if any(isinstance(part, MapGrid) for part in one.content)]
+    maps = replace(page, title="Attention maps", facts={}, sections=grids)
+    return {
+        "page": render(maps),
+        "title": found.title,
+        "facts": dict(found.facts),
+        "notes": list(found.notes),
+        "headings": headings,
+        "rows": rows,
+        "layers": layers,
+        **ablate(runs, name, text, []),
+    }
+
+
+def ablate(runs: str, name: str, text: str, heads: Sequence[tuple[int, int]]) -> dict[str, object]:
+    """Return what comes next with all heads, and without those given as (layer, head)."""
+    subject = _opened(runs, name)
+    tokenizer = subject.tokenizer
+    assert tokenizer is not None  # a run has one
+    ids = tokenizer.encode(text)[: min(MOST_TOKENS, subject.model.spec.context_length)]
+    if not ids:
+        raise InputError("the text is empty: there is nothing to look at", hint="give a few words")
+    found = next_tokens(subject.model, torch.tensor(ids), [(layer, head) for layer, head in heads])
+    most = found.most(_NEXT)
+    return {
+        "next": [
+            {"token": token, "before": float(found.before[one]), "after": float(found.after[one])}
+            for one, token in zip(most, printable(tokenizer, most), strict=True)
+        ],
+    }
+
+
+def _has_weights(path: Path) -> bool:
+    return (path / MODEL).is_file() or any((path / "checkpoints").glob("step-*"))
+
+
+def _words(path: Path) -> str:
+    try:
+        directory = RunDirectory.open(path)
+    except AttnlabError as error:
+        return error.message
+    spec = directory.record.get("spec", {})
+    return f"{spec.get('variant')} {spec.get('size')} seed {spec.get('seed')}, {directory.status}"
+
+
+def _opened(runs: str, name: str) -> Subject:
+    path = _find(runs, name)
+    return _open(path, (path / MODEL).stat().st_mtime if (path / MODEL).exists() else 0.0)
+
+
+@lru_cache(maxsize=2)
+def _open(path: Path, changed: float) -> Subject:
+    """Return a run's model, as it was when its weights were last written."""
+    del changed
+    return open_subject(path)
+
+
+# Questions
+
+
+def models(runs: str) -> dict[str, object]:
+    """Return every run that was finetuned on questions, the newest first."""
+    root = Path(runs)
+    found = [path for path in find_paths(root) if (path / RECORD).is_file() and (path / RESULT).is_file()]
+    found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    return {"models": [{"name": opaque_id(path, root), "run": run_id(path, root)} for path in found]}
+
+
+def ask(runs: str, name: str, question: str, risk: float) -> dict[str, object]:
+    """Return what the model, or else the fact store, says; or that neither knows."""
+    if len(question) > _MOST_LETTERS:
+        raise InputError(f"a question of {len(question)} letters", hint=f"ask in at most {_MOST_LETTERS}")
+    model = _model(_find(runs, name))
+    with Asker(model, agree(model, risk), FactStore(Path(runs) / STORE)) as asker:
+        return {"reply": asker.ask(question).to_dict()}
+
+
+def keep(runs: str, name: str, question: str, answer: str, who: str, source: str) -> dict[str, object]:
+    """Keep a fact that a user knows, to be looked up from now on."""
+    model = _model(_find(runs, name))
+    with Asker(model, agree(model), FactStore(Path(runs) / STORE)) as asker:
+        added = asker.keep(question, answer, who=who, source=source)
+    return {"standing": added.standing, "others": [str(fact) for fact in added.others]}
+
+
+def promise(runs: str, name: str, risk: float) -> dict[str, object]:
+    """Return the threshold at a risk, what it promises and what not, and a few questions to begin with."""
+    model = _model(_find(runs, name))
+    found = agree(model, risk)
+    return {
+        "words": found.words,
+        "limits": found.limits,
+        "threshold": found.threshold,
+        "examples": [pair.question for pair in model.pairs("heldout")[:_EXAMPLES]],
+    }
+
+
+def trust(runs: str, name: str, risk: float) -> dict[str, object]:
+    """Return the report: what the model knows, its reliability diagram, and risk against coverage."""
+    return {"page": drawn_parts(report_page(describe(_find(runs, name), risk=risk)))}
+
+
+@lru_cache(maxsize=2)
+def _model(path: Path) -> KnowledgeModel:
+    return KnowledgeModel.open(path)
