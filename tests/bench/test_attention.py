@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from attnlab.attention import variant
-from attnlab.bench import Listener, Size, bench_attention, describe_machine, using_threads
+from attnlab.bench import BenchListener, CallSize, bench_attention, describe_machine, using_threads
 from attnlab.bench.kernels import attention as attention_module
 from attnlab.bench.kernels.attention import usable
 from attnlab.errors import SpecError
 from attnlab.processes.machine import Machine, available_cores
 
-SMOKE = Size.smoke()
+SMOKE = CallSize.smoke()
 
 
-class Ears(Listener):
+class Ears(BenchListener):
     def __init__(self) -> None:
         self.steps: list[tuple[str, int, int]] = []
         self.notes: list[str] = []

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from attnlab.attention import Variant, variant, variants
-from attnlab.bench import BARS, Bar, BarsBench, Listener, Ratio, Size, bench_bars, describe_machine
+from attnlab.bench import BARS, BarsBench, BenchListener, CallSize, Ratio, VariantBar, bench_bars, describe_machine
 from attnlab.bench.kernels import attention as bench_attention_module
 from attnlab.bench.kernels import bars
-from attnlab.bench.kernels.yardsticks import Setting
-from attnlab.bench.results.judging import judge
+from attnlab.bench.kernels.bars import BarSetting
 from attnlab.errors import SpecError
 
-SETTING = Setting()
-TINY = Setting(Size.smoke(), rounds=2)
+SETTING = BarSetting()
+LENGTHS = SETTING.lengths
+TINY = BarSetting(CallSize.smoke(), rounds=2)
 EVERY_BAR = pytest.mark.parametrize("bar", BARS, ids=lambda bar: bar.name)
 BY_NAME = {bar.name: bar for bar in BARS}
 
 
 def concerned(name: str) -> set[str]:
-    return {one.name for one in variants() if BY_NAME[name].concerns(Size().spec_of(one))}
+    return {one.name for one in variants() if BY_NAME[name].concerns(CallSize().spec_of(one))}
 
 
 def test_what_is_declared() -> None:
@@ -40,8 +42,8 @@ def test_what_is_declared() -> None:
 
 def test_the_lengths_that_the_bars_are_meant_for() -> None:
     assert SETTING.lengths == {"tokens": 1024, "half": 2048, "long": 4096, "longest": 8192, "window": 256}
-    assert "256 tokens at 8192" in judge(BY_NAME["window"], {}, SETTING).what
-    assert "at 4096 tokens ÷ at 2048" in judge(BY_NAME["memory-growth"], {}, SETTING).how
+    assert "256 tokens at 8192" in BY_NAME["window"].judge({}, LENGTHS).what
+    assert "at 4096 tokens ÷ at 2048" in BY_NAME["memory-growth"].judge({}, LENGTHS).how
 
 
 def test_whom_the_bars_concern() -> None:
@@ -62,30 +64,30 @@ def test_whom_the_bars_concern() -> None:
 
 
 @EVERY_BAR
-def test_a_bar_is_met_at_its_limit_and_missed_beyond_it(bar: Bar) -> None:
+def test_a_bar_is_met_at_its_limit_and_missed_beyond_it(bar: VariantBar) -> None:
     if bar.limit is None:
-        outcome = judge(bar, {"one": Ratio.exact(99.0)}, SETTING)
+        outcome = bar.judge({"one": Ratio.exact(99.0)}, LENGTHS)
         assert (outcome.verdict, outcome.figures[0].met) == ("reported", None)
         return
     beyond = bar.limit / 1.01 if bar.at_least else bar.limit * 1.01
     within = bar.limit * 1.01 if bar.at_least else bar.limit / 1.01
-    met = judge(bar, {"one": Ratio.exact(bar.limit), "other": Ratio.exact(within)}, SETTING)
+    met = bar.judge({"one": Ratio.exact(bar.limit), "other": Ratio.exact(within)}, LENGTHS)
     assert met.verdict == "met"
     assert [figure.variant for figure in met.figures] == ["one", "other"]
-    missed = judge(bar, {"one": Ratio.exact(within), "other": Ratio.exact(beyond)}, SETTING)
+    missed = bar.judge({"one": Ratio.exact(within), "other": Ratio.exact(beyond)}, LENGTHS)
     assert missed.verdict == "missed"
     assert [(figure.variant, figure.met) for figure in missed.figures] == [("other", False), ("one", True)]
     assert missed.figures[0].strain == pytest.approx(1.01)
 
 
 @EVERY_BAR
-def test_the_median_decides_and_not_the_spread(bar: Bar) -> None:
+def test_the_median_decides_and_not_the_spread(bar: VariantBar) -> None:
     if bar.limit is not None:
-        assert judge(bar, {"one": Ratio(bar.limit, bar.limit / 9, bar.limit * 9, 15)}, SETTING).verdict == "met"
+        assert bar.judge({"one": Ratio(bar.limit, bar.limit / 9, bar.limit * 9, 15)}, LENGTHS).verdict == "met"
 
 
 @EVERY_BAR
-def test_every_bar_can_be_measured(bar: Bar) -> None:
+def test_every_bar_can_be_measured(bar: VariantBar) -> None:
     if bar.needs_peer:
         pytest.importorskip("entmax")
     first = next(one for one in variants() if bar.concerns(TINY.size.spec_of(one)))
@@ -105,14 +107,14 @@ def test_the_peak_of_memory_is_taken_over_one_matrix_per_head() -> None:
     assert BY_NAME["memory-growth"].measure(variant("softmax"), TINY).median == pytest.approx(2.0, rel=0.01)
 
 
-def named(name: str, limit: float | None) -> Bar:
-    return Bar(name, "all", "by hand", limit, lambda _: True, lambda one, _: Ratio.exact(float(len(one.name))))
+def named(name: str, limit: float | None) -> VariantBar:
+    return VariantBar(name, "all", "by hand", limit, lambda _: True, lambda one, _: Ratio.exact(float(len(one.name))))
 
 
 def test_all_bars_of_a_run() -> None:
     steps: list[tuple[str, int, int]] = []
 
-    class Ears(Listener):
+    class Ears(BenchListener):
         def step(self, what: str, done: int, total: int) -> None:
             steps.append((what, done, total))
 
@@ -144,7 +146,7 @@ def test_a_bar_that_concerns_nobody_is_left_out() -> None:
 def test_without_the_package_its_bar_is_not_measured_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[str] = []
 
-    class Ears(Listener):
+    class Ears(BenchListener):
         def note(self, text: str) -> None:
             notes.append(text)
 
@@ -157,17 +159,17 @@ def test_without_the_package_its_bar_is_not_measured_and_that_is_said(monkeypatc
 
 
 def test_plain_values_for_json() -> None:
-    outcome = judge(BY_NAME["speed"], {"relu": Ratio(0.9, 0.8, 1.0, 15)}, SETTING)
-    values = BarsBench(describe_machine(), Size(), 15, (outcome,)).to_dict()
+    outcome = BY_NAME["speed"].judge({"relu": Ratio(0.9, 0.8, 1.0, 15)}, LENGTHS)
+    values: Any = BarsBench(describe_machine(), 15, (), (outcome,), CallSize()).to_dict()
     assert values["all_met"] is True
-    assert values["bars"][0]["figures"] == (
+    assert values["bars"][0]["figures"] == [
         {
             "variant": "relu",
             "ratio": {"median": 0.9, "low": 0.8, "high": 1.0, "rounds": 15},
             "met": True,
             "strain": pytest.approx(0.9 / 1.15),
         },
-    )
+    ]
 
 
 def test_probes_are_not_in_the_catalogue() -> None:

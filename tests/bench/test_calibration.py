@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnlab.bench.results.charts import findings_page
-from attnlab.bench.results.progress import Listener
-from attnlab.bench.results.report import bar_rows
+from attnlab.bench.results.findings import BenchListener, bars_table
+from attnlab.bench.results.page import findings_page
 from attnlab.bench.trust import calibration, simulated
 from attnlab.bench.trust.calibration import Calibration, allowed_rate, bench_verdicts, calibrate, trained_null
 from attnlab.bench.trust.simulated import Design, all_trials, draw_losses, take_looks
@@ -19,6 +18,7 @@ from attnlab.errors import InputError, SpecError
 from attnlab.experiments.judging.judgement import judge
 from attnlab.experiments.planning.procedure import Procedure
 from attnlab.statistics import exceeds
+from support.bench import rows_of, words_of
 
 BOUNDED = ["false-difference", "false-equivalence", "overlooked", "false-on-a-ladder", "false-trend"]
 
@@ -45,10 +45,10 @@ def test_the_promise_is_not_kept_by_never_deciding(found: Calibration) -> None:
 
 
 def test_what_is_counted_can_be_shown(found: Calibration) -> None:
-    (shown,) = found.tables()
-    assert len(shown.rows) == len(found.counts) == len(all_trials(found.design))
-    assert "8 and then 16 seeds" in shown.words
-    assert len(bar_rows(found)) == len(found.bars) == 10
+    (shown,) = found.sections()
+    assert len(rows_of(shown)) == len(found.counts) == len(all_trials(found.design))
+    assert "8 and then 16 seeds" in words_of(shown)
+    assert len(bars_table(found.bars).rows) == len(found.bars) == 10
     assert json.loads(json.dumps(found.to_dict()))["design"]["procedure"]["looks"] == 2
     assert found.title == findings_page(found, bars=True).title
 
@@ -158,7 +158,7 @@ def test_designs_that_show_nothing(fields: dict[str, int]) -> None:
 def test_the_bench_tells_what_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, int, int]] = []
 
-    class Ears(Listener):
+    class Ears(BenchListener):
         def step(self, what: str, done: int, total: int) -> None:
             steps.append((what, done, total))
 

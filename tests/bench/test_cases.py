@@ -8,19 +8,18 @@ import pytest
 import torch
 
 from attnlab.attention import Entmax, Variant, variant, variants
-from attnlab.bench import Size
+from attnlab.bench import CallSize
 from attnlab.bench.kernels.attention import input_bytes
-from attnlab.bench.kernels.cases import Contest, Inputs, fused_softmax
-from attnlab.bench.kernels.peers import has_peer
+from attnlab.bench.kernels.cases import Inputs, SpecCases, fused_softmax, has_peer
 from attnlab.errors import SpecError
 
-SIZE = Size(batch=2, heads=4, tokens=48, width=8)
+SIZE = CallSize(batch=2, heads=4, tokens=48, width=8)
 ALL = pytest.mark.parametrize("name", [variant.name for variant in variants()])
 
 
 @ALL
 def test_variant_and_reference_compute_the_same(name: str) -> None:
-    contest = Contest(SIZE.spec_of(variant(name)), SIZE)
+    contest = SpecCases(SIZE.spec_of(variant(name)), SIZE)
     ours, reference = contest.variant(), contest.reference()
     torch.testing.assert_close(ours.forward(), reference.forward(), atol=1e-5, rtol=1e-4)
     for one, other in zip(ours.forward_backward(), reference.forward_backward(), strict=True):
@@ -72,7 +71,7 @@ def test_the_peer_computes_the_same(name: str) -> None:
     size = replace(SIZE, tokens=300)  # longer than the window
     spec = size.spec_of(odd if name == odd.name else variant(name))
     assert has_peer(spec)
-    contest = Contest(spec, size)
+    contest = SpecCases(spec, size)
     ours, peer = contest.variant(), contest.peer()
     torch.testing.assert_close(ours.forward(), peer.forward(), atol=1e-4, rtol=1e-3)
     for one, other in zip(ours.forward_backward(), peer.forward_backward(), strict=True):
@@ -88,4 +87,4 @@ def test_few_have_a_peer() -> None:
 @pytest.mark.parametrize("number", [0, -3])
 def test_an_impossible_size_is_refused(name: str, number: int) -> None:
     with pytest.raises(SpecError, match=f"at {name} {number} is impossible"):
-        Size(**{name: number})
+        CallSize(**{name: number})

@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.bench.products.cost import MEMORY, MeasuredPeak, free_bytes
-from attnlab.bench.products.growth import GROWTH, GrowthPlan, MeasuredGrowth, judge_growth, measure_growth
-from attnlab.bench.results.progress import Listener
+from attnlab.bench.products.cost import (
+    GROWTH,
+    MEMORY,
+    GrowthPlan,
+    MeasuredGrowth,
+    MeasuredPeak,
+    free_bytes,
+    judge_growth,
+    measure_growth,
+)
+from attnlab.bench.results.findings import BenchListener
 from attnlab.cli import main
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system must tell a process's peak")
@@ -30,7 +38,7 @@ def test_predicted_growth_of_both_regimes() -> None:
     short, long = GrowthPlan().regimes
     assert all(tokens < short.width for tokens in short.contexts)
     assert all(tokens > long.width for tokens in long.contexts)
-    found = measure_growth(GrowthPlan().smoke(), 1, Listener())
+    found = measure_growth(GrowthPlan().smoke(), 1, BenchListener())
     assert all(len(one.seconds) == len(one.contexts) for one in found)
     assert short.flops(256) / short.flops(32) == pytest.approx(8, rel=0.1)
     assert long.flops(8192) / long.flops(4096) > 3.5

@@ -41,7 +41,7 @@ def test_simulated_and_real_ladders_are_reported_and_judged(tmp_path: Path) -> N
     assert [arm.name for arm in found.real.arms] == ["arm 0 on text", "arm 1 on text"]
     assert found.real.sign.mean == 1.0
     assert found.notes == ("only 2 variants",)
-    titles = [table.title for table in found.tables()]
+    titles = [section.heading for section in found.sections()]
     assert titles == ["Simulated ladders", "Back-test", "Every variant"]
     assert json.loads(json.dumps(found.to_dict()))["benchmark"] == "forecasts"
 

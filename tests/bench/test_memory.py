@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.attention import variant
-from attnlab.bench import Size, peak_bytes
-from attnlab.bench.kernels.cases import Contest, fused_softmax
-from attnlab.bench.kernels.memory import MEBIBYTE, highest_sum
+from attnlab.bench import CallSize, peak_bytes
+from attnlab.bench.kernels.cases import SpecCases, fused_softmax
+from attnlab.bench.results.memory import MEBIBYTE, highest_sum
 from attnlab.errors import UnsupportedError
 
 TENSOR = torch.zeros(MEBIBYTE // 4)  # of one mebibyte
@@ -61,10 +61,10 @@ def test_gradients_count() -> None:
 
 @pytest.mark.parametrize("tokens", [256, 512])
 def test_materialised_softmax_holds_a_matrix_per_head(tokens: int) -> None:
-    size = Size(batch=1, heads=2, tokens=tokens, width=16)
+    size = CallSize(batch=1, heads=2, tokens=tokens, width=16)
     matrix = 2 * tokens * tokens * 4
     assert size.scores_bytes == matrix
-    contest = Contest(size.spec_of(variant("softmax")), size)
+    contest = SpecCases(size.spec_of(variant("softmax")), size)
     assert peak_bytes(contest.reference().forward) >= matrix
     assert peak_bytes(contest.reference().forward_backward) >= 2 * matrix
     assert peak_bytes(fused_softmax(size).forward_backward) < matrix

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -13,27 +14,37 @@ import torch
 import attnlab
 from attnlab.attention import Relu, variant
 from attnlab.bench import Durations
-from attnlab.bench.races import grid_race, step_memory, writing
+from attnlab.bench.races import generation, steps, training
 from attnlab.bench.races import race as race_module
 from attnlab.bench.races.contenders import Contender, Matmul, Ours, RandomTokens
-from attnlab.bench.races.contestant import Answers
-from attnlab.bench.races.entries import Entry, Peers, check_against, check_nanogpt, check_threads, find_peers
+from attnlab.bench.races.contestant import ContenderAnswers
+from attnlab.bench.races.entries import (
+    SHAPES,
+    Peers,
+    RaceEntry,
+    check_against,
+    check_nanogpt,
+    check_threads,
+    find_peers,
+    shape,
+    tiny,
+)
+from attnlab.bench.races.generation import GenerationPlan, bench_generate
 from attnlab.bench.races.peer_models import NanoGpt, Transformers, load_nanogpt
 from attnlab.bench.races.race import Race, race
-from attnlab.bench.races.shapes import SHAPES, shape, tiny
 from attnlab.bench.races.training import TrainPlan, bench_train
-from attnlab.bench.races.writing import WritePlan, bench_generate
-from attnlab.bench.results.progress import Listener
-from attnlab.bench.results.resident import own_peak_bytes, tree_bytes
+from attnlab.bench.results.findings import BenchListener
+from attnlab.bench.results.memory import own_peak_bytes, tree_bytes
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
 from attnlab.experiments.launching.jobs import Job, JobEnd
 from attnlab.processes.child import ChildError
 from attnlab.processes.machine import available_cores
 from attnlab.training import RunResult
+from support.bench import rows_of, words_of
 from support.nanogpt import MODEL, write_nanogpt
 
 SMALL = tiny(SHAPES["small"])
-OURS = Entry(kind="attnlab", shape=SMALL, threads=1)
+OURS = RaceEntry(kind="attnlab", shape=SMALL, threads=1)
 
 
 @pytest.fixture
@@ -41,7 +52,7 @@ def clone(tmp_path: Path) -> Path:
     return write_nanogpt(tmp_path / "nanogpt")
 
 
-def fake_race(entries: Sequence[Entry], *_: object, **__: object) -> Race:
+def fake_race(entries: Sequence[RaceEntry], *_: object, **__: object) -> Race:
     """Everybody who takes part is slower than the one before."""
     seconds = {entry.name: (float(place), float(place)) for place, entry in enumerate(entries, 1)}
     return Race(Durations(seconds), dict.fromkeys(seconds, 1.0))
@@ -72,22 +83,22 @@ def test_everybody_learns_the_same_kind_of_batch() -> None:
 
 def test_contenders_train_and_write(clone: Path) -> None:
     pytest.importorskip("transformers")
-    kinds: list[tuple[type[Contender], Entry]] = [
+    kinds: list[tuple[type[Contender], RaceEntry]] = [
         (Ours, OURS),
-        (NanoGpt, Entry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone))),
-        (Transformers, Entry(kind="transformers", shape=SMALL, threads=1)),
+        (NanoGpt, RaceEntry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone))),
+        (Transformers, RaceEntry(kind="transformers", shape=SMALL, threads=1)),
     ]
     for kind, entry in kinds:
         assert kind(entry).train(2) > 0
         assert kind(entry).write(5) > 0
-    matmul = Matmul(Entry(kind="matmul", shape=SMALL, threads=1))
+    matmul = Matmul(RaceEntry(kind="matmul", shape=SMALL, threads=1))
     assert matmul.train(1) > 0
-    with pytest.raises(NotImplementedError, match="matrix products does not write"):
+    with pytest.raises(NotImplementedError, match="matrix products does not generate"):
         matmul.write(1)
 
 
 def test_nanogpt_learns(clone: Path) -> None:
-    contender = NanoGpt(Entry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone)))
+    contender = NanoGpt(RaceEntry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone)))
     contender.train(1)
     before = [parameter.clone() for parameter in contender.model.parameters()]
     contender.train(1)
@@ -96,22 +107,26 @@ def test_nanogpt_learns(clone: Path) -> None:
 
 
 def test_a_whole_run_with_processes(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_memory, "_peak", lambda entry: 100 * entry.workers)
+    monkeypatch.setattr(steps, "_peak", lambda entry: 100 * entry.workers)
     peers = Peers(nanogpt=clone, transformers=False, compile=False, missing=("somebody is missing",))
     plan = TrainPlan.make([SHAPES["small"]], (), memory=True, grid=False, rounds=2).smoke()
     found = bench_train(plan, peers, threads=2)
     assert [one.name for one in found.races[0].runners] == ["attnlab", "nanoGPT"]
     assert found.races[0].better_nanogpt == "nanoGPT"
     assert found.races[0].share_of_peak.rounds == 2
-    assert [(peak.name, peak.processes, peak.bytes) for peak in found.memory] == [
+    assert found.memory is not None
+    assert [(peak.name, peak.processes, peak.bytes) for peak in found.memory.peaks] == [
         ("attnlab", 1, 100),
         ("attnlab", 2, 200),
         ("nanoGPT", 1, 100),
     ]
     assert [outcome.name for outcome in found.bars] == ["speed-small", "memory", "memory-workers"]
     assert found.notes == ("somebody is missing",)
-    assert len(found.tables()) == 2
-    assert found.to_dict()["races"][0]["shape"]["name"] == "small"
+    assert len(found.sections()) == 2
+    data: Any = found.to_dict()
+    assert data["races"][0]["shape"]["name"] == "small"
+    assert (data["memory_shape"]["name"], data["memory"][0]["bytes"]) == ("gpt2-memory", 100)
+    assert (data["variants"], data["variants_shape"], data["grid"]) == ([], None, None)
 
 
 def test_a_model_on_each_core_against_another_version() -> None:
@@ -124,7 +139,7 @@ def test_a_model_on_each_core_against_another_version() -> None:
     for runner in one.runners:  # the tokens of both models count
         assert runner.tokens_per_second == pytest.approx(2 * one.shape.tokens / runner.step_seconds)
     assert one.gflops_per_core == pytest.approx(one.useful_flops / one.runners[0].step_seconds / 1e9)
-    assert "2 models at once with one thread each" in one.table().words
+    assert "2 models at once with one thread each" in words_of(one.section())
     (bar,) = found.bars
     assert (bar.name, bar.limit, bar.figures[0].variant) == ("speed-rung", 1.1, "other attnlab")
     assert bar.figures[0].ratio == one.runners[1].ours_over_it
@@ -137,8 +152,8 @@ def test_another_version_is_imported_from_its_folder(tmp_path: Path, place: str)
     for folder in (package, package.parent, tmp_path / "attnlab"):
         (folder / "__init__.py").touch()
     (package / "contestant.py").write_text(CONTESTANT)
-    entries = [Entry(kind="attnlab", shape=SMALL, threads=1, copies=2, folder=str(check_against(tmp_path)))]
-    found = race(entries, "train", 2, Listener(), turn_seconds=9.0)
+    entries = [RaceEntry(kind="attnlab", shape=SMALL, threads=1, copies=2, folder=str(check_against(tmp_path)))]
+    found = race(entries, "train", 2, BenchListener(), turn_seconds=9.0)
     # Each of the two processes takes 3 seconds a step, so a step is done every 1.5 seconds.
     assert found.durations.seconds == {"other attnlab": (1.5, 1.5)}
     assert found.beginnings == {"other attnlab": 7.0}
@@ -156,26 +171,26 @@ for line in sys.stdin:
 
 
 def test_the_peak_of_several_processes() -> None:
-    team = Entry(kind="attnlab", shape=SMALL, threads=1, workers=2)
-    assert step_memory._peak(team) > 50 << 20  # the interpreter alone has more
+    team = RaceEntry(kind="attnlab", shape=SMALL, threads=1, workers=2)
+    assert steps._peak(team) > 50 << 20  # the interpreter alone has more
 
 
 def test_a_contestant_answers_for_its_own_peak() -> None:
-    answers = Answers(OURS)
+    answers = ContenderAnswers(OURS)
     found = answers({"do": "train", "count": 1, "tokens": 0})
     assert 0 < found["seconds"] <= found["with_beginning"]
     assert answers({"do": "write", "count": 2, "tokens": 3})["seconds"] > 0
     assert answers({"do": "peak"})["bytes"] > 50 << 20
 
 
-def test_writing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "race", fake_race)
-    found = bench_generate(WritePlan(rounds=2).smoke(), Peers(transformers=False), threads=1)
+def test_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "race", fake_race)
+    found = bench_generate(GenerationPlan(rounds=2).smoke(), Peers(transformers=False), threads=1)
     assert [one.name for one in found.writers] == ["attnlab"]
     assert [(outcome.name, outcome.verdict) for outcome in found.bars] == [("generate", "not measured")]
     assert not found.all_met
-    found = bench_generate(WritePlan(rounds=2), Peers(), threads=1)
-    assert found.tables()[0].rows == [("attnlab", "200", "–"), ("Transformers", "100", "2.00 2.00–2.00")]
+    found = bench_generate(GenerationPlan(rounds=2), Peers(), threads=1)
+    assert rows_of(found.sections()[0]) == [("attnlab", "200", "–"), ("Transformers", "100", "2.00 2.00–2.00")]
     assert found.bars[0].verdict == "missed"
 
 
@@ -188,11 +203,12 @@ def test_variants_and_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (where, processes, threads) == ("local", 1, 1)
         return SimpleNamespace(run=finish)
 
-    monkeypatch.setattr(grid_race, "launcher", pretend)
+    monkeypatch.setattr(training, "launcher", pretend)
     chosen = [variant(name) for name in ("sparsemax", "bidirectional", "full-value", "relu")]
     plan = TrainPlan.make([], chosen, memory=False, grid=True, rounds=2).smoke()
     found = bench_train(plan, Peers(), threads=1)
-    assert [(step.name, step.claim) for step in found.variants] == [
+    assert found.variants is not None
+    assert [(step.name, step.claim) for step in found.variants.steps] == [
         ("sparsemax", "variants-sparse"),
         ("full-value", "variants-full"),
         ("relu", "variants"),
@@ -208,18 +224,18 @@ def test_a_grid_with_a_failed_run_is_no_measurement(monkeypatch: pytest.MonkeyPa
     def fail(jobs: Sequence[Job]) -> list[JobEnd]:
         return [JobEnd(job, None, "out of memory", None) for job in jobs]
 
-    monkeypatch.setattr(grid_race, "launcher", lambda *_: SimpleNamespace(run=fail))
+    monkeypatch.setattr(training, "launcher", lambda *_: SimpleNamespace(run=fail))
     with pytest.raises(AttnlabError, match=r"a run of the grid failed.*: out of memory"):
-        grid_race.race_grid(grid_race.GridPlan.smoke(), 1, 1, Listener())
+        training.race_grid(training.GridPlan.smoke(), 1, 1, BenchListener())
 
 
 def test_a_contestant_that_dies_is_told(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "dying_contestant.py").write_text("raise SystemExit('no more')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(race_module, "CONTESTANT", "dying_contestant")
-    entry = Entry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone))
+    entry = RaceEntry(kind="nanogpt", shape=SMALL, threads=1, folder=str(clone))
     with pytest.raises(ChildError, match=r"nanoGPT ended with code 1\n(.*\n)*  no more"):
-        race([entry], "train", 1, Listener())
+        race([entry], "train", 1, BenchListener())
 
 
 @pytest.mark.parametrize(

@@ -13,26 +13,25 @@ import pytest
 from attnlab.attention import variant, variants
 from attnlab.bench import Durations, Ratio, describe_machine
 from attnlab.bench.races import time_to_loss
-from attnlab.bench.races.grid_race import CLAIM, GridRace
+from attnlab.bench.races.entries import SHAPES, VARIANTS_SHAPE
+from attnlab.bench.races.generation import GENERATION, read_speeds
 from attnlab.bench.races.race import Race
-from attnlab.bench.races.shapes import SHAPES, VARIANTS_SHAPE
-from attnlab.bench.races.speed import CLAIMS, SHARE, VERSION, read_race
-from attnlab.bench.races.step_memory import StepPeak, judge_memory, memory_table
+from attnlab.bench.races.speed import SHARE, SPEED, VERSION, read_race
+from attnlab.bench.races.steps import FULL, PLAIN, SPARSE, StepMemory, StepPeak, VariantStep, VariantSteps, bar_of
 from attnlab.bench.races.time_to_loss import LOSS, TIME, Learnt, bench_time_to_loss, prepare_nanogpt, read_commands
-from attnlab.bench.races.variant_steps import FULL, PLAIN, SPARSE, VariantStep, claim_of, judge_variants
-from attnlab.bench.races.writing import CLAIM as WRITING
-from attnlab.bench.races.writing import read_writers
-from attnlab.bench.results.charts import findings_page
-from attnlab.bench.results.progress import Listener
+from attnlab.bench.races.training import GRID, GridRace
+from attnlab.bench.results.findings import BenchListener
+from attnlab.bench.results.page import findings_page
 from attnlab.errors import AttnlabError, FileError, SpecError
+from support.bench import rows_of, words_of
 from support.nanogpt import write_nanogpt
 
 TEXT = "abab cab" * 20
 
 
 def test_what_is_declared() -> None:
-    claims = [*CLAIMS.values(), VERSION, SHARE, PLAIN, SPARSE, FULL, CLAIM, WRITING, TIME, LOSS]
-    assert {claim.name: (claim.limit, claim.at_least) for claim in claims} == {
+    bars = [*SPEED.values(), VERSION, SHARE, PLAIN, SPARSE, FULL, GRID, GENERATION, TIME, LOSS]
+    assert {bar.name: (bar.limit, bar.at_least) for bar in bars} == {
         "speed-small": (1.2, True),
         "speed-mini": (1.1, True),
         "speed-gpt2": (1.3, True),
@@ -63,12 +62,12 @@ def test_a_race_is_read_against_the_better_nanogpt() -> None:
     assert ratios == {"attnlab": 1.0, "nanoGPT": 3.0, "nanoGPT compiled": 1.5, "Transformers": 2.0}
     assert found.runners[0].tokens_per_second == 16 * 256
     assert found.share_of_peak.median == pytest.approx(0.7)
-    speed, share = found.outcomes()
+    speed, share = found.judged()
     assert (speed.name, speed.verdict, speed.figures[0].variant) == ("speed-mini", "met", "nanoGPT compiled")
     assert (share.name, share.verdict) == ("peak-share", "missed")
-    assert [row[3] for row in found.table().rows][:2] == ["–", "3.00 3.00–3.00"]
+    assert [row[3] for row in rows_of(found.section())][:2] == ["–", "3.00 3.00–3.00"]
     alone = read_race(SHAPES["small"], ["attnlab"], Race(Durations(seconds), {"attnlab": 9.0}))
-    assert [(one.name, one.verdict) for one in alone.outcomes()] == [("speed-small", "not measured")]
+    assert [(one.name, one.verdict) for one in alone.judged()] == [("speed-small", "not measured")]
 
 
 def test_a_version_is_judged_by_the_one_before() -> None:
@@ -78,25 +77,25 @@ def test_a_version_is_judged_by_the_one_before() -> None:
     assert [one.step_seconds for one in found.runners] == [3.0, pytest.approx(3.4)]
     assert found.runners[0].tokens_per_second == pytest.approx(12 * 64 / 1.5)
     assert found.gflops_per_core == pytest.approx(found.useful_flops / 1.5 / 2 / 1e9)
-    (bar,) = found.outcomes()
+    (bar,) = found.judged()
     assert (bar.name, bar.verdict) == ("speed-rung", "met")
     assert bar.figures[0].ratio.median == pytest.approx(1.15)
     alone = read_race(SHAPES["rung"], ["attnlab"], race)
-    assert [(one.name, one.verdict) for one in alone.outcomes()] == [("speed-rung", "not measured")]
+    assert [(one.name, one.verdict) for one in alone.judged()] == [("speed-rung", "not measured")]
 
 
-def test_the_claims_of_variants() -> None:
-    by_claim: dict[str, set[str]] = {}
+def test_the_bars_of_variants() -> None:
+    by_bar: dict[str, set[str]] = {}
     for one in variants():
         if one.builtin and one.name != "bidirectional":
-            by_claim.setdefault(claim_of(one, VARIANTS_SHAPE).name, set()).add(one.name)
-    assert by_claim["variants-sparse"] == {"sparsemax", "entmax15", "entmax"}
-    assert by_claim["variants-full"] == {"full-value"}
-    assert {"softmax", "softpick", "linear", "window"} <= by_claim["variants"]
-    assert claim_of(variant("sparsemax"), VARIANTS_SHAPE) is SPARSE
+            by_bar.setdefault(bar_of(one, VARIANTS_SHAPE).name, set()).add(one.name)
+    assert by_bar["variants-sparse"] == {"sparsemax", "entmax15", "entmax"}
+    assert by_bar["variants-full"] == {"full-value"}
+    assert {"softmax", "softpick", "linear", "window"} <= by_bar["variants"]
+    assert bar_of(variant("sparsemax"), VARIANTS_SHAPE) is SPARSE
     ratio = Ratio.exact(1.5)
     steps = [VariantStep("relu", "variants", ratio), VariantStep("entmax", "variants-sparse", ratio)]
-    assert [(one.name, one.verdict) for one in judge_variants(steps)] == [
+    assert [(one.name, one.verdict) for one in VariantSteps(VARIANTS_SHAPE, tuple(steps)).judged()] == [
         ("variants", "missed"),
         ("variants-sparse", "met"),
     ]
@@ -105,29 +104,26 @@ def test_the_claims_of_variants() -> None:
 def test_memory_is_judged_against_the_lower_peak() -> None:
     ours = [StepPeak("attnlab", 1, 60), StepPeak("attnlab", 2, 90)]
     peers = [StepPeak("nanoGPT", 1, 200), StepPeak("nanoGPT compiled", 1, 100), StepPeak("Transformers", 1, 50)]
-    alone, team = judge_memory([*ours, *peers])
+    found = StepMemory(SHAPES["gpt2"], (*ours, *peers))
+    alone, several = found.judged()
     assert (alone.name, alone.verdict, alone.figures[0].ratio.median) == ("memory", "met", 0.6)
-    assert (team.name, team.verdict, team.figures[0].ratio.median) == ("memory-workers", "reported", 0.9)
-    assert [row[3] for row in memory_table([*ours, *peers], SHAPES["gpt2"]).rows] == [
-        "0.60",
-        "0.90",
-        "2.00",
-        "1.00",
-        "0.50",
-    ]
-    assert [one.verdict for one in judge_memory(ours)] == ["not measured", "not measured"]
-    assert judge_memory([]) == []
+    assert (several.name, several.verdict, several.figures[0].ratio.median) == ("memory-workers", "reported", 0.9)
+    assert [row[3] for row in rows_of(found.section())] == ["0.60", "0.90", "2.00", "1.00", "0.50"]
+    without = StepMemory(SHAPES["gpt2"], tuple(ours))
+    assert [one.verdict for one in without.judged()] == ["not measured", "not measured"]
+    assert [row[3] for row in rows_of(without.section())] == ["–", "–"]
+    assert StepMemory(SHAPES["gpt2"], ()).judged() == []
 
 
-def test_a_grid_and_writing() -> None:
+def test_a_grid_and_generation() -> None:
     grid = GridRace(8, 300, 2, 10.0, 12.0, Ratio.exact(1.2))
-    assert grid.outcome().verdict == "missed"
-    assert [row[:4] for row in grid.table().rows] == [
+    assert [bar.verdict for bar in grid.judged()] == ["missed"]
+    assert [row[:4] for row in rows_of(grid.section())] == [
         ("side by side", "2", "1", "10.0"),
         ("one after the other", "1", "2", "12.0"),
     ]
     seconds = {"attnlab": (1.0,), "Transformers": (2.5,)}
-    ours, theirs = read_writers(list(seconds), Race(Durations(seconds), {}), 200)
+    ours, theirs = read_speeds(list(seconds), Race(Durations(seconds), {}), 200)
     assert (ours.tokens_per_second, theirs.tokens_per_second, theirs.ours_over_it.median) == (200, 80, 2.5)
 
 
@@ -137,10 +133,11 @@ def test_every_seed_must_be_fast_and_good() -> None:
     assert [(one.name, one.verdict) for one in found.bars] == [("time", "met"), ("loss", "met")]
     found = read_commands(describe_machine(), [Learnt("a", 20.1, 1.7), Learnt("b", 1.0, 1.881)], peer, 90.0)
     assert [(one.name, one.verdict) for one in found.bars] == [("time", "missed"), ("loss", "missed")]
-    assert found.tables()[0].rows[-1] == ("nanoGPT", "100", "1.9000", "–")
-    assert "after 90.0 s" in found.tables()[0].words
+    (section,) = found.sections()
+    assert rows_of(section)[-1] == ("nanoGPT", "100", "1.9000", "–")
+    assert "after 90.0 s" in words_of(section)
     sections = [section.heading for section in findings_page(found, bars=True).sections]
-    assert sections == ["Time to a loss", "Verdicts", "What they claim", "How near"]
+    assert sections == ["Time to a loss", "Verdicts", "What they claim", "How near", "Every figure"]
 
 
 def test_the_text_lies_there_as_nanogpt_reads_it(tmp_path: Path) -> None:
@@ -184,7 +181,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_whole_commands_are_timed(stub: Path) -> None:
     steps: list[str] = []
 
-    class Ears(Listener):
+    class Ears(BenchListener):
         def step(self, what: str, done: int, total: int) -> None:
             steps.append(f"{done}/{total} {what}")
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from attnlab.attention import catalogue
+from attnlab.bench import VariantBar
 from attnlab.bench.kernels import attention as attention_module
 from attnlab.bench.kernels import bars as bars_module
-from attnlab.bench.results.judging import Bar
 from attnlab.bench.results.timing import Ratio
 from attnlab.cli import main
 from attnlab.processes.machine import available_cores
@@ -126,7 +126,7 @@ def test_bars_as_json(run: Run) -> None:
     code, out, _ = run("tied-kv", "--bars", "--json")
     assert code == 0
     found = json.loads(out)
-    assert keys_of(found) == {"benchmark", "all_met", "machine", "size", "rounds", "bars"}
+    assert keys_of(found) == {"benchmark", "all_met", "machine", "size", "rounds", "notes", "bars"}
     bar = {"name", "what", "how", "limit", "at_least", "verdict", "figures"}
     assert all(keys_of(outcome) == bar for outcome in found["bars"])
     assert keys_of(found["bars"][0]["figures"][0]) == {"variant", "ratio", "met", "strain"}
@@ -138,7 +138,7 @@ def test_bars_as_json(run: Run) -> None:
 def test_a_missed_bar_is_an_exit_code_only_if_strict(
     run: Run, monkeypatch: pytest.MonkeyPatch, value: float, strict: bool, expected: int
 ) -> None:
-    bar = Bar("made-up", "all", "by hand", 1.0, lambda _: True, lambda *_: Ratio.exact(value))
+    bar = VariantBar("made-up", "all", "by hand", 1.0, lambda _: True, lambda *_: Ratio.exact(value))
     monkeypatch.setattr(bars_module, "BARS", (bar,))
     code, out, _ = run("softmax", "--bars", *(["--strict"] if strict else []))
     assert code == expected
@@ -162,10 +162,10 @@ def test_variants_of_ones_own(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     ("tokens", "message", "hint"),
     [
         (["sofmax"], "there is no variant called 'sofmax'", "did you mean 'softmax'?"),
-        (["--rounds", "0"], "0 rounds measure nothing", "use at least 1"),
-        (["--rounds=-1"], "-1 rounds measure nothing", "use at least 1"),
-        (["--batch", "0"], "at batch 0 is impossible", "give batch of at least 1"),
-        (["--tokens=-5"], "at tokens -5 is impossible", "give tokens of at least 1"),
+        (["--rounds", "0"], "0 rounds measure nothing", "use `--rounds 1` or more"),
+        (["--rounds=-1"], "-1 rounds measure nothing", "use `--rounds 1` or more"),
+        (["--batch", "0"], "at batch 0 is impossible", "use `--batch 1` or more"),
+        (["--tokens=-5"], "at tokens -5 is impossible", "use `--tokens 1` or more"),
         (["--threads", "0"], "0 threads cannot be measured", "use 1"),
         (["--threads", str(available_cores() + 1)], "threads cannot be measured on a machine with", "use 1"),
         (["--strict"], "--strict judges the bars, and they are not measured", "add --bars"),

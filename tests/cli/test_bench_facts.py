@@ -9,10 +9,11 @@ import pytest
 
 from attnlab.bench.results.timing import Ratio
 from attnlab.cli import main
-from attnlab.cli.bench_facts import FactsBench
+from attnlab.cli.bench.facts import FactsBench
 from attnlab.knowledge.store import measuring
 from attnlab.knowledge.store.measuring import StoreFigures, measure_store
 from attnlab.processes.machine import describe_machine
+from support.bench import rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +58,6 @@ def test_the_table_shows_the_slow_ones(capsys: pytest.CaptureFixture[str]) -> No
     assert "a question without its accents" in capsys.readouterr().out
     times = (1.0,) * 98 + (50.0, 60.0)
     figures = StoreFigures(5, 10, 1.0, {"a question": times}, 0, 0, 0, 0)
-    (table,) = FactsBench(describe_machine(), 100, (), (), figures).tables()
-    assert table.rows == [("a question", "1.00", "1.00", "1.00", "60.00")]
+    (section,) = FactsBench(describe_machine(), 100, (), (), figures).sections()
+    assert rows_of(section) == [("a question", "1.00", "1.00", "1.00", "60.00")]
     assert Ratio.over(times).median == 1.0

@@ -10,10 +10,10 @@ import pytest
 
 import attnlab
 from attnlab.bench import Durations
-from attnlab.bench.races import speed, writing
-from attnlab.bench.races.entries import Entry
+from attnlab.bench.races import generation, speed
+from attnlab.bench.races.entries import RaceEntry
 from attnlab.bench.races.race import Race
-from attnlab.bench.results.progress import Listener
+from attnlab.bench.results.findings import BenchListener
 from attnlab.cli import main
 from attnlab.processes.machine import available_cores
 from support.nanogpt import write_nanogpt
@@ -39,12 +39,12 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def pretend(seconds: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever takes part takes as long as is said here."""
 
-    def race(entries: Sequence[Entry], work: str, rounds: int, listener: Listener, **_: object) -> Race:
+    def race(entries: Sequence[RaceEntry], work: str, rounds: int, listener: BenchListener, **_: object) -> Race:
         listener.step(f"a race to {work}", 0, 1)
         taken = {entry.name: (seconds[entry.name],) * rounds for entry in entries}
         return Race(Durations(taken), dict.fromkeys(taken, 1.0))
 
-    for module in (speed, writing):
+    for module in (speed, generation):
         monkeypatch.setattr(module, "race", race)
 
 
@@ -100,8 +100,8 @@ def test_without_nanogpt_nothing_is_guessed(run: Run) -> None:
         ("peak-share", "missed"),
     ]
     assert [runner["name"] for runner in found["races"][0]["runners"]] == ["attnlab"]
-    assert found["notes"] == ["nothing is measured against nanoGPT: name its folder by --nanogpt PATH"]
-    assert f"note: {found['notes'][0]}\n" in err
+    assert found["notes"] == ["nothing is measured against nanoGPT: give the folder of a clone by `nanogpt`"]
+    assert "note: nothing is measured against nanoGPT: give the folder of a clone by `--nanogpt`\n" in err
 
 
 @pytest.mark.usefixtures("_races")
@@ -130,15 +130,15 @@ def test_all_shapes_unless_told_otherwise(run: Run) -> None:
     ("tokens", "message", "hint"),
     [
         (["train", "--shape", "smal"], "there is no shape called 'smal'", "did you mean 'small'?"),
-        (["train", "--rounds", "0"], "0 rounds measure nothing", "use at least 1"),
-        (["train", "--threads", str(available_cores() + 1)], "threads cannot be measured", "use 1"),
+        (["train", "--rounds", "0"], "0 rounds measure nothing", "use `--rounds 1` or more"),
+        (["train", "--threads", str(available_cores() + 1)], "threads cannot be measured", "use `--threads 1`"),
         (["train", "--nanogpt", "missing"], "missing is no folder", "a clone of nanoGPT"),
         (["train", "--against", "missing"], "missing does not hold the races of another attnlab", "the src folder"),
         (["train", "--nanogpt", "."], "holds no model.py", "a clone of nanoGPT"),
         (["train", "--strict"], "--strict judges the bars", "add --bars"),
         (["train", "--out", "missing-folder/page.html"], "there is no folder missing-folder", "make it"),
         (["generate", "--strict"], "--strict judges the bars", "add --bars"),
-        (["generate", "--rounds", "0"], "0 rounds measure nothing", "use at least 1"),
+        (["generate", "--rounds", "0"], "0 rounds measure nothing", "use `--rounds 1` or more"),
         (["time-to-loss", "--text", "x", "--nanogpt", "missing"], "missing is no folder", "a clone of nanoGPT"),
         (["time-to-loss", "--nanogpt", "missing"], "requires an argument", "--help"),
     ],

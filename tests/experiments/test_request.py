@@ -79,5 +79,5 @@ def test_the_ladder_keeps_the_arms_and_changes_the_task() -> None:
 
 
 def test_asking_loads_no_pytorch() -> None:
-    code = "import sys, attnlab.cli.compare; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    code = "import sys, attnlab.cli.commands.compare; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
+from attnlab import pages
 from attnlab.pages import Table
 
 TABLE = Table(
@@ -49,3 +53,16 @@ def test_markdown() -> None:
         "| soft<max> | 1.50 |  |",
         "| a\\|b | 1.75 | **worse** |",
     ]
+
+
+def test_a_table_needs_nothing_that_draws() -> None:
+    heavy = "{'plotly', 'jinja2', 'numpy'} & set(sys.modules)"
+    code = f"import sys; from attnlab.pages import Table; sys.exit(str({heavy} or ''))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+def test_every_name_of_the_package_is_there() -> None:
+    assert all(hasattr(pages, name) for name in pages.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Tabel'"):
+        pages.Tabel  # noqa: B018

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from attnlab.cli import main
-from attnlab.cli.compare import corpus_options
+from attnlab.cli.options import CorpusOptions
 from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request
 from attnlab.processes import async_child
@@ -170,7 +170,7 @@ def test_options_of_a_corpus_are_part_of_the_command(tmp_path: Path) -> None:
     request = Request(variants=("tied-kv",), corpus="mqar", corpus_options={"pairs": 8, "gap": 0.5}, steps=4)
     words = command_of(request, tmp_path)
     made = [words[place + 1] for place, word in enumerate(words) if word == "--corpus-option"]
-    assert corpus_options(made) == request.corpus_options
+    assert CorpusOptions(corpus_option=made).values == request.corpus_options
 
 
 def test_a_comparison_that_has_a_plan_goes_on_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,13 @@
-"""The command line: one file per verb, and `main`, which runs them."""
+"""The command line.
+
+app         the commands, `main`, and exit codes
+errors      errors as they are printed, with parameters as options
+options     options that commands share
+printing    tables and data on stdout, everything else on stderr
+commands    one file per command
+knowledge   `attnlab knowledge …` and `attnlab ask`
+bench       `attnlab bench …`
+"""
 
 from attnlab.cli.app import main
 

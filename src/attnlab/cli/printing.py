@@ -1,63 +1,70 @@
-"""How verbs print: tables and data on stdout, talk on stderr."""
+"""Output of the commands: tables and data on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-
-def make_table(
-    headings: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    left: Sequence[int] = (0,),
-    wrap: Sequence[int] = (0,),
-    styles: Mapping[str, str] | None = None,
-) -> Table:
-    """A table without lines: the columns `left` are text, the others numbers; those in `wrap` give way if it is tight.
-
-    A cell whose words are in `styles` is printed in that style. Without any heading there is no line for them.
-    """
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.show_header = any(headings)
-    for number, heading in enumerate(headings):
-        justify = "left" if number in left else "right"
-        table.add_column(Text(heading), justify=justify, no_wrap=number not in wrap, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in row))
-    return table
-
-
-def fits(table: Table) -> bool:
-    """Whether a table can be printed on stdout without cutting anything."""
-    console = Console()
-    return console.measure(table, options=console.options.update(max_width=10_000)).maximum <= console.width
+from attnlab.pages import Table
+from attnlab.storage.records import to_plain
 
 
 def show(*things: Table | Text | str) -> None:
     """Print for a person, on stdout."""
     console = Console(highlight=False)
     for thing in things:
-        console.print(Text(thing) if isinstance(thing, str) else thing)
+        console.print(_drawn(thing))
 
 
-def tell(*things: Table | Text | str) -> None:
-    """Print for a person what is not the answer, on stderr."""
+def say(*things: Table | Text | str) -> None:
+    """Print on stderr: progress, notes and other text that is not the answer."""
     console = Console(stderr=True, highlight=False)
     for thing in things:
-        console.print(Text(thing) if isinstance(thing, str) else thing)
+        console.print(_drawn(thing), soft_wrap=isinstance(thing, str))
 
 
 def show_json(data: object) -> None:
     """Print for a program, on stdout."""
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    print(json.dumps(to_plain(data), indent=2, ensure_ascii=False))
 
 
-def say(text: str) -> None:
-    """Tell the person something that is not the answer, on stderr."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text))
+def show_pairs(pairs: Mapping[str, str] | Iterable[Sequence[str]]) -> None:
+    """Print names with their values, one on each line."""
+    show(pairs_table(pairs))
+
+
+def pairs_table(pairs: Mapping[str, str] | Iterable[Sequence[str]]) -> Table:
+    """Return names with their values; long values take several lines."""
+    rows = [*pairs.items()] if isinstance(pairs, Mapping) else [*pairs]
+    return Table(("", ""), rows, text_columns=(0, 1), wrap_columns=(1,))
+
+
+def show_section(heading: str, parts: Iterable[object]) -> None:
+    """Print the parts of a page's section that a terminal can show: text, lists and tables."""
+    from attnlab.pages import Points
+
+    show("", heading)
+    for part in parts:
+        match part:
+            case str():
+                show("", part)
+            case Points():
+                show("", *(f"  · {item}" for item in part.items))
+            case Table():
+                show("", *([part.caption] if part.caption else []), part)
+
+
+def fits(table: Table) -> bool:
+    """Return whether a table can be printed on stdout without cutting anything."""
+    console = Console()
+    options = console.options.update(max_width=10_000)
+    return console.measure(table.to_terminal(), options=options).maximum <= console.width
+
+
+def _drawn(thing: Table | Text | str) -> object:
+    if isinstance(thing, Table):
+        return thing.to_terminal()
+    return Text(thing) if isinstance(thing, str) else thing

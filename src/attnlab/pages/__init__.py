@@ -1,21 +1,28 @@
-"""The one writer of offline HTML pages and figures."""
+"""The one writer of offline HTML pages and figures.
 
-from attnlab.pages.figures import BLUE, GREEN, GREY, ORANGE, PALETTE, THEME, new_figure
-from attnlab.pages.maps import HeadMap, MapGrid, MapRow
-from attnlab.pages.page import (
-    Details,
-    Figure,
-    Gallery,
-    HasPage,
-    Note,
-    Page,
-    Part,
-    Points,
-    Section,
-    render,
-    write_page,
-)
-from attnlab.pages.tables import Table, Tone, prose
+A name is imported when it is first used, so that a table for the terminal needs neither plotly nor NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnlab.pages.figures import BLUE, GREEN, GREY, ORANGE, PALETTE, THEME, new_figure
+    from attnlab.pages.maps import HeadMap, MapGrid, MapRow
+    from attnlab.pages.page import (
+        Details,
+        Figure,
+        Gallery,
+        HasPage,
+        Note,
+        Page,
+        Part,
+        Points,
+        Section,
+        render,
+        write_page,
+    )
+    from attnlab.pages.tables import Table, Tone, prose
 
 __all__ = [
     "BLUE",
@@ -43,3 +50,14 @@ __all__ = [
     "render",
     "write_page",
 ]
+
+_MODULES = ("tables", "maps", "figures", "page")  # those that import little come first
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for module in _MODULES:
+            found = vars(import_module(f"{__name__}.{module}"))
+            if name in found:
+                return found[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

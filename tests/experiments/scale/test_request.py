@@ -95,5 +95,5 @@ def test_variants_of_ones_own_are_part_of_a_study(tmp_path: Path) -> None:
 
 
 def test_asking_loads_no_pytorch() -> None:
-    code = "import sys, attnlab.cli.scale; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    code = "import sys, attnlab.cli.commands.scale; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,9 +1,6 @@
 """Attention alone: every variant against fused softmax, its definition and public implementations.
 
-cases         the calls that are timed
-memory        the memory that a call holds
-peers         public implementations
-attention     all variants
-yardsticks    how bars are measured
-bars          what attnlab claims
+cases        the calls that are timed
+attention    all variants
+bars         the limits that attnlab claims, and how each is measured
 """

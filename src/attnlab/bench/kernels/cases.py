@@ -1,11 +1,13 @@
-"""What is timed: calls of attention on tensors that are ready, forward or forward and backward.
+"""The calls that are timed: attention on tensors that are ready, forward or forward and backward.
 
 A spec is called on the functional level, with tensors of its own head counts and widths; projections and the join of
-the heads are outside, rotation is inside. What the spec says is one vector is one tensor here.
+the heads are outside, rotation is inside. What the spec says is one vector is one tensor here. The public
+implementation to compare with is the `entmax` package, which computes from a materialised score matrix.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,16 +16,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.attention import AttentionSpec, Matched, Rope, Variant, Visibility, attend
+from attnlab.attention import (
+    AttentionSpec,
+    Matched,
+    Normaliser,
+    Rope,
+    Variant,
+    Visibility,
+    attend,
+)
 from attnlab.attention.functional import for_every_query_head
-from attnlab.bench.kernels.peers import peer_attend
+from attnlab.attention.reference import scores
 from attnlab.errors import SpecError
+from attnlab.formats import plural
+
+PEER = "entmax"
 
 _BYTES = 4  # of a float32
+# It gives NaN for a row that holds −∞, so what is hidden gets a score that is finite, and lower than any other.
+_HIDDEN = -1e6
 
 
 @dataclass(frozen=True)
-class Size:
+class CallSize:
     """How large the calls are. `heads` and `width` are the baseline's; a variant changes them as it says."""
 
     batch: int = 2
@@ -34,24 +49,23 @@ class Size:
     def __post_init__(self) -> None:
         for name, number in vars(self).items():
             if number < 1:
-                raise SpecError(f"a measurement at {name} {number} is impossible", hint=f"give {name} of at least 1")
+                raise SpecError(f"a measurement at {name} {number} is impossible", hint=f"use `{name}=1` or more")
 
     @classmethod
-    def smoke(cls) -> Size:
-        """So small that a measurement takes no time and means nothing."""
+    def smoke(cls) -> CallSize:
+        """Return a size so small that a measurement takes no time and means nothing."""
         return cls(batch=1, heads=2, tokens=128, width=16)
 
     @property
     def scores_bytes(self) -> int:
-        """One materialised matrix of scores for each head of each sequence."""
+        """The bytes of one materialised matrix of scores for each head of each sequence."""
         return self.batch * self.heads * self.tokens**2 * _BYTES
 
     def spec_of(self, variant: Variant) -> AttentionSpec:
         return variant.spec(model_width=self.heads * self.width, num_heads=self.heads, context_length=self.tokens)
 
     def __str__(self) -> str:
-        heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
-        return f"batch {self.batch}, {heads} of width {self.width}, {self.tokens} tokens, float32"
+        return f"batch {self.batch}, {plural(self.heads, 'head')} of width {self.width}, {self.tokens} tokens, float32"
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class Case:
             return self.run()
 
     def forward_backward(self) -> tuple[Tensor, ...]:
-        """The gradients of all inputs."""
+        """Return the gradients of all inputs."""
         return torch.autograd.grad(self.run(), self.inputs, self.upstream)
 
 
@@ -81,8 +95,8 @@ class Inputs:
     extras: dict[str, Tensor]
 
     @classmethod
-    def make(cls, spec: AttentionSpec, size: Size) -> Inputs:
-        """Normal numbers, the same each time."""
+    def make(cls, spec: AttentionSpec, size: CallSize) -> Inputs:
+        """Draw normal numbers, the same each time."""
         source = torch.Generator().manual_seed(0)
 
         def normal(*shape: int) -> Tensor:
@@ -109,15 +123,15 @@ class Inputs:
         present = (tensor for tensor in (self.query, self.key, self.value, *self.extras.values()) if tensor is not None)
         return tuple({id(tensor): tensor for tensor in present}.values())
 
-    def turned(self, spec: AttentionSpec) -> tuple[Tensor | None, Tensor | None]:
-        """Query and key, rotated where the spec says so."""
+    def rotated(self, spec: AttentionSpec) -> tuple[Tensor | None, Tensor | None]:
+        """Return query and key, rotated where the spec says so."""
         if not isinstance(spec.position, Rope) or self.query is None or self.key is None:
             return self.query, self.key
         return spec.position.rotate(self.query, 0), spec.position.rotate(self.key, 0)
 
 
-def fused_softmax(size: Size, *, causal: bool = True) -> Case:
-    """The baseline: PyTorch's own fused attention on the plain shape."""
+def fused_softmax(size: CallSize, *, causal: bool = True) -> Case:
+    """Return the baseline: PyTorch's own fused attention on the plain shape."""
     source = torch.Generator().manual_seed(0)
     shape = size.batch, size.heads, size.tokens, size.width
     query, key, value = inputs = tuple(torch.randn(shape, generator=source).requires_grad_() for _ in range(3))
@@ -125,10 +139,10 @@ def fused_softmax(size: Size, *, causal: bool = True) -> Case:
     return Case(run, inputs, torch.randn(shape, generator=source))
 
 
-class Contest:
+class SpecCases:
     """One spec computed in several ways from the same tensors."""
 
-    def __init__(self, spec: AttentionSpec, size: Size) -> None:
+    def __init__(self, spec: AttentionSpec, size: CallSize) -> None:
         self.spec = spec
         self._inputs = Inputs.make(spec, size)
         self._tokens = size.tokens
@@ -136,27 +150,27 @@ class Contest:
         self._upstream = torch.randn(shape, generator=torch.Generator().manual_seed(1))
 
     def variant(self, *, training: bool = False) -> Case:
-        """By the kernel that the spec selects."""
+        """Compute with the kernel that the spec selects."""
         return self._case(partial(self._attend, training=training))
 
     def reference(self) -> Case:
-        """By the definition, with every weight in one matrix."""
+        """Compute by the definition, with every weight in one matrix."""
         return self._case(self._define)
 
     def peer(self) -> Case:
-        """By the public implementation."""
+        """Compute with the public implementation."""
         return self._case(self._peer)
 
     def _case(self, run: Callable[[], Tensor]) -> Case:
         return Case(run, self._inputs.leaves, self._upstream)
 
     def _attend(self, *, training: bool) -> Tensor:
-        query, key = self._inputs.turned(self.spec)
+        query, key = self._inputs.rotated(self.spec)
         value, extras = self._inputs.value, self._inputs.extras
         return attend(query, key, value, self.spec, num_queries=self._tokens, extras=extras, training=training)
 
     def _define(self) -> Tensor:
-        query, key = self._inputs.turned(self.spec)
+        query, key = self._inputs.rotated(self.spec)
         value, extras = self._inputs.value, self._inputs.extras
         if self.spec.operator is not None:
             assert query is not None
@@ -166,12 +180,36 @@ class Contest:
         return attend(query, key, value, self.spec, num_queries=self._tokens, extras=extras, return_weights=True)[0]
 
     def _peer(self) -> Tensor:
-        query, key = self._inputs.turned(self.spec)
+        query, key = self._inputs.rotated(self.spec)
         key = None if key is None else for_every_query_head(key, self.spec)
         value = for_every_query_head(self._inputs.value, self.spec)
         given = Matched(query, key, self._tokens, self._tokens, extras=self._inputs.extras)
-        return peer_attend(given, value, self.spec, self._visibility)
+        return _peer_attend(given, value, self.spec, self._visibility)
 
     @property
     def _visibility(self) -> Visibility:
         return Visibility(self.spec.mask, self._tokens, self._tokens)
+
+
+def peer_is_installed() -> bool:
+    return importlib.util.find_spec(PEER) is not None
+
+
+def has_peer(spec: AttentionSpec) -> bool:
+    """Return whether the package computes this normaliser."""
+    return spec.operator is None and spec.normaliser.order is not None and spec.normaliser.order > 1
+
+
+def _peer_attend(given: Matched, value: Tensor, spec: AttentionSpec, visibility: Visibility) -> Tensor:
+    """Return attention with the package's normaliser, (batch, heads, queries, value width)."""
+    visible = visibility.grid(value.device)
+    weights = _normalise(spec.normaliser)(scores(given, spec, value).masked_fill(~visible, _HIDDEN))
+    return weights @ value
+
+
+def _normalise(normaliser: Normaliser) -> Callable[[Tensor], Tensor]:
+    import entmax  # an extra, which need not be installed
+
+    assert normaliser.order is not None
+    exact = {2.0: entmax.sparsemax, 1.5: entmax.entmax15}.get(normaliser.order)
+    return partial(exact, dim=-1) if exact else partial(entmax.entmax_bisect, alpha=normaliser.order, dim=-1)

@@ -1,8 +1,9 @@
-"""What users wait for.
+"""Waiting times of users.
 
-main_job          the default comparison
-looking           a look inside a model
-studio            the studio, with studio_clients
-cost              predicted beside measured cost, with cost_process
-growth            time against context
+main_job        the default comparison
+look            a look inside a model
+studio          the studio
+chromium        the browser that both are timed in
+cost            predicted beside measured cost, and how time grows with the context
+cost_process    the process that one model is measured in
 """

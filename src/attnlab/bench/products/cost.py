@@ -1,33 +1,38 @@
-"""Predicted cost beside the measured: peak memory of training, and how time grows with the context."""
+"""Predicted cost beside the measured: peak memory of training, and how time grows with the context.
+
+Growth is measured below N = D and far above it. The exponent b of seconds = a · Nᵇ is fitted to the medians of several
+contexts, and so is that of the predicted FLOPs of the same step. One layer, and a tiny vocabulary.
+"""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
-from attnlab.bench.products.growth import GrowthPlan, MeasuredGrowth, growth_table, judge_growth, measure_growth
 from attnlab.bench.races.entries import check_threads
-from attnlab.bench.results.findings import Findings, FoundTable
-from attnlab.bench.results.judging import Claim, Outcome, judge_claim
-from attnlab.bench.results.progress import Listener, Noting
-from attnlab.bench.results.timing import Ratio
-from attnlab.cost import CostEstimate, MachineRates, MeasuredCost, Question
-from attnlab.formats import byte_count
+from attnlab.bench.results.findings import BenchListener, Findings, NoteKeeper, table_section
+from attnlab.bench.results.judging import Bar, JudgedBar
+from attnlab.bench.results.timing import Ratio, check_rounds, take_turns
+from attnlab.cost import CostEstimate, MachineRates, MeasuredCost, Question, model_cost
+from attnlab.formats import byte_count, fixed, general
+from attnlab.models import ModelSpec, build_model
+from attnlab.pages import Section
 from attnlab.processes.child import Child, ChildError
 from attnlab.processes.machine import describe_machine, matmul_peak, using_threads
+from attnlab.statistics import power_growth
 
 MODULE = "attnlab.bench.products.cost_process"
 _ROOM = 0.85  # of the memory that is free now
 _PATIENCE = 120.0  # seconds that one step may be predicted to take
 _READ = 1 << 26  # numbers that are read to measure the memory's rate
 
-MEMORY = Claim(
+MEMORY = Bar(
     "memory",
     "peak memory of a training step at {shapes} shapes",
     "the larger of measured and predicted ÷ the smaller",
@@ -35,11 +40,20 @@ MEMORY = Claim(
 )
 
 
+GROWTH = Bar(
+    "growth",
+    "the time of a training step as the context grows, below N = D and far above it",
+    "measured and predicted exponent of N, their distance",
+    0.25,
+)
+_VOCABULARY = 17  # so small that the head does not count
+
+
 def measure_costs(
-    estimates: Sequence[CostEstimate], threads: int | None = None, listener: Listener | None = None
+    estimates: Sequence[CostEstimate], threads: int | None = None, listener: BenchListener | None = None
 ) -> tuple[MeasuredCost, ...]:
     """Run each model here, in processes of its own; what would not fit is refused, with the reason."""
-    listener, threads = listener or Listener(), check_threads(threads)
+    listener, threads = listener or BenchListener(), check_threads(threads)
     listener.step("the machine's rates", 0, 2 * len(estimates) + 1)
     rates = machine_rates(threads)
     found = []
@@ -70,7 +84,7 @@ def measure_costs(
 
 
 def why_not(wanted: MeasuredCost) -> str:
-    """Why a model cannot be run here; empty if it can."""
+    """Return why a model cannot be run here; empty if it can."""
     question, peak = wanted.estimate.question, wanted.estimate.memory.peak
     if question.bytes_per_number != 4:
         return f"only float32 is measured, and {question.bytes_per_number} bytes a number were asked for"
@@ -84,7 +98,7 @@ def why_not(wanted: MeasuredCost) -> str:
 
 
 def free_bytes() -> int | None:
-    """The memory that a new process may take now; None where the system does not say."""
+    """Return the bytes that a new process may take now; None where the system does not say."""
     listing = Path("/proc/meminfo")
     if not listing.is_file():
         return describe_machine().memory_bytes
@@ -96,7 +110,7 @@ def free_bytes() -> int | None:
 
 
 def machine_rates(threads: int) -> MachineRates:
-    """The best rates of matrix products and of reading memory, measured for less than a second."""
+    """Measure the best rates of matrix products and of reading memory, for less than a second."""
     with using_threads(threads):
         numbers = torch.ones(_READ)
         numbers.sum()
@@ -107,10 +121,119 @@ def machine_rates(threads: int) -> MachineRates:
     return MachineRates(matmul_peak(threads), best)
 
 
-def _asked(question: Question, threads: int, what: str) -> dict[str, Any]:
+def _asked(question: Question, threads: int, what: str) -> Mapping[str, Any]:
     name = f"the process that measures {question.size} {question.variant}"
     with Child(MODULE, [question.model_dump_json(), str(threads)], name=name) as child:
         return child.ask(do=what)
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A width, a batch, and contexts on one side of N = D."""
+
+    name: str
+    width: int
+    heads: int
+    batch: int
+    contexts: tuple[int, ...]
+
+    def model(self, tokens: int) -> ModelSpec:
+        return ModelSpec.build(
+            "nano",
+            vocabulary_size=_VOCABULARY,
+            num_layers=1,
+            model_width=self.width,
+            num_heads=self.heads,
+            context_length=tokens,
+        )
+
+    def flops(self, tokens: int) -> int:
+        """Return the FLOPs of a training step, recomputation by kernels included."""
+        return model_cost(self.model(tokens), batch=self.batch, visible_only=True).training_flops
+
+
+@dataclass(frozen=True)
+class GrowthPlan:
+    """The two regimes."""
+
+    regimes: tuple[Regime, ...] = (
+        Regime("N < D", 512, 8, 8, (32, 64, 128, 256)),
+        Regime("N > D", 64, 1, 1, (2048, 4096, 8192, 16384)),
+    )
+
+    def smoke(self) -> GrowthPlan:
+        return GrowthPlan((Regime("N < D", 16, 2, 1, (2, 4)), Regime("N > D", 8, 1, 1, (16, 32))))
+
+
+@dataclass(frozen=True)
+class MeasuredGrowth:
+    """The exponents of one regime."""
+
+    name: str
+    width: int
+    contexts: tuple[int, ...]
+    seconds: tuple[float, ...]
+    predicted: float
+    measured: float
+
+    @property
+    def apart(self) -> float:
+        return abs(self.measured - self.predicted)
+
+
+def measure_growth(plan: GrowthPlan, rounds: int, listener: BenchListener) -> tuple[MeasuredGrowth, ...]:
+    """Time both regimes with the threads that PyTorch has now."""
+    check_rounds(rounds)
+    found = []
+    for place, regime in enumerate(plan.regimes):
+        listener.step(f"growth with N: {regime.name}", place, len(plan.regimes))
+        calls = {str(tokens): _step(regime, tokens) for tokens in regime.contexts}
+        durations = take_turns(calls, rounds)
+        seconds = tuple(durations.median(name) for name in calls)
+        flops = [regime.flops(tokens) for tokens in regime.contexts]
+        found.append(
+            MeasuredGrowth(
+                regime.name,
+                regime.width,
+                regime.contexts,
+                seconds,
+                power_growth(regime.contexts, flops).slope,
+                power_growth(regime.contexts, seconds).slope,
+            )
+        )
+    return tuple(found)
+
+
+def _step(regime: Regime, tokens: int) -> Callable[[], object]:
+    model = build_model(regime.model(tokens))
+    inputs, targets = torch.randint(0, _VOCABULARY, (2, regime.batch, tokens))
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        model.loss(inputs, targets).backward()  # type: ignore[no-untyped-call]
+
+    return step
+
+
+def judge_growth(found: Sequence[MeasuredGrowth]) -> JudgedBar:
+    return GROWTH.judge({one.name: Ratio.exact(one.apart) for one in found})
+
+
+def _growth_section(found: Sequence[MeasuredGrowth]) -> Section:
+    rows = [
+        (
+            one.name,
+            str(one.width),
+            f"{one.contexts[0]:,}–{one.contexts[-1]:,}",
+            f"{general(one.seconds[0], 2)}–{general(one.seconds[-1], 2)} s",
+            fixed(one.predicted),
+            fixed(one.measured),
+        )
+        for one in found
+    ]
+    words = "The exponent of N fitted to the predicted FLOPs, and to the measured time, of one layer's training step."
+    headings = ("", "D", "N", "time", "predicted", "measured")
+    return table_section("Growth with the context", words, headings, rows)
 
 
 @dataclass(frozen=True)
@@ -127,7 +250,7 @@ class CostPlan:
     growth: GrowthPlan = field(default_factory=GrowthPlan)
 
     def smoke(self) -> CostPlan:
-        """The same, so small that it takes no time and means nothing."""
+        """Return the same plan, so small that it takes no time and means nothing."""
         tiny = Question(size="pico", vocabulary_size=17, batch_size=1, context_length=8, num_layers=1)
         return CostPlan((tiny,), self.growth.smoke())
 
@@ -157,24 +280,21 @@ class CostBench(Findings):
     peaks: tuple[MeasuredPeak, ...]
     growth: tuple[MeasuredGrowth, ...]
 
-    def tables(self) -> list[FoundTable]:
+    def sections(self) -> list[Section]:
         rows = [
-            (one.what, byte_count(one.predicted), byte_count(one.measured), f"{one.measured / one.predicted:.3f}")
+            (one.what, byte_count(one.predicted), byte_count(one.measured), fixed(one.measured / one.predicted, 3))
             for one in self.peaks
         ]
         words = "The most that a fresh process holds in two training steps, beyond what it held before."
         headings = ("", "predicted", "measured", "measured ÷ predicted")
-        return [FoundTable("Peak memory of training", words, headings, rows), growth_table(self.growth)]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"benchmark": self.benchmark, "all_met": self.all_met, **asdict(self)}
+        return [table_section("Peak memory of training", words, headings, rows), _growth_section(self.growth)]
 
 
 def bench_cost(
-    plan: CostPlan | None = None, threads: int | None = None, rounds: int = 5, listener: Listener | None = None
+    plan: CostPlan | None = None, threads: int | None = None, rounds: int = 5, listener: BenchListener | None = None
 ) -> CostBench:
     """Measure all that the plan says."""
-    plan, listener, threads = plan or CostPlan(), Noting(listener), check_threads(threads)
+    plan, listener, threads = plan or CostPlan(), NoteKeeper(listener), check_threads(threads)
     peaks = []
     for place, question in enumerate(plan.shapes):
         listener.step(f"memory of {_words(question)}", place, len(plan.shapes))
@@ -185,8 +305,8 @@ def bench_cost(
     with using_threads(threads):
         growth = measure_growth(plan.growth, rounds, listener)
         machine = describe_machine()
-    bars: list[Outcome] = [
-        judge_claim(MEMORY, {one.what: Ratio.exact(one.apart) for one in peaks}, {"shapes": len(peaks)}),
+    bars: list[JudgedBar] = [
+        MEMORY.judge({one.what: Ratio.exact(one.apart) for one in peaks}, {"shapes": len(peaks)}),
         judge_growth(growth),
     ]
     return CostBench(machine, rounds, tuple(listener.notes), tuple(bars), tuple(peaks), growth)

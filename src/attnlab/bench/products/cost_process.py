@@ -3,8 +3,8 @@
 Asked for its memory, it answers how much more than before the process holds at most while it takes two training steps:
 in the second, the optimizer has all of its memory. The C library is told to hand what is freed back at once, so that
 what is resident is what is in use. (Training itself keeps freed blocks for the next step, which is faster and takes
-up to a quarter more.) Asked for its times, it answers the fastest of some training steps, of some readings of the
-whole context, and of some tokens written at its end.
+up to a quarter more.) Asked for its times, it answers the fastest of some training steps, of some prefills of the
+whole context, and of some tokens generated at its end.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from attnlab.bench.races.contenders import RandomTokens
-from attnlab.bench.races.shapes import Shape
-from attnlab.bench.results.resident import own_bytes, own_peak_bytes
+from attnlab.bench.races.entries import Shape
+from attnlab.bench.results.memory import own_bytes, own_peak_bytes
+from attnlab.bench.results.timing import seconds_of
 from attnlab.cost import Question
 from attnlab.models import LanguageModel
 from attnlab.processes.child import serve
@@ -48,15 +48,15 @@ _WRITTEN = 6  # tokens
 _MOST_TOKENS = 2**16 - 1  # kinds that are drawn; a larger vocabulary has some that never come
 
 
-class Answers:
-    """What is measured of one model."""
+class CostAnswers:
+    """Answers with the memory or the times of one model."""
 
     def __init__(self, question: Question, threads: int) -> None:
         torch.set_num_threads(threads)
         self._question = question
         self._threads = threads
 
-    def __call__(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, asked: Mapping[str, Any]) -> Mapping[str, float | None]:
         if asked["do"] == "memory":
             return {"bytes": self._memory()}
         keep_memory()
@@ -76,7 +76,7 @@ class Answers:
             engine.step(step)
         return own_peak_bytes() - before
 
-    def _times(self) -> dict[str, Any]:
+    def _times(self) -> dict[str, float | None]:
         engine = self._engine(self._question)
         numbers = iter(range(10**9))
         step = fastest(lambda: engine.step(next(numbers)))
@@ -99,7 +99,7 @@ class Answers:
         written = min(_WRITTEN, context - 1)
         cache = self._read(model, context - written)
         token = self._tokens(model, 1)
-        return min(_timed(lambda: model(token, cache=cache)) for _ in range(written))
+        return min(seconds_of(lambda: model(token, cache=cache)) for _ in range(written))
 
     def _tokens(self, model: LanguageModel, count: int) -> torch.Tensor:
         return torch.randint(0, model.spec.vocabulary_size, (self._question.batch_size, count))
@@ -145,15 +145,9 @@ def fastest(work: Callable[[], object]) -> float:
     work()
     taken: list[float] = []
     while len(taken) < _FEWEST or (sum(taken) < _SECONDS and len(taken) < _MOST):
-        taken.append(_timed(work))
+        taken.append(seconds_of(work))
     return min(taken)
 
 
-def _timed(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
 if __name__ == "__main__":
-    serve(Answers(Question.model_validate_json(sys.argv[1]), int(sys.argv[2])))
+    serve(CostAnswers(Question.model_validate_json(sys.argv[1]), int(sys.argv[2])))

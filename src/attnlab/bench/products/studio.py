@@ -1,44 +1,52 @@
-"""The studio as its visitors meet it: how soon it is there, and how soon it answers.
+"""The response times of the studio.
 
 start     seconds from `attnlab studio` to the first page with its numbers, in Chromium
 edit      milliseconds from a changed cell to new numbers on screen, the median of many, in Chromium
 crowd     the 95th percentile of the same for two browsers and thirty more visitors at once
 memory    the most that the studio and its workers hold at once meanwhile
+
+Visitors without a browser use the protocol of the websocket: each opens the page, waits until it can type, and then
+changes a cell again and again. The time of an edit is that from the change to the new numbers.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
-import shutil
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
-from attnlab.bench.products.studio_clients import Door, edit_at_once
-from attnlab.bench.results.findings import Figures
-from attnlab.bench.results.judging import Claim, judge_claim
-from attnlab.bench.results.progress import Listener
-from attnlab.bench.results.resident import TreePeak
-from attnlab.bench.results.timing import Ratio
+from attnlab.bench.products.chromium import open_chromium, open_page
+from attnlab.bench.results.findings import BenchListener, Figures
+from attnlab.bench.results.judging import Bar, judge_values
+from attnlab.bench.results.memory import TreePeak
 from attnlab.errors import AttnlabError
 from attnlab.experiments.launching.extras import import_extra
 from attnlab.processes.machine import describe_machine
 
-START = Claim("studio-start", "the studio", "seconds from its start to the first page", 5.0)
-EDIT = Claim("studio-edit", "the playground", "ms from a changed cell to new numbers, median", 150.0)
-CROWD = Claim("studio-crowd", "2 browsers and 30 more visitors", "seconds of an edit, 95th percentile", 1.0)
-MEMORY = Claim("studio-memory", "the studio with its workers", "MB at most", 400.0)
+START = Bar("studio-start", "the studio", "seconds from its start to the first page", 5.0)
+EDIT = Bar("studio-edit", "the playground", "ms from a changed cell to new numbers, median", 150.0)
+CROWD = Bar("studio-crowd", "2 browsers and 30 more visitors", "seconds of an edit, 95th percentile", 1.0)
+MEMORY = Bar("studio-memory", "the studio with its workers", "MB at most", 400.0)
 
 _PATIENCE = 120_000  # milliseconds
+_PAUSE = 0.5  # seconds between two edits of a visitor
+_ANSWER_SECONDS = 60.0  # seconds for any one answer
+_RESULT = 'data-result="output"'
 _READY = ".content[aria-busy=false]"
 _BROWSERS, _VISITORS = 2, 30
 _EDITS, _CROWD_EDITS = 40, 10
@@ -67,13 +75,15 @@ class StudioBench(Figures):
     benchmark: ClassVar[str] = "studio"
     title: ClassVar[str] = "The studio"
     lead: ClassVar[str] = "How soon `attnlab studio` is there, and how soon it answers, alone and in a crowd."
-    words: ClassVar[str] = "Each figure from this one run, in Chromium."
+
+    def words(self) -> str:
+        return "Each figure from this one run, in Chromium."
 
 
-def bench_studio(listener: Listener, *, smoke: bool = False) -> StudioBench:
+def bench_studio(listener: BenchListener, *, smoke: bool = False) -> StudioBench:
     """Start a studio on an empty folder, and visit it."""
     edits, crowd_edits, visitors = (3, 2, 3) if smoke else (_EDITS, _CROWD_EDITS, _VISITORS)
-    with tempfile.TemporaryDirectory(prefix="attnlab-studio-") as folder, _browser() as browser:
+    with tempfile.TemporaryDirectory(prefix="attnlab-studio-") as folder, open_chromium() as browser:
         listener.step("the start", 0, 3)
         begin = time.perf_counter()
         with _studio(Path(folder)) as (process, address):
@@ -91,10 +101,7 @@ def bench_studio(listener: Listener, *, smoke: bool = False) -> StudioBench:
         "seconds of an edit in a crowd, 95th percentile": _percentile(crowd, 0.95),
         "MB at most": peak.bytes / 1e6,
     }
-    bars = tuple(
-        judge_claim(claim, {"studio": Ratio.exact(value)})
-        for claim, value in zip((START, EDIT, CROWD, MEMORY), figures.values(), strict=True)
-    )
+    bars = judge_values("studio", dict(zip((START, EDIT, CROWD, MEMORY), figures.values(), strict=True)))
     return StudioBench(describe_machine(), 1, (), bars, figures)
 
 
@@ -126,25 +133,10 @@ def _percentile(values: list[float], share: float) -> float:
 
 
 def _visit(browser: Any, address: str) -> Any:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page = open_page(browser)
     page.goto(address)
     page.wait_for_selector(_READY, timeout=_PATIENCE)
     return page
-
-
-@contextmanager
-def _browser() -> Iterator[Any]:
-    found = next(
-        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-    )
-    if not found:
-        raise AttnlabError("there is no Chromium on the PATH", hint="install one: the studio is timed in it")
-    with import_extra("playwright.sync_api", "test").sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 @contextmanager
@@ -167,3 +159,92 @@ def _studio(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.wait(30)
         if process.stdout is not None:
             process.stdout.close()
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where the studio is, and the cookie that opens it."""
+
+    base: str
+    cookie: str
+
+    @classmethod
+    def open(cls, address: str) -> Door:
+        """Exchange the token of the printed address for the cookie."""
+        with urllib.request.urlopen(address, timeout=_ANSWER_SECONDS) as reply:
+            cookie = reply.headers["set-cookie"].split(";")[0]
+        return cls(address.split("/?")[0], cookie)
+
+    def page(self) -> str:
+        request = urllib.request.Request(self.base + "/", headers={"Cookie": self.cookie})
+        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as reply:
+            text: str = reply.read().decode()
+        return text
+
+
+async def edit_at_once(door: Door, visitors: int, edits: int) -> list[float]:
+    """The seconds of every edit of so many visitors at the same time."""
+    found = await asyncio.gather(*(_edit_often(door, edits) for _ in range(visitors)))
+    return [seconds for one in found for seconds in one]
+
+
+async def _edit_often(door: Door, edits: int) -> list[float]:
+    websockets = import_extra("websockets.asyncio.client", "studio")
+    page = await asyncio.to_thread(door.page)
+    match = re.search(r"query: (\{.*?\}),\n", page)  # as Python writes it, which the page makes JavaScript of
+    if match is None:
+        raise AttnlabError("the page does not say how to connect", hint="this bench knows NiceGUI 3")
+    query = {
+        **ast.literal_eval(match[1]),
+        "document_id": str(uuid.uuid4()),
+        "tab_id": str(uuid.uuid4()),
+        "old_tab_id": "",
+    }
+    words = {name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()}
+    address = f"{door.base.replace('http', 'ws')}/_nicegui_ws/socket.io/?{urlencode(words)}&EIO=4&transport=websocket"
+    headers = {"Cookie": door.cookie}
+    async with websockets.connect(address, origin=door.base, additional_headers=headers, max_size=None) as socket:
+        visitor = _Visitor(socket, query["client_id"])
+        await visitor.arrive()
+        return [await visitor.edit(number) for number in range(edits)]
+
+
+class _Visitor:
+    def __init__(self, socket: Any, name: str) -> None:
+        self._socket, self._name = socket, name
+        self._listener = ""
+
+    async def arrive(self) -> None:
+        """Wait until cells can be typed into and the first numbers are there."""
+        seen = False
+        while not (self._listener and seen):
+            update = await self._update()
+            seen = seen or _RESULT in json.dumps(update).replace('\\"', '"')
+            for event in (update.get("0") or {}).get("events", []):
+                if event["type"] == "cell":
+                    self._listener = event["listener_id"]
+
+    async def edit(self, number: int) -> float:
+        """Change a cell; the seconds until the output has changed."""
+        await asyncio.sleep(_PAUSE)
+        typed = json.dumps(["x 0 0", str(number + 3)])
+        event = {"id": 0, "client_id": self._name, "listener_id": self._listener, "args": [typed]}
+        begin = time.perf_counter()
+        await self._socket.send("42" + json.dumps(["event", event]))
+        while _RESULT not in json.dumps(await self._update()).replace('\\"', '"'):
+            pass
+        return time.perf_counter() - begin
+
+    async def _update(self) -> Mapping[str, Any]:
+        """The next change of the page; what else is said is answered as a browser does."""
+        while True:
+            text = await asyncio.wait_for(self._socket.recv(), _ANSWER_SECONDS)
+            if text.startswith("0"):
+                await self._socket.send("40")
+            elif text == "2":
+                await self._socket.send("3")
+            elif text.startswith("42"):
+                kind, content, *_ = json.loads(text[2:])
+                if kind == "update":
+                    found: Mapping[str, Any] = content
+                    return found

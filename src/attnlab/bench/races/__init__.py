@@ -1,16 +1,13 @@
 """Whole models against nanoGPT, Transformers and other versions of attnlab.
 
-shapes           the models
-entries          who takes part
-contenders       what each does
-peer_models      other people's GPT-2
-contestant       the process of one who takes part
-race             all in turn
-speed            training
-variant_steps    a training step of every variant
-step_memory      the memory of training
-grid_race        many small runs at once
-training         all of these
-writing          generation
-time_to_loss     whole commands
+entries         the contestants, and the shapes of their models
+contenders      what each does: attnlab, and matrix products alone
+peer_models     nanoGPT and Transformers
+contestant      the process of one contestant
+race            all in turn
+speed           training
+steps           the time of a training step of every variant, and the memory of training
+training        all of these, with grids of runs
+generation      generation
+time_to_loss    whole commands
 """

@@ -1,6 +1,6 @@
-"""Those who take part, each in the process it was given: they take training steps, or write.
+"""The contenders, each in its own process: they take training steps, or generate text.
 
-All learn the same: windows of one stream of random tokens, in float32, with AdamW and gradients cut at length 1. Here
+All learn the same: windows of one stream of random tokens, in float32, with AdamW and gradients clipped at norm 1. Here
 are attnlab, which trains as `attnlab train` does, and matrix products alone; the peers are in `peer_models.py`.
 """
 
@@ -10,14 +10,14 @@ import os
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
-from attnlab.bench.races.entries import Entry
-from attnlab.bench.races.shapes import Shape
+from attnlab.bench.races.entries import RaceEntry, Shape
+from attnlab.bench.results.timing import seconds_of
 from attnlab.corpora import Batch, Corpus, CorpusSpec
 from attnlab.cost import model_cost
 from attnlab.models import LanguageModel, build_model
@@ -34,21 +34,21 @@ _STEPS = 1_000_000  # more than are ever taken
 class Contender(ABC):
     """Something that can be asked for work, and that is timed while it works."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: RaceEntry) -> None:
         self.entry = entry
         self.shape = entry.shape
 
     @abstractmethod
     def train(self, steps: int) -> float:
-        """Seconds for so many training steps."""
+        """Return the seconds of so many training steps."""
 
     def write(self, tokens: int) -> float:
-        """Seconds for writing so many tokens behind one."""
-        raise NotImplementedError(f"{self.entry.name} does not write")
+        """Return the seconds of generating so many tokens after one."""
+        raise NotImplementedError(f"{self.entry.name} does not generate")
 
 
 class RandomTokens(Corpus):
-    """An endless stream of tokens that mean nothing."""
+    """An endless stream of random tokens."""
 
     def __init__(self, shape: Shape) -> None:
         self.spec = CorpusSpec(name="./random-tokens")
@@ -85,7 +85,7 @@ def random_tokens(vocabulary_size: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
 class Ours(Contender):
     """attnlab, with its own processes: they wait for the first one's word on a pipe, which costs no time."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: RaceEntry) -> None:
         super().__init__(entry)
         self._engine: Engine | None = None
         self._model: LanguageModel | None = None
@@ -156,7 +156,7 @@ class Matmul(Contender):
     sizes: tuple[int, ...] = (384, 768, 1024, 1536, 2048, 3072)
     while_timed = 0.15  # seconds for each size
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: RaceEntry) -> None:
         super().__init__(entry)
         if entry.shape.model_width < 32:  # a smoke run
             self.sizes, self.while_timed = (16,), 0.0
@@ -167,7 +167,7 @@ class Matmul(Contender):
         return steps * flops / max(self._rate(size) for size in self.sizes)
 
     def _rate(self, size: int) -> float:
-        """Floating-point operations per second."""
+        """Return the floating-point operations per second."""
         a, b, product = torch.ones(size, size), torch.ones(size, size), torch.empty(size, size)
         torch.mm(a, b, out=product)
         begin, done = time.perf_counter(), 0
@@ -175,10 +175,3 @@ class Matmul(Contender):
             torch.mm(a, b, out=product)
             done += 1
         return done * 2 * size**3 / (time.perf_counter() - begin)
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    """How long it takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin

@@ -1,19 +1,21 @@
-"""The process of one who takes part in a race: `python -m attnlab.bench.races.contestant ENTRY`, the entry being JSON.
+"""The process of one contestant in a race: `python -m attnlab.bench.races.contestant ENTRY`, the entry being JSON.
 
-Asked to train or to write so much, it answers how many seconds that took; asked for its peak, how many bytes of memory
-it has held at most. The first answer includes everything that is done once, such as compiling.
+Other versions of attnlab start this module by its name. Asked to train or to generate so much, it answers how many
+seconds that took; asked for its peak, how many bytes of memory it has held at most. The first answer
+includes everything that is done once, such as compiling.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from attnlab.bench.races.contenders import Contender, Matmul, Ours
-from attnlab.bench.races.entries import Entry
+from attnlab.bench.races.entries import RaceEntry
 from attnlab.bench.races.peer_models import NanoGpt, Transformers
-from attnlab.bench.results.resident import own_peak_bytes
+from attnlab.bench.results.memory import own_peak_bytes
 from attnlab.processes.child import serve
 
 KINDS: dict[str, type[Contender]] = {
@@ -24,13 +26,13 @@ KINDS: dict[str, type[Contender]] = {
 }
 
 
-class Answers:
-    """What one contender answers."""
+class ContenderAnswers:
+    """Answers the questions put to one contender."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: RaceEntry) -> None:
         self._contender = KINDS[entry.kind](entry)
 
-    def __call__(self, question: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, question: Mapping[str, Any]) -> dict[str, float]:
         begin = time.perf_counter()
         if question["do"] == "peak":
             return {"bytes": own_peak_bytes()}
@@ -42,4 +44,4 @@ class Answers:
 
 
 if __name__ == "__main__":
-    serve(Answers(Entry.model_validate_json(sys.argv[1])))
+    serve(ContenderAnswers(RaceEntry.model_validate_json(sys.argv[1])))

@@ -18,17 +18,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab.bench.races.contenders import Contender, random_tokens, seconds_of
+from attnlab.bench.races.contenders import Contender, random_tokens
+from attnlab.bench.races.entries import NANOGPT_HINT, check_nanogpt
+from attnlab.bench.results.timing import seconds_of
 from attnlab.errors import FileError
 
 _RATE, _BETAS, _DECAY, _CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
 
 
-class Loop(Contender):
+class PeerLoop(Contender):
     """A peer: a module, an optimizer, and the loop of nanoGPT's train.py."""
 
     loss: Callable[[Tensor, Tensor], Tensor]
-    model: torch.nn.Module
+    model: Any  # a torch module with methods of its own
     optimizer: torch.optim.Optimizer
 
     def train(self, steps: int) -> float:
@@ -36,13 +38,28 @@ class Loop(Contender):
             torch.set_num_threads(self.entry.threads)
             torch.manual_seed(0)
             self._stream = random_tokens(self.shape.vocabulary_size)
-            self.begin()
+            self.model = self.build()
+            self.prepare()
             self._next = self._batch()
         return seconds_of(lambda: self._take(steps))
 
+    def write(self, tokens: int) -> float:
+        if not hasattr(self, "model"):
+            torch.set_num_threads(self.entry.threads)
+            self.model = self.build().eval()
+        return seconds_of(lambda: self.generate(torch.zeros(1, 1, dtype=torch.long), tokens))
+
     @abstractmethod
-    def begin(self) -> None:
-        """Make what is missing."""
+    def build(self) -> torch.nn.Module:
+        """Return the model at the shape of the race."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Set the optimizer and the loss of the model."""
+
+    @abstractmethod
+    def generate(self, start: Tensor, tokens: int) -> None:
+        """Generate so many tokens after `start`."""
 
     def _take(self, steps: int) -> None:
         for _ in range(steps):
@@ -60,23 +77,10 @@ class Loop(Contender):
         return torch.stack([window[:-1] for window in windows]), torch.stack([window[1:] for window in windows])
 
 
-class NanoGpt(Loop):
+class NanoGpt(PeerLoop):
     """nanoGPT, eager or compiled."""
 
-    def begin(self) -> None:
-        self.model = self._model()
-        self.optimizer = self.model.configure_optimizers(_DECAY, _RATE, _BETAS, "cpu")  # type: ignore[operator]
-        called: Any = torch.compile(self.model) if self.entry.compile else self.model
-        self.loss = lambda tokens, targets: called(tokens, targets)[1]
-
-    def write(self, tokens: int) -> float:
-        if not hasattr(self, "model"):
-            torch.set_num_threads(self.entry.threads)
-            self.model = self._model().eval()
-        start = torch.zeros(1, 1, dtype=torch.long)
-        return seconds_of(lambda: self.model.generate(start, tokens))  # type: ignore[operator]
-
-    def _model(self) -> torch.nn.Module:
+    def build(self) -> torch.nn.Module:
         assert self.entry.folder is not None
         nanogpt, shape = load_nanogpt(Path(self.entry.folder)), self.shape
         config = nanogpt.GPTConfig(
@@ -91,51 +95,38 @@ class NanoGpt(Loop):
         model: torch.nn.Module = nanogpt.GPT(config)
         return model
 
+    def prepare(self) -> None:
+        self.optimizer = self.model.configure_optimizers(_DECAY, _RATE, _BETAS, "cpu")
+        called: Any = torch.compile(self.model) if self.entry.compile else self.model
+        self.loss = lambda tokens, targets: called(tokens, targets)[1]
+
+    def generate(self, start: Tensor, tokens: int) -> None:
+        self.model.generate(start, tokens)
+
 
 def load_nanogpt(folder: Path) -> ModuleType:
-    """Its model.py, from where it lies."""
+    """Import nanoGPT's model.py from its folder."""
+    check_nanogpt(folder)
     path = folder / "model.py"
-    hint = "give the folder of a clone of nanoGPT"
     spec = importlib.util.spec_from_file_location("nanogpt_model", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise FileError(f"{folder} holds no model.py", hint=hint)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise FileError(f"{path} cannot be imported: {type(error).__name__}: {error}", hint=hint) from error
+        raise FileError(f"{path} cannot be imported: {type(error).__name__}: {error}", hint=NANOGPT_HINT) from error
     for name in ("GPT", "GPTConfig"):
         if not hasattr(module, name):
-            raise FileError(f"{path} has no {name}", hint=hint)
+            raise FileError(f"{path} has no {name}", hint=NANOGPT_HINT)
     return module
 
 
-class Transformers(Loop):
+class Transformers(PeerLoop):
     """GPT-2 of the Transformers package."""
 
-    def begin(self) -> None:
-        self.model = model = self._model()
-        self.optimizer = torch.optim.AdamW(model.parameters(), _RATE, _BETAS, weight_decay=_DECAY)
-        size = self.shape.vocabulary_size
-
-        def loss(tokens: Tensor, targets: Tensor) -> Tensor:
-            logits = model(input_ids=tokens, use_cache=False).logits
-            return torch.nn.functional.cross_entropy(logits.view(-1, size), targets.view(-1))
-
-        self.loss = loss
-
-    def write(self, tokens: int) -> float:
-        if not hasattr(self, "model"):
-            torch.set_num_threads(self.entry.threads)
-            self.model = self._model().eval()
-        start = torch.zeros(1, 1, dtype=torch.long)
-        options = {"attention_mask": torch.ones_like(start), "do_sample": True, "top_k": 0, "pad_token_id": 0}
-        return seconds_of(
-            lambda: self.model.generate(start, min_new_tokens=tokens, max_new_tokens=tokens, **options)  # type: ignore[operator]
-        )
-
-    def _model(self) -> torch.nn.Module:
+    def build(self) -> torch.nn.Module:
         from transformers import GPT2Config, GPT2LMHeadModel  # an extra, which need not be installed
 
         shape = self.shape
@@ -153,3 +144,16 @@ class Transformers(Loop):
         )
         model: torch.nn.Module = GPT2LMHeadModel(config).train()  # type: ignore[no-untyped-call]
         return model
+
+    def prepare(self) -> None:
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), _RATE, _BETAS, weight_decay=_DECAY)
+
+        def loss(tokens: Tensor, targets: Tensor) -> Tensor:
+            logits = self.model(input_ids=tokens, use_cache=False).logits
+            return torch.nn.functional.cross_entropy(logits.view(-1, self.shape.vocabulary_size), targets.view(-1))
+
+        self.loss = loss
+
+    def generate(self, start: Tensor, tokens: int) -> None:
+        options = {"attention_mask": torch.ones_like(start), "do_sample": True, "top_k": 0, "pad_token_id": 0}
+        self.model.generate(start, min_new_tokens=tokens, max_new_tokens=tokens, **options)

@@ -1,8 +1,8 @@
-"""Races between processes: each who takes part has one or several of its own, and they are asked in turn.
+"""Races between processes: each contestant has one or several of its own, and they are asked in turn.
 
 So neither the memory, the threads nor the processes of one touch another. A round asks each for a turn of about the
-same length, and every second round goes backwards; who waits sleeps. A ratio is taken within each round, as in
-`timing.py`.
+same length, and every second round goes backwards; a contestant that waits sleeps. A ratio is taken within each round,
+as in `timing.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from attnlab.bench.races.entries import CONTESTANT, Entry, contestant_module
-from attnlab.bench.results.progress import Listener
+from attnlab.bench.races.entries import CONTESTANT, RaceEntry, contestant_module
+from attnlab.bench.results.findings import BenchListener
 from attnlab.bench.results.timing import Durations, check_rounds, turn_order
 from attnlab.processes.child import Child
 
@@ -34,8 +34,8 @@ class Race:
 
 
 @contextmanager
-def contestant(entry: Entry) -> Iterator[Child]:
-    """Start the process of one who takes part. Another attnlab is imported from its own folder."""
+def contestant(entry: RaceEntry) -> Iterator[Child]:
+    """Start the process of one contestant. Another attnlab is imported from its own folder."""
     hidden, environment, module = {"copies"}, {}, CONTESTANT
     if entry.kind == "attnlab" and entry.folder is not None:
         module = contestant_module(Path(entry.folder)) or CONTESTANT
@@ -47,9 +47,9 @@ def contestant(entry: Entry) -> Iterator[Child]:
 
 
 class Contestant:
-    """All processes of one who takes part, which are asked at the same time."""
+    """All processes of one contestant, which are asked at the same time."""
 
-    def __init__(self, entry: Entry, stack: ExitStack) -> None:
+    def __init__(self, entry: RaceEntry, stack: ExitStack) -> None:
         self._children = [stack.enter_context(contestant(entry)) for _ in range(entry.copies)]
         self._pool = stack.enter_context(ThreadPoolExecutor(entry.copies))
 
@@ -63,16 +63,16 @@ class Contestant:
 
 
 def race(
-    entries: Sequence[Entry],
+    entries: Sequence[RaceEntry],
     work: Work,
     rounds: int,
-    listener: Listener,
+    listener: BenchListener,
     *,
     turn_seconds: float = 2.0,
     tokens: int = 0,
     what: str = "",
 ) -> Race:
-    """Let all do the work in turn: take training steps, or write texts of so many tokens."""
+    """Let all do the work in turn: take training steps, or generate texts of so many tokens."""
     check_rounds(rounds)
     with ExitStack() as stack:
         contestants = {entry.name: Contestant(entry, stack) for entry in entries}

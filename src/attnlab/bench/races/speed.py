@@ -5,31 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnlab.bench.races.entries import MATMUL, NANOGPT, NANOGPT_COMPILED, OTHER, OURS, Entry, Peers
+from attnlab.bench.races.entries import (
+    MATMUL,
+    NANOGPT,
+    NANOGPT_COMPILED,
+    ONE_EACH,
+    OTHER,
+    OURS,
+    Peers,
+    RaceEntry,
+    Shape,
+)
 from attnlab.bench.races.race import Race, race
-from attnlab.bench.races.shapes import ONE_EACH, Shape
-from attnlab.bench.results.findings import FoundTable
-from attnlab.bench.results.judging import Claim, Outcome, judge_claim
-from attnlab.bench.results.progress import Listener
-from attnlab.bench.results.report import NOTHING, number, with_spread
+from attnlab.bench.results.findings import BenchListener, table_section, with_spread
+from attnlab.bench.results.judging import Bar, JudgedBar
 from attnlab.bench.results.timing import Ratio
 from attnlab.cost import model_cost
-from attnlab.formats import count
+from attnlab.formats import NOTHING, count, fixed, significant
+from attnlab.pages import Section
 
 _HOW = "tokens per second ÷ the better of nanoGPT eager and compiled"
-CLAIMS = {
-    "small": Claim("speed-small", "training at the shape small", _HOW, 1.2, at_least=True),
-    "mini": Claim("speed-mini", "training at the shape mini", _HOW, 1.1, at_least=True),
-    "gpt2": Claim("speed-gpt2", "training at the shape gpt2", _HOW, 1.3, at_least=True),
+SPEED = {
+    "small": Bar("speed-small", "training at the shape small", _HOW, 1.2, at_least=True),
+    "mini": Bar("speed-mini", "training at the shape mini", _HOW, 1.1, at_least=True),
+    "gpt2": Bar("speed-gpt2", "training at the shape gpt2", _HOW, 1.3, at_least=True),
 }
-VERSION = Claim(
+VERSION = Bar(
     "speed-rung",
     "training at the shape rung, one model on each core",
     "tokens per second ÷ those of the version before",
     1.1,
     at_least=True,
 )
-SHARE = Claim(
+SHARE = Bar(
     "peak-share",
     "training at the shape mini",
     "multiply–adds per second that causal attention needs ÷ the best rate of float32 matrix products",
@@ -41,7 +49,7 @@ SHARE_SHAPE = "mini"
 
 @dataclass(frozen=True)
 class Runner:
-    """How one who took part did."""
+    """The speed of one contestant."""
 
     name: str
     step_seconds: float
@@ -71,37 +79,38 @@ class SpeedRace:
         ours = next(one for one in self.runners if one.name == OURS)
         return self.useful_flops * ours.tokens_per_second / self.shape.tokens / self.cores / 1e9
 
-    def outcomes(self) -> list[Outcome]:
+    def judged(self) -> list[JudgedBar]:
         if self.shape.name in ONE_EACH:
-            return [judge_claim(VERSION, {one.name: one.ours_over_it for one in self.runners if one.name == OTHER})]
+            return [VERSION.judge({one.name: one.ours_over_it for one in self.runners if one.name == OTHER})]
         better = {one.name: one.ours_over_it for one in self.runners if one.name == self.better_nanogpt}
-        found = [judge_claim(CLAIMS[self.shape.name], better)]
+        found = [SPEED[self.shape.name].judge(better)]
         if self.shape.name == SHARE_SHAPE:
-            found.append(judge_claim(SHARE, {OURS: self.share_of_peak}))
+            found.append(SHARE.judge({OURS: self.share_of_peak}))
         return found
 
     @property
     def _processes(self) -> str:
         return f", {self.models} models at once with one thread each" if self.models > 1 else ""
 
-    def table(self) -> FoundTable:
+    def section(self) -> Section:
         rows = [
             (
                 one.name,
                 count(one.tokens_per_second),
-                number(one.step_seconds * 1000),
+                significant(one.step_seconds * 1000),
                 NOTHING if one.name == OURS else with_spread(one.ours_over_it),
-                number(one.beginning_seconds),
+                significant(one.beginning_seconds),
             )
             for one in self.runners
         ]
         words = (
             f"{self.shape}{self._processes}. attnlab reaches {with_spread(self.share_of_peak)} of the best rate of "
-            f"float32 matrix products, {self.gflops_per_core:.1f} GFLOP/s a core, counting only the multiply–adds that "
-            "causal attention needs. The beginning has everything up to the end of the first step, compilation too."
+            f"float32 matrix products, {fixed(self.gflops_per_core, 1)} GFLOP/s a core, counting only the "
+            "multiply–adds that causal attention needs. The beginning has everything up to the end of the first "
+            "step, compilation too."
         )
         headings = ("", "tokens/s", "ms a step", "attnlab is\n× as fast", "beginning\ns")
-        return FoundTable(f"Training, {self.shape.name}", words, headings, rows)
+        return table_section(f"Training, {self.shape.name}", words, headings, rows)
 
 
 def race_training(
@@ -109,7 +118,7 @@ def race_training(
     peers: Peers,
     threads: int,
     rounds: int,
-    listener: Listener,
+    listener: BenchListener,
     turn_seconds: float,
     against: Path | None = None,
 ) -> SpeedRace:
@@ -119,9 +128,9 @@ def race_training(
     folder of another attnlab that takes part in the same way.
     """
     models = threads if shape.name in ONE_EACH else 1
-    ours = Entry(kind="attnlab", shape=shape, threads=1, workers=threads // models, copies=models)
+    ours = RaceEntry(kind="attnlab", shape=shape, threads=1, workers=threads // models, copies=models)
     others = [] if against is None else [ours.model_copy(update={"folder": str(against)})]
-    matmul = Entry(kind="matmul", shape=shape, threads=threads)
+    matmul = RaceEntry(kind="matmul", shape=shape, threads=threads)
     entries = [ours, *others, *peers.entries(shape, threads), matmul]
     found = race(entries, "train", rounds, listener, turn_seconds=turn_seconds, what=shape.name)
     return read_race(shape, [entry.name for entry in entries if entry is not matmul], found, threads, models)

@@ -1,4 +1,4 @@
-"""From typing the command to a model that has learnt: whole commands, with all that they import and compile.
+"""From the command to a trained model: whole commands, with all that they import and compile.
 
 The peer is nanoGPT's own recipe for a CPU, as its README gives it: its train.py, copied with the rest of its code from
 the folder of a clone, on the text that is given. Ours is `attnlab train` with `OUR_RECIPE`, once for each seed. Nobody
@@ -7,16 +7,12 @@ finds anything in a cache.
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -24,19 +20,21 @@ from typing import ClassVar
 import numpy as np
 
 from attnlab.bench.races.entries import NANOGPT, OURS, check_nanogpt
-from attnlab.bench.results.findings import Findings, FoundTable
-from attnlab.bench.results.judging import Claim, judge_claim
-from attnlab.bench.results.progress import Listener
-from attnlab.bench.results.report import NOTHING, number
+from attnlab.bench.results.commands import run_command
+from attnlab.bench.results.findings import BenchListener, Findings, table_section
+from attnlab.bench.results.judging import Bar
 from attnlab.bench.results.timing import Ratio
 from attnlab.errors import AttnlabError, FileError, SpecError
+from attnlab.formats import NOTHING, fixed, significant
+from attnlab.pages import Section
 from attnlab.processes.machine import Machine, describe_machine
+from attnlab.storage.records import read_json
 
 TARGET = 1.88
-TIME = Claim(
+TIME = Bar(
     "time", f"every seed of ours, to a validation loss of {TARGET}", "seconds of the whole command ÷ nanoGPT's", 1 / 5
 )
-LOSS = Claim("loss", "every seed of ours", "validation loss in nats for each character", TARGET)
+LOSS = Bar("loss", "every seed of ours", "validation loss in nats for each character", TARGET)
 
 OUR_COMMAND: tuple[str, ...] = (sys.executable, "-m", "attnlab", "train")
 # Its options; the text, the seed and the folder are added.
@@ -64,20 +62,16 @@ THEIR_RECIPE: tuple[str, ...] = (
     "--dropout=0.0",
 )
 OUR_SMOKE = (
-    "--steps",
-    "2",
-    "--change",
-    "batch_size=2",
-    "--change",
-    "context_length=16",
-    "--change",
-    "validation_rows=2",
+    *("--steps", "2"),
+    *("--change", "batch_size=2"),
+    *("--change", "context_length=16"),
+    *("--change", "validation_rows=2"),
 )
 THEIR_SMOKE = ("--max_iters=1", "--eval_interval=1", "--eval_iters=1", "--batch_size=2", "--block_size=16")
 
 _NEEDED = ("train.py", "model.py", "configurator.py", THEIR_RECIPE[0])
+_TEXT_HINT = "give a UTF-8 text file by `text`"
 _EVALUATED = re.compile(r"^step (\d+): train loss \S+, val loss (\S+)$")
-_TAIL = 5
 
 
 @dataclass(frozen=True)
@@ -101,27 +95,27 @@ class TimeToLossBench(Findings):
     peer: Learnt
     peer_reached_seconds: float | None  # when it first printed a loss at or below the target, if it did
 
-    def tables(self) -> list[FoundTable]:
+    def sections(self) -> list[Section]:
         rows = [
-            (one.name, number(one.seconds), f"{one.loss:.4f}", f"{one.seconds / self.peer.seconds:.3f}")
+            (one.name, significant(one.seconds), fixed(one.loss, 4), fixed(one.seconds / self.peer.seconds, 3))
             for one in self.ours
         ]
-        rows.append((self.peer.name, number(self.peer.seconds), f"{self.peer.loss:.4f}", NOTHING))
+        rows.append((self.peer.name, significant(self.peer.seconds), fixed(self.peer.loss, 4), NOTHING))
         reached = self.peer_reached_seconds
         words = (
             "Whole commands, from their start to their end. nanoGPT first printed a validation loss of at most "
-            f"{TARGET} " + ("never." if reached is None else f"after {number(reached)} s.")
+            f"{TARGET} " + ("never." if reached is None else f"after {significant(reached)} s.")
         )
-        return [FoundTable("Time to a loss", words, ("", "seconds", "validation\nloss", "÷ nanoGPT"), rows)]
+        return [table_section("Time to a loss", words, ("", "seconds", "validation\nloss", "÷ nanoGPT"), rows)]
 
 
 def bench_time_to_loss(
-    text: Path, nanogpt: Path, seeds: int = 5, listener: Listener | None = None, *, smoke: bool = False
+    text: Path, nanogpt: Path, seeds: int = 5, listener: BenchListener | None = None, *, smoke: bool = False
 ) -> TimeToLossBench:
-    """Ours for each seed, with the peer's in between, so that a machine that grows slower favours nobody."""
-    listener, machine = listener or Listener(), describe_machine()
+    """Train ours for each seed, with the peer's in between, so that a machine that grows slower favours nobody."""
+    listener, machine = listener or BenchListener(), describe_machine()
     if seeds < 1:
-        raise SpecError(f"{seeds} seeds measure nothing", hint="use at least 1; 5 is what the bar asks for")
+        raise SpecError(f"{seeds} seeds measure nothing", hint="use `seeds=1` or more; the bar asks for 5")
     check_nanogpt(nanogpt, _NEEDED)
     characters = read_text(text)
     with tempfile.TemporaryDirectory(prefix="attnlab-time-") as name:
@@ -138,24 +132,24 @@ def bench_time_to_loss(
 
 
 def read_commands(machine: Machine, ours: Sequence[Learnt], peer: Learnt, reached: float | None) -> TimeToLossBench:
-    """The verdicts on what was measured."""
+    """Judge what was measured."""
     outcomes = (
-        judge_claim(TIME, {one.name: Ratio.exact(one.seconds / peer.seconds) for one in ours}),
-        judge_claim(LOSS, {one.name: Ratio.exact(one.loss) for one in ours}),
+        TIME.judge({one.name: Ratio.exact(one.seconds / peer.seconds) for one in ours}),
+        LOSS.judge({one.name: Ratio.exact(one.loss) for one in ours}),
     )
     return TimeToLossBench(machine, len(ours), (), outcomes, tuple(ours), peer, reached)
 
 
 def read_text(path: Path) -> str:
-    """The text, which must be one."""
+    """Return the text of a file, which must be UTF-8 and not empty."""
     try:
         characters = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror}", hint="give a text file by --text") from None
+        raise FileError(f"{path} cannot be read: {error.strerror}", hint=_TEXT_HINT) from None
     except UnicodeDecodeError:
-        raise FileError(f"{path} is not UTF-8", hint="give a text file by --text") from None
+        raise FileError(f"{path} is not UTF-8", hint=_TEXT_HINT) from None
     if not characters:
-        raise FileError(f"{path} is empty", hint="give a text file by --text")
+        raise FileError(f"{path} is empty", hint=_TEXT_HINT)
     return characters
 
 
@@ -178,12 +172,12 @@ def prepare_nanogpt(clone: Path, characters: str, home: Path) -> Path:
 
 
 def _run_nanogpt(home: Path, options: Sequence[str]) -> tuple[Learnt, float | None]:
-    lines, seconds = _run([sys.executable, "-u", "train.py", *options], home, NANOGPT, {})
-    losses = [(after, float(found[2])) for after, line in lines if (found := _EVALUATED.match(line))]
+    run = run_command([sys.executable, "-u", "train.py", *options], home, NANOGPT)
+    losses = [(after, float(found[2])) for after, line in run.lines if (found := _EVALUATED.match(line))]
     if not losses:
         raise AttnlabError("nanoGPT printed no validation loss", hint="use a clone whose train.py is as published")
     reached = next((after for after, loss in losses if loss <= TARGET), None)
-    return Learnt(NANOGPT, seconds, losses[-1][1]), reached
+    return Learnt(NANOGPT, run.seconds, losses[-1][1]), reached
 
 
 def _run_ours(text: Path, seed: int, folder: Path, options: Sequence[str]) -> Learnt:
@@ -192,40 +186,9 @@ def _run_ours(text: Path, seed: int, folder: Path, options: Sequence[str]) -> Le
     out = folder / "runs"
     given = ["--corpus", str(text.resolve()), "--seed", str(seed), "--out", str(out)]
     name = f"{OURS}, seed {seed}"
-    _, seconds = _run([*OUR_COMMAND, *options, *given], folder, name, fresh)
+    run = run_command([*OUR_COMMAND, *options, *given], folder, name, fresh)
     for result in out.glob("*/result.json"):
-        loss = json.loads(result.read_text(encoding="utf-8"))["validation_loss"]
+        loss = read_json(result)["validation_loss"]
         if loss is not None:
-            return Learnt(name, seconds, loss)
+            return Learnt(name, run.seconds, loss)
     raise AttnlabError(f"{name} ended without a validation loss")
-
-
-def _run(
-    command: Sequence[str], folder: Path, name: str, environment: Mapping[str, str]
-) -> tuple[list[tuple[float, str]], float]:
-    """What a command printed, each line with the seconds after which it came, and how long it took in all."""
-    begin = time.perf_counter()
-    lines: list[tuple[float, str]] = []
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        ) as process,
-    ):
-        assert process.stdout is not None
-        lines.extend((time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout)
-        code = process.wait()
-        seconds = time.perf_counter() - begin
-        if code:
-            said.seek(0)
-            words = said.read().decode(errors="replace").strip().splitlines()[-_TAIL:]
-            raise AttnlabError(f"{name} ended with code {code}" + "".join(f"\n  {line}" for line in words))
-    return lines, seconds

@@ -1,26 +1,120 @@
-"""Training against the peers: speed, share of the peak, variants, memory, and grids of runs."""
+"""Training against the peers: speed, share of the peak, variants, memory, and grids of runs.
+
+A grid is many small runs side by side, a process with one thread for each core, against one after the other with all
+threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 from attnlab.attention import Variant
-from attnlab.bench.races.entries import Peers
-from attnlab.bench.races.grid_race import GridPlan, GridRace, race_grid
-from attnlab.bench.races.shapes import MEMORY_SHAPE, VARIANTS_SHAPE, Shape, tiny
+from attnlab.bench.races.entries import MEMORY_SHAPE, VARIANTS_SHAPE, Peers, Shape, tiny
 from attnlab.bench.races.speed import SpeedRace, race_training
-from attnlab.bench.races.step_memory import StepPeak, judge_memory, memory_table, weigh_steps
-from attnlab.bench.races.variant_steps import VariantStep, judge_variants, race_variants, variants_table
-from attnlab.bench.results.findings import Findings, FoundTable
-from attnlab.bench.results.judging import Outcome
-from attnlab.bench.results.progress import Listener, Noting
-from attnlab.bench.results.timing import check_rounds
+from attnlab.bench.races.steps import StepMemory, VariantSteps, race_variants, weigh_steps
+from attnlab.bench.results.findings import BenchListener, Findings, NoteKeeper, table_section, with_spread
+from attnlab.bench.results.judging import Bar, JudgedBar
+from attnlab.bench.results.timing import Durations, Ratio, check_rounds, turn_order
+from attnlab.corpora import CorpusSpec, open_corpus
+from attnlab.errors import AttnlabError
+from attnlab.experiments.launching.jobs import Job
+from attnlab.experiments.launching.launcher import launcher
+from attnlab.formats import significant
+from attnlab.pages import Section
 from attnlab.processes.machine import describe_machine
+from attnlab.storage.records import to_plain
+from attnlab.training import RunSpec
 
 _GRID_ROUNDS = 3  # at most: a round takes minutes
+SIDE, TURN = "side by side", "one after the other"
+GRID = Bar(
+    "grid",
+    "runs of the size nano in processes of one thread, a process for each core",
+    "time of the same runs one after the other with all threads ÷ side by side",
+    1.25,
+    at_least=True,
+)
+
+
+@dataclass(frozen=True)
+class GridPlan:
+    """How many runs, of how many steps."""
+
+    runs: int = 8
+    steps: int = 300
+    corpus: CorpusSpec = field(default_factory=CorpusSpec)
+    changes: Mapping[str, int] = field(default_factory=dict)  # of the size nano
+
+    @classmethod
+    def smoke(cls) -> GridPlan:
+        """Return a plan so small that a measurement takes no time and means nothing."""
+        tiny = {"num_layers": 1, "model_width": 16, "num_heads": 2, "context_length": 32, "validation_rows": 4}
+        return cls(2, 2, CorpusSpec(name="mqar", vocabulary_size=32), tiny)
+
+    def specs(self) -> list[RunSpec]:
+        nano = RunSpec(size="nano", corpus=self.corpus, steps=self.steps)
+        return [nano.replace(seed=seed, **self.changes) for seed in range(self.runs)]
+
+
+@dataclass(frozen=True)
+class GridRace:
+    """Seconds of all runs together, the start of their processes included."""
+
+    runs: int
+    steps: int
+    processes: int
+    side_by_side_seconds: float
+    in_turn_seconds: float
+    gain: Ratio
+
+    def judged(self) -> list[JudgedBar]:
+        return [GRID.judge({f"{self.runs} runs": self.gain})]
+
+    def section(self) -> Section:
+        rows = [
+            (SIDE, str(self.processes), "1", significant(self.side_by_side_seconds), with_spread(self.gain)),
+            (TURN, "1", str(self.processes), significant(self.in_turn_seconds), ""),
+        ]
+        words = f"{self.runs} runs of the size nano, {self.steps} steps each, from the start of the first process."
+        return table_section("A grid of runs", words, ("", "processes", "threads", "seconds", "× as fast"), rows)
+
+
+def race_grid(plan: GridPlan, threads: int, rounds: int, listener: BenchListener) -> GridRace:
+    """Time all runs in both ways in each round."""
+    open_corpus(plan.corpus)  # so that only training is timed
+    seconds: dict[str, list[float]] = {SIDE: [], TURN: []}
+    ways = {SIDE: (threads, 1), TURN: (1, threads)}
+    with tempfile.TemporaryDirectory(prefix="attnlab-grid-") as folder:
+        for round_number in range(rounds):
+            for name in turn_order(list(ways), round_number):
+                listener.step(f"grid: {name}", round_number, rounds)
+                seconds[name].append(_seconds(plan, Path(folder) / f"{round_number} {name}", *ways[name]))
+    durations = Durations({name: tuple(values) for name, values in seconds.items()})
+    return GridRace(
+        plan.runs,
+        plan.steps,
+        threads,
+        durations.median(SIDE),
+        durations.median(TURN),
+        durations.ratio(TURN, SIDE),
+    )
+
+
+def _seconds(plan: GridPlan, out: Path, processes: int, threads: int) -> float:
+    jobs = [Job(number, spec, out) for number, spec in enumerate(plan.specs())]
+    begin = time.perf_counter()
+    results = launcher("local", processes, threads).run(jobs)
+    seconds = time.perf_counter() - begin
+    for one in results:
+        if one.result is None or one.result.outcome != "finished":
+            problem = one.problem or (one.result and one.result.message)
+            raise AttnlabError(f"a run of the grid failed, so nothing can be said of its speed: {problem}")
+    return seconds
 
 
 @dataclass(frozen=True)
@@ -57,7 +151,7 @@ class TrainPlan:
         )
 
     def smoke(self) -> TrainPlan:
-        """The same, so small that it takes no time and means nothing."""
+        """Return the same plan, so small that it takes no time and means nothing."""
         return replace(
             self,
             shapes=tuple(tiny(shape) for shape in self.shapes),
@@ -77,47 +171,39 @@ class TrainBench(Findings):
     lead: ClassVar[str] = "How fast attnlab trains GPT-2's architecture on this machine, beside others in the same run."
 
     races: tuple[SpeedRace, ...]
-    variants: tuple[VariantStep, ...]
-    variants_shape: Shape
-    memory: tuple[StepPeak, ...]
-    memory_shape: Shape | None
+    variants: VariantSteps | None
+    memory: StepMemory | None
     grid: GridRace | None
 
-    def tables(self) -> list[FoundTable]:
-        found = [race.table() for race in self.races]
-        if self.variants:
-            found.append(variants_table(self.variants, self.variants_shape))
-        if self.memory_shape is not None:
-            found.append(memory_table(self.memory, self.memory_shape))
-        if self.grid is not None:
-            found.append(self.grid.table())
-        return found
+    def sections(self) -> list[Section]:
+        parts = (*self.races, self.variants, self.memory, self.grid)
+        return [part.section() for part in parts if part is not None]
+
+    def to_dict(self) -> dict[str, object]:
+        variants, memory = self.variants, self.memory
+        return {
+            **super().to_dict(),
+            "variants": [] if variants is None else to_plain(variants.steps),
+            "variants_shape": None if variants is None else to_plain(variants.shape),
+            "memory": [] if memory is None else to_plain(memory.peaks),
+            "memory_shape": None if memory is None else to_plain(memory.shape),
+        }
 
 
-def bench_train(plan: TrainPlan, peers: Peers, threads: int, listener: Listener | None = None) -> TrainBench:
-    """Measure what the plan says, with so many processes or threads for each who takes part."""
+def bench_train(plan: TrainPlan, peers: Peers, threads: int, listener: BenchListener | None = None) -> TrainBench:
+    """Measure what the plan says, with so many processes or threads for each contestant."""
     check_rounds(plan.rounds)
-    ears, machine = Noting(listener, peers.missing), replace(describe_machine(), threads=threads)
+    keeper, machine = NoteKeeper(listener, peers.missing), replace(describe_machine(), threads=threads)
     races = tuple(
-        race_training(shape, peers, threads, plan.rounds, ears, plan.turn_seconds, plan.against)
+        race_training(shape, peers, threads, plan.rounds, keeper, plan.turn_seconds, plan.against)
         for shape in plan.shapes
     )
-    variants = race_variants(plan.variants, plan.variants_shape, threads, plan.rounds, ears) if plan.variants else ()
-    memory = weigh_steps(plan.memory, peers, threads, ears) if plan.memory is not None else ()
-    grid = race_grid(plan.grid, threads, min(plan.rounds, _GRID_ROUNDS), ears) if plan.grid is not None else None
-    outcomes: list[Outcome] = [outcome for race in races for outcome in race.outcomes()]
-    outcomes += judge_variants(variants)
-    outcomes += judge_memory(memory)
-    outcomes += [grid.outcome()] if grid is not None else []
-    return TrainBench(
-        machine,
-        plan.rounds,
-        tuple(ears.notes),
-        tuple(outcomes),
-        races,
-        variants,
-        plan.variants_shape,
-        memory,
-        plan.memory,
-        grid,
-    )
+    variants = memory = grid = None
+    if plan.variants:
+        variants = race_variants(plan.variants, plan.variants_shape, threads, plan.rounds, keeper)
+    if plan.memory is not None:
+        memory = weigh_steps(plan.memory, peers, threads, keeper)
+    if plan.grid is not None:
+        grid = race_grid(plan.grid, threads, min(plan.rounds, _GRID_ROUNDS), keeper)
+    bars = tuple(bar for part in (*races, variants, memory, grid) if part is not None for bar in part.judged())
+    return TrainBench(machine, plan.rounds, tuple(keeper.notes), bars, races, variants, memory, grid)

@@ -1,10 +1,8 @@
-"""What all measurements share.
+"""Shared by all measurements.
 
 timing      ratios of durations on a shared machine
-resident    the memory of whole processes
-progress    how a measurement tells what it is at
-judging     claims and their verdicts
-findings    what was found, for a terminal, a page and JSON
-report      words and rows
-charts      figures and pages
+memory      the peak memory of calls and of processes
+judging     bars and their verdicts
+findings    the findings, for a terminal, a page and JSON
+page        the page with its figures
 """

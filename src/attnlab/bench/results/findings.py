@@ -1,30 +1,52 @@
-"""What a race found out, in the form that a terminal, a page and JSON share."""
+"""The findings of a measurement, in the form that a terminal, a page and JSON share; and its progress until then."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from attnlab.bench.results.judging import Outcome, all_met
+from attnlab.bench.results.judging import JudgedBar
+from attnlab.bench.results.timing import Ratio
+from attnlab.formats import NOTHING, general, significant
+from attnlab.pages import Section, Table, Tone
 from attnlab.processes.machine import Machine
+from attnlab.storage.records import to_plain
+
+_TONES: dict[str, Tone] = {"met": "good", "missed": "bad", "not measured": "open"}
 
 
-@dataclass(frozen=True)
-class FoundTable:
-    """A table under its title, and how to read it."""
+class BenchListener:
+    """Told how a measurement proceeds; this base ignores it, and the command line brings its own."""
 
-    title: str
-    words: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    text_columns: Sequence[int] = (0,)
+    def step(self, what: str, done: int, total: int) -> None:
+        """`what` is about to be measured, after `done` of `total` others."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know, such as what is left out and why."""
+
+
+class NoteKeeper(BenchListener):
+    """Passes everything on to another listener, and keeps the notes."""
+
+    def __init__(self, listener: BenchListener | None, notes: Iterable[str] = ()) -> None:
+        self._listener = listener or BenchListener()
+        self.notes: list[str] = []
+        for text in notes:
+            self.note(text)
+
+    def step(self, what: str, done: int, total: int) -> None:
+        self._listener.step(what, done, total)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self._listener.note(text)
 
 
 @dataclass(frozen=True)
 class Findings(ABC):
-    """What one run measured, on what, what it left out, and the verdicts."""
+    """What one run measured, on which machine, what it left out, and the verdicts."""
 
     benchmark: ClassVar[str]
     title: ClassVar[str]
@@ -33,19 +55,25 @@ class Findings(ABC):
     machine: Machine
     rounds: int
     notes: tuple[str, ...]  # on what was not measured
-    bars: tuple[Outcome, ...]
+    bars: tuple[JudgedBar, ...]
 
     @abstractmethod
-    def tables(self) -> list[FoundTable]:
-        """Everything that was measured."""
+    def sections(self) -> list[Section]:
+        """Return every table under its heading, with a text that says how to read it."""
+
+    @property
+    def conditions(self) -> str:
+        """The size that all figures share, in words."""
+        return ""
 
     @property
     def all_met(self) -> bool:
-        return all_met(self)
+        """Whether no bar was missed, and none was left unmeasured."""
+        return all(bar.verdict in ("met", "reported") for bar in self.bars)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
-        return {"benchmark": self.benchmark, "all_met": self.all_met, **asdict(self)}
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values, for JSON."""
+        return {"benchmark": self.benchmark, "all_met": self.all_met, **to_plain(self)}
 
 
 @dataclass(frozen=True)
@@ -53,8 +81,72 @@ class Figures(Findings):
     """A few figures by their names, each from one run."""
 
     figures: dict[str, float]
-    words: ClassVar[str] = "Each figure from this one run."
 
-    def tables(self) -> list[FoundTable]:
-        rows = [(name, f"{value:.3g}") for name, value in self.figures.items()]
-        return [FoundTable(self.title, self.words, ("", "figure"), rows)]
+    def words(self) -> str:
+        return "Each figure from this one run."
+
+    def sections(self) -> list[Section]:
+        rows = [(name, general(value, 3)) for name, value in self.figures.items()]
+        return [table_section(self.title, self.words(), ("", "figure"), rows)]
+
+
+def table_section(
+    heading: str,
+    words: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    text_columns: Sequence[int] = (0,),
+) -> Section:
+    """Return a table under a heading; its first column wraps where a terminal is narrow."""
+    return Section(heading, [words, Table(headings, rows, text_columns=text_columns, wrap_columns=(0,))])
+
+
+def with_spread(ratio: Ratio | None) -> str:
+    """Return the median of a ratio, with its 10th and 90th percentile: 1.00 0.90–1.25."""
+    if ratio is None:
+        return NOTHING
+    if ratio.rounds == 1:  # counted, or timed once
+        return general(ratio.median, 4)
+    return f"{significant(ratio.median)} {significant(ratio.low)}–{significant(ratio.high)}"
+
+
+def describe_bars(bars: Sequence[JudgedBar]) -> list[str]:
+    """Return a sentence for each bar: what it claims."""
+    return [f"{bar.name}: {bar.what}; {bar.how}." for bar in bars]
+
+
+def bars_table(bars: Sequence[JudgedBar]) -> Table:
+    """Return a row for each bar, with the figure that comes nearest to missing it or misses it most."""
+    rows = []
+    for bar in bars:
+        worst = bar.figures[0] if bar.figures else None
+        met = sum(figure.met is True for figure in bar.figures)
+        rows.append(
+            (
+                bar.name,
+                bar.verdict,
+                _limit(bar),
+                with_spread(worst.ratio) if worst else NOTHING,
+                worst.variant if worst else NOTHING,
+                NOTHING if bar.limit is None else f"{met}/{len(bar.figures)}",
+            )
+        )
+    headings = ("bar", "verdict", "limit", "worst", "of", "met by")
+    return Table(headings, rows, text_columns=(0, 1, 4), wrap_columns=(0,), tones=_TONES)
+
+
+def figures_table(bars: Sequence[JudgedBar], *, missed_only: bool = False) -> Table:
+    """Return a row for each figure of each bar."""
+    verdicts = {True: "met", False: "missed", None: "reported"}
+    rows = [
+        (bar.name, figure.variant, with_spread(figure.ratio), _limit(bar), verdicts[figure.met])
+        for bar in bars
+        for figure in bar.figures
+        if not missed_only or figure.met is False
+    ]
+    headings = ("bar", "of", "figure", "limit", "verdict")
+    return Table(headings, rows, text_columns=(0, 1, 4), wrap_columns=(0,), tones=_TONES)
+
+
+def _limit(bar: JudgedBar) -> str:
+    return NOTHING if bar.limit is None else f"{'≥' if bar.at_least else '≤'} {general(bar.limit)}"

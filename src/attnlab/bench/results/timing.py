@@ -38,13 +38,13 @@ class Ratio:
 
     @classmethod
     def over(cls, values: Sequence[float]) -> Ratio:
-        """The figure that a ratio per round makes."""
+        """Return the median and spread of one ratio per round."""
         low, median, high = (float(number) for number in np.quantile(values, (0.1, 0.5, 0.9)))
         return cls(median, low, high, len(values))
 
     @classmethod
     def exact(cls, value: float) -> Ratio:
-        """A ratio that was counted, and so has no spread."""
+        """Return a ratio that was counted, and so has no spread."""
         return cls(value, value, value, 1)
 
 
@@ -55,12 +55,12 @@ class Durations:
     seconds: Mapping[str, tuple[float, ...]]
 
     def ratio(self, name: str, to: str) -> Ratio:
-        """How many times as long as `to` the call takes."""
+        """Return how many times as long as `to` the call takes."""
         pairs = zip(self.seconds[name], self.seconds[to], strict=False)  # the rounds that both took part in
         return Ratio.over([duration / other for duration, other in pairs])
 
     def median(self, name: str) -> float:
-        """Seconds, which hold for this machine and this moment only."""
+        """Return the median seconds, which hold for this machine and this moment only."""
         return float(np.median(self.seconds[name]))
 
 
@@ -83,21 +83,22 @@ def take_turns(
         for number in range(rounds):
             for name in turn_order(list(calls), number):
                 if len(seconds[name]) < _FEWEST or sum(seconds[name]) <= patience:
-                    seconds[name].append(_time(calls[name], clock))
+                    seconds[name].append(seconds_of(calls[name], clock))
     return Durations({name: tuple(values) for name, values in seconds.items()})
 
 
 def turn_order(names: Sequence[str], number: int) -> list[str]:
-    """Whose turn it is in a round: as given in even rounds, backwards in odd ones."""
+    """Return the order of the calls in a round: as given in even rounds, reversed in odd ones."""
     return list(names) if number % 2 == 0 else list(reversed(names))
 
 
 def check_rounds(rounds: int) -> None:
     if rounds < 1:
-        raise SpecError(f"{rounds} rounds measure nothing", hint="use at least 1; 15 give a steady median")
+        raise SpecError(f"{rounds} rounds measure nothing", hint="use `rounds=1` or more; 15 give a steady median")
 
 
-def _time(call: Call, clock: Clock) -> float:
+def seconds_of(call: Call, clock: Clock = time.perf_counter) -> float:
+    """Return how long a call takes."""
     start = clock()
     call()
     return clock() - start

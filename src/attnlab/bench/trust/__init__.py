@@ -1,7 +1,6 @@
-"""How far results can be trusted.
+"""The reliability of results.
 
-simulated       comparisons whose truth is known
-trained_null    runs in which there is nothing to find
-calibration     how often verdicts go wrong
-forecasts       how often forecasts do
+simulated      comparisons whose truth is known
+calibration    how often verdicts are wrong, simulated and trained
+forecasts      how often forecasts are
 """

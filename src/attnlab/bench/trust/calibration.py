@@ -1,4 +1,4 @@
-"""Can the verdicts of a comparison be trusted? Counts of how often they go wrong where the truth is known.
+"""Count how often the verdicts of a comparison are wrong where the truth is known.
 
 Simulated comparisons (`simulated.py`), and trained ones of a spec with itself. A rate of false verdicts is held against
 the one that the procedure promises: it must not lie significantly above it, by a one-sided binomial test.
@@ -8,23 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from attnlab.bench.results.findings import Findings, FoundTable
-from attnlab.bench.results.judging import Claim, Outcome, judge_claim
-from attnlab.bench.results.progress import Listener
-from attnlab.bench.results.report import NOTHING
+from attnlab.bench.results.findings import BenchListener, Findings, table_section
+from attnlab.bench.results.judging import Bar, JudgedBar
 from attnlab.bench.results.timing import Ratio
 from attnlab.bench.trust.simulated import PILOT_SEEDS, Design, all_trials, finds_difference
-from attnlab.errors import InputError, SpecError
+from attnlab.errors import AttnlabError, InputError, SpecError
+from attnlab.experiments.launching.jobs import Job, LaunchListener
+from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.planning.procedure import Procedure
+from attnlab.formats import NOTHING, general, percent
+from attnlab.pages import Section
 from attnlab.processes.machine import describe_machine
 from attnlab.statistics import exceeds
+from attnlab.training import RunSpec
 
 OVERLOOKED = 0.2  # at most; the plan's effect is sized for half of that
 SIGNIFICANT = 0.05
+NULL_STEPS = 100
+NULL_SEED = 3_000_000  # and those after it, which nothing else uses
 
 _MEANINGS = {
     "false difference": "families of arms that do not differ, in which one comes out better or worse",
@@ -62,15 +68,15 @@ class Calibration(Findings):
     design: Design
     counts: tuple[Counted, ...]
 
-    def tables(self) -> list[FoundTable]:
+    def sections(self) -> list[Section]:
         design = self.design
         rows = [
             (
                 one.question,
                 one.setting,
                 f"{one.wrong}/{one.trials}",
-                f"{100 * one.rate:.2f} %",
-                NOTHING if one.p_above is None else f"{one.p_above:.2g}",
+                percent(one.rate, 2),
+                NOTHING if one.p_above is None else general(one.p_above, 2),
             )
             for one in self.counts
         ]
@@ -80,11 +86,11 @@ class Calibration(Findings):
             + design.procedure.in_words(design.arms)
         )
         headings = ("what went wrong", "noise", "times", "rate", "p")
-        return [FoundTable("Wrong verdicts", words, headings, rows, text_columns=(0, 1))]
+        return [table_section("Wrong verdicts", words, headings, rows, text_columns=(0, 1))]
 
 
 def bench_verdicts(
-    simulations: int = 2000, listener: Listener | None = None, trained: Mapping[int, float] | None = None
+    simulations: int = 2000, listener: BenchListener | None = None, trained: Mapping[int, float] | None = None
 ) -> Calibration:
     """The calibration of the default procedure; `trained` are final losses of one spec by seed, for `trained_null`."""
     return calibrate(simulations, listener=listener, trained=trained)
@@ -98,24 +104,44 @@ def calibrate(
     procedure: Procedure | None = None,
     seed: int = 0,
     *,
-    listener: Listener | None = None,
+    listener: BenchListener | None = None,
     trained: Mapping[int, float] | None = None,
 ) -> Calibration:
     """Simulate so many comparisons for every question and kind of noise, and count what goes wrong."""
     if simulations < 1:
-        raise SpecError(f"{simulations} simulations show nothing", hint="use at least 1; 2000 give a steady rate")
-    procedure, ears = procedure or Procedure(), listener or Listener()
+        raise SpecError(
+            f"{simulations} simulations show nothing", hint="use `simulations=1` or more; 2000 give a steady rate"
+        )
+    procedure, listener = procedure or Procedure(), listener or BenchListener()
     design, machine = Design(arms, seeds, extension, procedure), describe_machine()
     known = [] if trained is None else [trained_null(trained, procedure=procedure)]
     counts = []
     trials = all_trials(design)
     for number, trial in enumerate(trials):
-        ears.step(f"{trial.question}: {trial.setting}", number, len(trials))
+        listener.step(f"{trial.question}: {trial.setting}", number, len(trials))
         rng = np.random.default_rng((seed, number))
         wrong = sum(trial.goes_wrong(rng, place) for place in range(simulations))
         counts.append(_count(trial.question, trial.setting, wrong, simulations, procedure, bounded=trial.bounded))
     outcomes = [*_judge(counts, procedure), *_judge(known, procedure, "trained ")]
     return Calibration(machine, simulations, (), tuple(outcomes), design, (*counts, *known))
+
+
+def train_null(
+    count: int, out: Path, listener: LaunchListener | None = None, *, smoke: bool = False
+) -> dict[int, float]:
+    """Train one spec, shorter than a comparison does, at `count` seeds; return the final losses by seed."""
+    run = RunSpec(size="pico", steps=4 if smoke else NULL_STEPS, learning_rate=4e-3, warmup_steps=10, batch_size=16)
+    if smoke:
+        tiny = {"name": "mqar", "vocabulary_size": 32, "options": {"pairs": 2}}
+        run = run.replace(corpus=tiny, num_layers=1, model_width=16, num_heads=2, batch_size=2)
+    run = run.replace(evaluate_every=run.steps, validation_rows=8 if smoke else 512)
+    jobs = [Job(number, run.replace(seed=NULL_SEED + number), out) for number in range(count)]
+    losses = {}
+    for end in launcher("local").run(jobs, listener=listener):
+        if end.result is None or end.result.validation_loss is None:
+            raise AttnlabError(f"a run for the null comparisons failed: {end.problem}", hint="run it again to resume")
+        losses[end.job.spec.seed] = end.result.validation_loss
+    return losses
 
 
 def trained_null(
@@ -131,7 +157,7 @@ def trained_null(
     """
     procedure = procedure or Procedure()
     if comparisons < 1:
-        raise SpecError(f"{comparisons} comparisons show nothing", hint="use at least 1")
+        raise SpecError(f"{comparisons} comparisons show nothing", hint="use `comparisons=1` or more")
     each = len(losses) // (2 * comparisons)
     extension = each // 2 if extension is None else extension
     if not 0 <= extension <= each - 2:
@@ -159,7 +185,7 @@ def _count(question: str, setting: str, wrong: int, trials: int, procedure: Proc
     return Counted(question, setting, wrong, trials, bounded, p_above)
 
 
-def _judge(counts: Sequence[Counted], procedure: Procedure, which: str = "") -> list[Outcome]:
+def _judge(counts: Sequence[Counted], procedure: Procedure, which: str = "") -> list[JudgedBar]:
     """A bar for each question, and what is only reported apart."""
     outcomes = []
     for (question, bounded), found in _grouped(counts).items():
@@ -168,8 +194,8 @@ def _judge(counts: Sequence[Counted], procedure: Procedure, which: str = "") -> 
             limit = allowed_rate(found[0].trials, procedure.alpha)
             how = f"share of comparisons; the limit is the highest that is not significantly above {procedure.alpha:g}"
         name = which + question + ("" if bounded else " odd noise")
-        claim = Claim(name.replace(" ", "-"), _MEANINGS[question], how, limit if bounded else None)
-        outcomes.append(judge_claim(claim, {one.setting: Ratio.exact(one.rate) for one in found}))
+        bar = Bar(name.replace(" ", "-"), _MEANINGS[question], how, limit if bounded else None)
+        outcomes.append(bar.judge({one.setting: Ratio.exact(one.rate) for one in found}))
     return outcomes
 
 

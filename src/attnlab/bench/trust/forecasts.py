@@ -1,4 +1,4 @@
-"""How far forecasts over sizes can be trusted: simulated ladders with known truth, and back-tests of real studies.
+"""The reliability of forecasts over sizes: simulated ladders with known truth, and back-tests of real studies.
 
 simulated    intervals one and two rungs ahead, for truths inside the families and for crossovers outside them
 back-test    the largest rung of a real study hidden and predicted, for every variant
@@ -10,12 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from attnlab.bench.results.findings import Findings, FoundTable
-from attnlab.bench.results.judging import Claim, Outcome, judge_claim
+from attnlab.bench.results.findings import Findings, table_section
+from attnlab.bench.results.judging import Bar, JudgedBar
 from attnlab.bench.results.timing import Ratio
 from attnlab.errors import AttnlabError, FileError
+from attnlab.formats import fixed, interval, percent, signed
+from attnlab.pages import Section
 from attnlab.processes.machine import describe_machine
 from attnlab.statistics import (
     Backtest,
@@ -27,17 +29,17 @@ from attnlab.statistics import (
     simulate_forecasts,
 )
 
-COVERAGE = Claim(
+COVERAGE = Bar(
     "forecast-coverage",
     "simulated ladders, truth inside the families",
     "coverage of 90 % intervals",
     0.88,
     at_least=True,
 )
-REAL_COVERAGE = Claim(
+REAL_COVERAGE = Bar(
     "backtest-coverage", "real variants, one rung ahead", "coverage of 90 % intervals", 0.8, at_least=True
 )
-DECISIONS = Claim(
+DECISIONS = Bar(
     "backtest-decisions",
     "real variants, one rung ahead",
     "right signs of the forecast ÷ those of the naive rule",
@@ -58,7 +60,7 @@ class ForecastBench(Findings):
     simulated: SimulatedForecasts
     real: Backtest | None
 
-    def tables(self) -> list[FoundTable]:
+    def sections(self) -> list[Section]:
         rows = [
             (
                 one.truth,
@@ -66,27 +68,19 @@ class ForecastBench(Findings):
                 str(one.ladders),
                 _share(one.coverage),
                 _share(one.sign),
-                f"{one.width:.4f}",
+                fixed(one.width, 4),
                 _share(one.naive_coverage),
                 _share(one.naive_sign),
             )
             for one in self.simulated.checks
         ]
-        headings = (
-            "truth",
-            "rungs\nahead",
-            "ladders",
-            "coverage",
-            "sign",
-            "width\n(nats)",
-            "naive\ncoverage",
-            "naive\nsign",
-        )
+        naive = ("naive\ncoverage", "naive\nsign")
+        headings = ("truth", "rungs\nahead", "ladders", "coverage", "sign", "width\n(nats)", *naive)
         words = (
             "The naive rule says that what holds at the largest rung holds above it. False positives of the trend: "
             f"{_share(self.simulated.trend_false_positives)}."
         )
-        tables = [FoundTable("Simulated ladders", words, headings, rows)]
+        tables = [table_section("Simulated ladders", words, headings, rows)]
         return tables if self.real is None else [*tables, *_real_tables(self.real)]
 
 
@@ -103,7 +97,7 @@ def bench_forecasts(ladders: int, studies: Sequence[Path], seed: int = 0) -> For
 def read_ladders(path: Path) -> list[Ladder]:
     """Return the ladders of all variants on all corpora of a study, from its scale.json."""
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
         return [
             Ladder(
                 tuple(
@@ -127,25 +121,27 @@ def read_ladders(path: Path) -> list[Ladder]:
     except (ValueError, LookupError, TypeError) as error:
         if isinstance(error, AttnlabError):
             raise
-        raise FileError(f"{path} is not the scale.json of a study: {error}", hint="`attnlab scale` writes it") from None
+        raise FileError(
+            f"{path} is not the scale.json of a study: {error}", hint="a scale study writes it into its folder"
+        ) from None
 
 
-def _bars(simulated: SimulatedForecasts, real: Backtest | None) -> list[Outcome]:
+def _bars(simulated: SimulatedForecasts, real: Backtest | None) -> list[JudgedBar]:
     inside = {
         f"{one.ahead} ahead": Ratio.exact(one.coverage.mean) for one in simulated.checks if one.truth == "all families"
     }
-    bars = [judge_claim(COVERAGE, inside)]
+    bars = [COVERAGE.judge(inside)]
     if real is None:
         return bars
     ratio = real.sign.mean / max(real.naive_sign.mean, 1 / len(real.arms))
     return [
         *bars,
-        judge_claim(REAL_COVERAGE, {f"{len(real.arms)} variants": Ratio.exact(real.coverage.mean)}),
-        judge_claim(DECISIONS, {f"{len(real.arms)} variants": Ratio.exact(ratio)}),
+        REAL_COVERAGE.judge({f"{len(real.arms)} variants": Ratio.exact(real.coverage.mean)}),
+        DECISIONS.judge({f"{len(real.arms)} variants": Ratio.exact(ratio)}),
     ]
 
 
-def _real_tables(real: Backtest) -> list[FoundTable]:
+def _real_tables(real: Backtest) -> list[Section]:
     rows = [
         ("coverage", _share(real.coverage), _share(real.naive_coverage)),
         ("sign right", _share(real.sign), _share(real.naive_sign)),
@@ -154,22 +150,22 @@ def _real_tables(real: Backtest) -> list[FoundTable]:
     arms = [
         (
             one.name,
-            f"{one.forecast.mean:+.4f}",
-            f"{one.interval.low:+.4f} … {one.interval.high:+.4f}",
-            f"{one.observed.mean:+.4f}",
+            signed(one.forecast.mean, 4),
+            interval(one.interval.low, one.interval.high, 4),
+            signed(one.observed.mean, 4),
             "yes" if one.is_covered else "no",
         )
         for one in real.arms
     ]
     words = (
-        f"The largest rung was hidden. Intervals would have to be {real.widening:.2f} times as wide for their level."
+        f"The largest rung was hidden. Intervals would have to be {fixed(real.widening)} times as wide for their level."
     )
     headings = ("variant", "forecast\n(nats)", "interval for what\nis observed", "observed", "covered")
     return [
-        FoundTable("Back-test", words, ("", "forecast", "naive rule"), rows),
-        FoundTable("Every variant", "Differences to the baseline in nats.", headings, arms, text_columns=(0, 4)),
+        table_section("Back-test", words, ("", "forecast", "naive rule"), rows),
+        table_section("Every variant", "Differences to the baseline in nats.", headings, arms, text_columns=(0, 4)),
     ]
 
 
 def _share(found: Interval) -> str:
-    return f"{100 * found.mean:.1f} % ({100 * found.low:.1f}–{100 * found.high:.1f})"
+    return f"{percent(found.mean, 1)} ({fixed(100 * found.low, 1)}–{fixed(100 * found.high, 1)})"

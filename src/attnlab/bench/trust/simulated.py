@@ -65,7 +65,7 @@ class Design:
     def __post_init__(self) -> None:
         for name, least in (("arms", 1), ("seeds", 2), ("extension", 1)):
             if getattr(self, name) < least:
-                raise SpecError(f"{getattr(self, name)} {name} simulate nothing", hint=f"use at least {least}")
+                raise SpecError(f"{getattr(self, name)} {name} simulate nothing", hint=f"use `{name}={least}` or more")
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SimulatedTrial:
     """One question under one kind of noise; `goes_wrong` simulates one comparison, given its number."""
 
     question: Question
@@ -132,7 +132,7 @@ def finds_difference(losses: Losses, looks: tuple[int, ...], procedure: Procedur
     return any(one.verdict in ("better", "worse") for look in taken for one in look)
 
 
-def all_trials(design: Design) -> list[Trial]:
+def all_trials(design: Design) -> list[SimulatedTrial]:
     """Every question, under noise as the tests assume it and under noise that they do not."""
     margins: list[tuple[Kind, float]] = [("normal", sd) for sd in _AT_MARGIN]
     margins += [(noise, _AT_MARGIN[1]) for noise in ODD]
@@ -153,16 +153,16 @@ def all_trials(design: Design) -> list[Trial]:
     ]
 
 
-def _no_difference(design: Design, noise: Kind) -> Trial:
+def _no_difference(design: Design, noise: Kind) -> SimulatedTrial:
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
         losses, pilot = design.draw(rng, noise, _MUCH_NOISE * design.procedure.margin)
         return finds_difference(losses, design.looks, design.procedure, pilot)
 
     bounded = noise == "normal" and design.pilot_noise == 1
-    return Trial("false difference", design.named(noise), bounded, goes_wrong)
+    return SimulatedTrial("false difference", design.named(noise), bounded, goes_wrong)
 
 
-def _null_ladder(design: Design, noise: Kind) -> Trial:
+def _null_ladder(design: Design, noise: Kind) -> SimulatedTrial:
     procedures = [
         replace(design.procedure, alpha=design.procedure.alpha * share, looks=1) for share in rung_shares(_RUNGS - 1)
     ]
@@ -173,10 +173,10 @@ def _null_ladder(design: Design, noise: Kind) -> Trial:
         found = zip(rungs, procedures, strict=True)
         return any(finds_difference(losses, design.looks[:1], procedure) for losses, procedure in found)
 
-    return Trial("false on a ladder", noise, noise == "normal", goes_wrong)
+    return SimulatedTrial("false on a ladder", noise, noise == "normal", goes_wrong)
 
 
-def _null_trend(design: Design, noise: Kind) -> Trial:
+def _null_trend(design: Design, noise: Kind) -> SimulatedTrial:
     sizes = [10.0**rung for rung in range(_RUNGS)]
 
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
@@ -188,10 +188,10 @@ def _null_trend(design: Design, noise: Kind) -> Trial:
             ps.append(trend(seen, sizes, pilot=pilot).p)
         return min(holm(ps)) <= design.procedure.alpha
 
-    return Trial("false trend", design.named(noise), noise == "normal", goes_wrong)
+    return SimulatedTrial("false trend", design.named(noise), noise == "normal", goes_wrong)
 
 
-def _at_margin(design: Design, noise: Kind, sd: float) -> Trial:
+def _at_margin(design: Design, noise: Kind, sd: float) -> SimulatedTrial:
     margin = design.procedure.margin
 
     def goes_wrong(rng: np.random.Generator, _: int) -> bool:
@@ -201,10 +201,10 @@ def _at_margin(design: Design, noise: Kind, sd: float) -> Trial:
         return any(one.verdict == "equivalent" for look in looks for one in look)
 
     setting = design.named(f"{noise}, {sd:g} × margin")
-    return Trial("false equivalence", setting, noise == "normal", goes_wrong)
+    return SimulatedTrial("false equivalence", setting, noise == "normal", goes_wrong)
 
 
-def _planted(design: Design, noise: Kind, pilot_arms: int) -> Trial:
+def _planted(design: Design, noise: Kind, pilot_arms: int) -> SimulatedTrial:
     degrees = pilot_arms * (PILOT_SEEDS - 1)
     # What is detectable grows with the pilot's standard deviation in proportion.
     unit = planned_effect(1.0, design.seeds, design.arms, design.procedure, degrees=degrees).detectable
@@ -222,4 +222,4 @@ def _planted(design: Design, noise: Kind, pilot_arms: int) -> Trial:
         judgements = next(take_looks(losses, design.looks[:1], design.procedure))
         return judgements[arm].verdict != ("worse" if sign > 0 else "better")
 
-    return Trial("overlooked", f"{noise}, pilot of {pilot_arms} arms", noise == "normal", goes_wrong)
+    return SimulatedTrial("overlooked", f"{noise}, pilot of {pilot_arms} arms", noise == "normal", goes_wrong)

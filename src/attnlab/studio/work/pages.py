@@ -10,7 +10,7 @@ import plotly.io
 from markupsafe import escape
 
 from attnlab.attention import variants
-from attnlab.cost import CostTable, Estimate, Question, Sweep
+from attnlab.cost import CostEstimate, CostTable, Question, Sweep
 from attnlab.models.sizes import SIZES
 from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Table, prose
 
@@ -80,6 +80,6 @@ def cost(question: Mapping[str, object]) -> dict[str, object]:
     """Return the cost of the model that a question names, beside softmax at the same size."""
     asked = Question(**question)
     names = dict.fromkeys((_BASELINE, asked.variant))
-    estimates = tuple(Estimate(one, one.model()) for one in (asked.replace(variant=name) for name in names))
+    estimates = tuple(CostEstimate(one, one.model()) for one in (asked.replace(variant=name) for name in names))
     sweeps = tuple(Sweep.over(axis, asked) for axis in ("context", "width"))
     return {"page": drawn_parts(CostTable(estimates, sweeps=sweeps).page(), ("By part", "How it is counted"))}

@@ -1,0 +1,271 @@
+"""Compare variants of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from attnlab.cli.options import (
+    CORPUS,
+    LAUNCH,
+    OUTPUT,
+    CorpusOptions,
+    Flag,
+    LaunchOptions,
+    Several,
+    StudyOutput,
+    names_in,
+)
+from attnlab.cli.printing import fits, pairs_table, say, show, show_json
+from attnlab.errors import AttnlabError
+from attnlab.experiments.judging.claims import arms_of, published_claims
+from attnlab.experiments.reporting.answer import Answer, find_answer
+from attnlab.experiments.request import QUESTIONS, Request, ladder
+from attnlab.pages import Table, Tone
+
+if TYPE_CHECKING:
+    from attnlab.experiments.planning.plan import Plan
+
+_DISPENSABLE = ("tokens/s", "parameters", "Δ loss", "cache", "worth", "p")  # the report has them all
+TONES: Mapping[str, Tone] = {
+    "better": "good",
+    "worse": "bad",
+    "unstable": "bad",
+    "equivalent": "even",
+    "undecided": "open",
+    "unsettled": "open",
+    "reproduced": "good",
+    "not reproduced": "bad",
+    "underpowered": "open",
+}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SizeOptions:
+    """How large the models are, and how long they are trained.
+
+    Parameters
+    ----------
+    steps
+        Steps of each run; by default they follow from the tokens per parameter, or are the recipe's.
+    size
+        A number of non-embedding parameters such as 25k or 0.5M, or pico, nano, micro, mini, gpt2, gpt2-medium,
+        gpt2-large or gpt2-xl.
+    rungs
+        Smaller sizes at which the same is trained too, such as 6k,14k; needs tokens_per_parameter.
+    tokens_per_parameter
+        Training tokens for each parameter of the baseline, embeddings included.
+    """
+
+    steps: int | None = None
+    size: str | None = None
+    rungs: str | None = None
+    tokens_per_parameter: float | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a request that were given; the request chooses the others."""
+        given = {**asdict(self), "rungs": None if self.rungs is None else names_in(self.rungs)}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class JudgingOptions:
+    """How differences are judged.
+
+    Parameters
+    ----------
+    first_seed
+        The first of the seeds.
+    margin
+        The difference that would not matter, as a share of perplexity.
+    alpha
+        The chance of a false verdict that is accepted for all variants and looks together.
+    looks
+        How many looks are planned; each tests at alpha / looks.
+    match
+        Compare each variant once more, made equal to the baseline in this.
+    tune
+        Learning rates to try for each arm first.
+    tune_seeds
+        Seeds that each of these is tried with.
+    pilot
+        Seeds of a pilot that shows the noise; 0 for none. By default 3 where no noise is recorded.
+    claims
+        Judge published claims; without VARIANTS, all of them.
+    """
+
+    first_seed: int = 0
+    margin: float = 0.03
+    alpha: float = 0.05
+    looks: int = 1
+    match: Literal["parameters", "flops", "cache"] | None = None
+    tune: int = 0
+    tune_seeds: int = 1
+    pilot: int | None = None
+    claims: Flag = False
+
+
+_SIZES, _JUDGING = SizeOptions(), JudgingOptions()
+
+
+def compare(
+    *variants: str,
+    baseline: str = "softmax",
+    seeds: int = 4,
+    sizes: SizeOptions = _SIZES,
+    recipe: str = "gpt2",
+    text: CorpusOptions = CORPUS,
+    change: Several = (),
+    add_seeds: int = 0,
+    judging: JudgingOptions = _JUDGING,
+    ladder_: Annotated[bool, Parameter(name="--ladder", negative="", show_default=False)] = False,
+    plan: Flag = False,
+    launching: LaunchOptions = LAUNCH,
+    output: StudyOutput = OUTPUT,
+    markdown: Flag = False,
+) -> int:
+    """Train the baseline and the variants over paired seeds, and give a verdict with its evidence.
+
+    A plan is written first: what is compared, how it is judged, with which power, and how long it takes. The same
+    command resumes after any interruption, and a finished comparison is shown at once. Without options, the default is
+    a small ladder of two sizes: the largest decides, and the trend over sizes is shown beside it.
+
+    Parameters
+    ----------
+    variants
+        What is compared: variants of the catalogue, recipes, optimizers, positions, fields of a run such as
+        dropout=0.1, or several joined by &. The name of a comparison's folder opens that comparison.
+    baseline
+        What they are compared with.
+    seeds
+        How many pairs of runs; each seed is an order of the data and a draw of initial weights, the same for all.
+    recipe
+        gpt2 (faithful) or fast (soonest to a loss).
+    change
+        A change of all arms alike, such as position=rope or batch_size=32; may be repeated.
+    add_seeds
+        Take the next planned look with so many seeds more.
+    ladder_
+        The same arms on associative recall too, with more and more to remember.
+    plan
+        Write the plan and stop.
+    markdown
+        Print the table in Markdown.
+    """
+    opened = _opened(variants, launching.out)
+    if opened is not None:
+        request, out = opened
+    else:
+        out = launching.out
+        request = Request.with_variants_of(
+            launching.variants_from,
+            variants=variants or (arms_of(published_claims(), baseline) if judging.claims else QUESTIONS),
+            baseline=baseline,
+            seeds=seeds,
+            recipe=recipe,
+            corpus=text.corpus,
+            corpus_options=text.values,
+            tokenizer=text.tokenizer,
+            vocabulary_size=text.vocabulary_size,
+            changes=tuple(change),
+            **sizes.fields(),
+            **asdict(judging),
+        )
+    if ladder_ and (output.report or output.csv):
+        raise AttnlabError(
+            "a ladder has a report and a table for each rung", hint="find them in the folders of the comparisons"
+        )
+    launch = launching.launch(out)
+    answers = []
+    for wanted in [request, *(ladder(request) if ladder_ else [])]:
+        answer = None if add_seeds or plan or output.csv or output.report else find_answer(wanted, out)
+        answer = answer or _make(wanted, launch, add_seeds, output, only_plan=plan)
+        if answer is not None:
+            answers.append(answer)
+    if output.as_json and not plan:
+        show_json([answer.data for answer in answers] if ladder_ else answers[0].data)
+        return 0
+    for number, answer in enumerate(answers):
+        if number:
+            show("")
+        _tell(answer, markdown=markdown)
+    return 0
+
+
+def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:
+    """Return the comparison whose folder was named instead of variants, with the folder that it lies in."""
+    if len(variants) != 1:
+        return None
+    for path in (Path(variants[0]), out / variants[0]):
+        request = Request.of(path)
+        if request is not None:
+            return request, path.parent
+        if (path / "run.json").is_file():
+            raise AttnlabError(
+                f"{path} is a single run, and no comparison", hint="`attnlab runs show` tells about a run"
+            )
+    return None
+
+
+def _make(
+    request: Request, launch: Mapping[str, Any], add_seeds: int, output: StudyOutput, *, only_plan: bool
+) -> Answer | None:
+    """Carry the comparison out, and write its answer."""
+    from attnlab.experiments.comparing import compare as carry_out
+    from attnlab.experiments.comparing import plan_comparison
+    from attnlab.experiments.reporting.exports import conclude
+
+    output.check()
+    with output.console() as console:
+        if only_plan:
+            show(*_plan_lines(plan_comparison(request, listener=console, **launch)))
+            return None
+
+        def planned(plan: Plan) -> None:
+            if not output.quiet:
+                say(*_plan_lines(plan), "")
+
+        comparison = carry_out(request, add_seeds=add_seeds, planned=planned, listener=console, **launch)
+    return conclude(comparison, report=output.report, csv=output.csv)
+
+
+def _plan_lines(plan: Plan) -> list[Table | str]:
+    from attnlab.experiments.reporting.tables import plan_rows
+
+    return ["The plan:\n", pairs_table(plan_rows(plan)), *(f"\nwarning: {warning}" for warning in plan.warnings)]
+
+
+def _tell(answer: Answer, *, markdown: bool) -> None:
+    if markdown:
+        print(answer.markdown)
+        return
+    for line in answer.first_lines:
+        show(line, "")
+    show(_table(answer))
+    for note in answer.notes:
+        show(f"\n{note}")
+    if answer.claims:
+        headings = ("claim", "at this scale", "found", "source")
+        show("", Table(headings, answer.claims, text_columns=(0, 1, 3), wrap_columns=(0, 2, 3), tones=TONES))
+    if answer.report:
+        say(f"\nreport: {answer.report}")
+
+
+def _table(answer: Answer) -> Table:
+    """Return the table without the least important columns, as many as do not fit."""
+    dropped: set[str] = set()
+    for name in ("", *_DISPENSABLE):
+        dropped.add(name)
+        kept = [place for place, heading in enumerate(answer.headings) if heading.split("\n")[0] not in dropped]
+        rows = [[row[place] for place in kept] for row in answer.rows]
+        headings = [answer.headings[place] for place in kept]
+        table = Table(headings, rows, text_columns=(0, 1), wrap_columns=(0,), tones=TONES)
+        if fits(table):
+            break
+    return table

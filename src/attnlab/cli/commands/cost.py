@@ -1,0 +1,142 @@
+"""The cost of a model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from attnlab.attention import load_variants
+from attnlab.cli.options import Flag, JsonFlag, Several, VariantsFile, name_value_pairs
+from attnlab.cli.printing import fits, say, show, show_json
+from attnlab.cost import CostTable, tabulate
+from attnlab.errors import InputError, UnknownNameError
+from attnlab.storage.files import check_writable
+
+_CHANGES = ("num_layers", "model_width", "num_heads", "head_width", "mlp_width")
+_WIDEST_PLOT = 100
+
+
+def cost(
+    *sizes: str,
+    variant: Several = (),
+    context: int | None = None,
+    batch: int = 1,
+    recipe: str = "gpt2",
+    vocabulary: int = 50257,
+    number_bytes: int = 4,
+    family: Literal["decoder", "encoder"] = "decoder",
+    change: Several = (),
+    per_head: Flag = False,
+    tensors: Flag = False,
+    sweep: Annotated[str | None, Parameter(show_default=False)] = None,
+    measure: Flag = False,
+    threads: int | None = None,
+    variants_from: VariantsFile = None,
+    out: Path | None = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Count what a model costs, without building it: parameters, FLOPs, memory, cache, and where attention overtakes.
+
+    Parameters
+    ----------
+    sizes
+        Which sizes (gpt2): pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl or gpt3.
+    variant
+        Which attention beside softmax; may be repeated. a+b is both changes at once, a,b layers that take turns.
+    context
+        Tokens of a sequence; by default the size's own.
+    batch
+        Sequences in a batch.
+    recipe
+        gpt2 (AdamW) or fast (Muon beside AdamW).
+    vocabulary
+        How many tokens there are; GPT-2's if not said.
+    number_bytes
+        Bytes of a number: 4 for float32, 2 for bfloat16, 8 for float64.
+    family
+        decoder, or encoder, whose attention looks both ways.
+    change
+        Another change of the size, such as num_layers=24, model_width=1024, num_heads=16, head_width=32 or
+        mlp_width=2048; may be repeated.
+    per_head
+        The maps of a single head, and what they add up to.
+    tensors
+        Every parameter by its name and shape.
+    sweep
+        context or width: where attention overtakes the projections and the MLP, as a plot.
+    measure
+        Run it here, and put measured time and memory beside the predicted.
+    threads
+        With --measure: threads to compute with; as many as cores if not said.
+    out
+        Also write a page with figures to this HTML file.
+    as_json
+        Print everything as JSON.
+    """
+    if threads is not None and not measure:
+        raise InputError("--threads belongs to --measure", hint="add --measure, or leave --threads out")
+    if out is not None:
+        check_writable(out)
+    if variants_from is not None:
+        load_variants(variants_from)
+    asked: dict[str, Any] = {
+        "context_length": context,
+        "batch_size": batch,
+        "recipe": recipe,
+        "vocabulary_size": vocabulary,
+        "bytes_per_number": number_bytes,
+        "family": family,
+        **_changes(change),
+    }
+    table = tabulate(sizes or ("gpt2",), variant, heads=per_head, tensors=tensors, sweep=sweep, **asked)
+    if measure:
+        table = _measured(table, threads)
+    if as_json:
+        show_json(table.as_dict())
+    else:
+        _print(table)
+    if out is not None:
+        table.write(out)
+        say(f"wrote {out}")
+
+
+def _changes(texts: Sequence[str]) -> dict[str, int]:
+    found = {}
+    for name, value in name_value_pairs("--change", texts, "num_layers=24").items():
+        if name not in _CHANGES:
+            raise UnknownNameError("change", name, _CHANGES)
+        if not value.lstrip("-").isdigit():
+            raise InputError(f"{name} is {value!r}, which is no whole number", hint=f"give {name}=64, for instance")
+        found[name] = int(value)
+    return found
+
+
+def _measured(table: CostTable, threads: int | None) -> CostTable:
+    from attnlab.bench.products.cost import measure_costs  # which imports all of training
+    from attnlab.cli.bench.output import listening
+
+    with listening() as listener:
+        return replace(table, measured=measure_costs(table.estimates, threads, listener))
+
+
+def _print(table: CostTable) -> None:
+    wide = fits(table.side_by_side())
+    for place, one in enumerate(table.tables(wide=wide)):
+        show(*([""] if place else []), one.caption, "", replace(one, caption=""))
+        if one.note:
+            show("", one.note)
+    console = Console()
+    for sweep in table.sweeps:
+        width = min(_WIDEST_PLOT, console.width)
+        colour = console.color_system is not None and sys.stdout.isatty() and not console.no_color
+        show("", sweep.label, "")
+        console.print(Text.from_ansi(sweep.text(width, colour=colour)), soft_wrap=True)
+    for note in table.notes:
+        say(f"note: {note}")

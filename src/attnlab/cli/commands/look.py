@@ -1,0 +1,203 @@
+"""Look inside a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from attnlab.cli.options import RUNS, Flag, JsonFlag, RunsFolder
+from attnlab.cli.printing import say, show, show_json, show_section
+from attnlab.errors import InputError
+from attnlab.lens.comparison.comparison import HeadComparison, compare_heads
+from attnlab.lens.comparison.comparison_page import views as compare_views
+from attnlab.lens.pages.extras import More
+from attnlab.lens.pages.head_views import study_rows
+from attnlab.lens.pages.look import MOST_TOKENS, Look, look_at
+from attnlab.lens.pages.look_page import number_rows
+from attnlab.lens.subjects import open_subject
+from attnlab.models import tap_names
+from attnlab.pages import Table
+from attnlab.runs.ledger import locate_run
+from attnlab.storage.files import check_writable
+
+DEFAULT_PAGE = Path("look.html")
+_SHOWN_BY_ROWS = ("heads", "worth", "drawn_by")  # views that the table of all heads sums up
+
+Numbers = Annotated[list[int] | None, Parameter(negative="")]
+Words = Annotated[list[str] | None, Parameter(negative="")]
+Paths = Annotated[list[Path] | None, Parameter(negative="", consume_multiple=True)]
+Questions = Annotated[list[tuple[str, str, str, str]] | None, Parameter(negative="")]
+
+
+def look(
+    run: str | None = None,
+    text: str | None = None,
+    /,
+    *,
+    compare: Paths = None,
+    out: Path | None = None,
+    source: str | None = None,
+    layer: Numbers = None,
+    head: Numbers = None,
+    tokens: int = MOST_TOKENS,
+    step: int | None = None,
+    maps_only: Flag = False,
+    worth: bool | None = None,
+    on: Path | None = None,
+    embeddings: Flag = False,
+    analogy: Questions = None,
+    beside: str | None = None,
+    neurons: Flag = False,
+    token: Words = None,
+    facts: Flag = False,
+    over_training: Flag = False,
+    as_json: JsonFlag = False,
+    weights: Flag = False,
+    names: Flag = False,
+    runs: RunsFolder = RUNS,
+) -> None:
+    """Show what every head of a model looks at, what it does and what it is worth, as one page that works offline.
+
+    Parameters
+    ----------
+    run
+        A run, or a GPT-2 folder of Transformers.
+    text
+        What to look at; without it, the first row of the run's validation text.
+    compare
+        Compare the heads of these runs instead: two, or seeds of several variants, or a comparison's folder.
+    out
+        Where to write the page; look.html if not said.
+    source
+        What the encoder of an encoder–decoder reads.
+    layer
+        Only the maps of this layer, counted from 0; may be given several times.
+    head
+        Only the maps of this head of each layer; may be given several times.
+    tokens
+        Cut a longer text after so many.
+    step
+        The run as it was after this step, of which it must have kept a checkpoint.
+    maps_only
+        Only the maps: do not measure what heads do.
+    worth
+        Measure what each head is worth, also where that takes minutes, or never.
+    on
+        Measure on this text file instead of the run's own validation rows.
+    embeddings
+        Also the embedding: dimensions, angles, and the nearest neighbours of the text's tokens.
+    analogy
+        Four tokens, a is to b as c is to d, by c − a + b; may be given several times.
+    beside
+        Another sentence: what becomes of a token that it shares with the text, layer by layer.
+    neurons
+        Also single neurons: what makes them fire, and what they write.
+    token
+        With --embeddings and --neurons: this token; may be given several times.
+    facts
+        Also where facts live, of a run on the generated world.
+    over_training
+        Also the heads after each checkpoint that the run has kept.
+    as_json
+        Print the numbers as JSON; a page is then written only with --out.
+    weights
+        With --json: the weights of every cell too.
+    names
+        Only list the activations that can be read or replaced by name, with their shapes.
+    """
+    if weights and not as_json:
+        raise InputError("--weights belongs to --json", hint="add --json; the page holds all weights anyway")
+    if maps_only and worth:
+        raise InputError("--maps-only measures no worth", hint="leave one of them out")
+    page = out if as_json else out or DEFAULT_PAGE
+    more = More(
+        heads=not maps_only,
+        worth=worth,
+        embeddings=embeddings,
+        tokens=tuple(token or ()),
+        analogies=tuple(analogy or ()),
+        beside=beside,
+        neurons=neurons,
+        facts=facts,
+        over_training=over_training,
+        on=on,
+    )
+    if compare is not None:
+        _check_comparing(more, run, text, one_run=(layer, head, step, source, weights or None, names or None))
+        paths = [find_run(path, runs) for path in compare]
+        if page is not None:
+            check_writable(page)  # before the work
+        compared = compare_heads(paths, run, tokens=tokens, worth=worth, on=on)
+        if not as_json:
+            for view in compare_views(compared):
+                show_section(view.heading, view.parts)
+        _finish(compared, compared.to_dict() if as_json else None, page)
+        return
+    if run is None:
+        raise InputError("there is no run to look at", hint="name one; `attnlab runs list` shows them")
+    path = find_run(Path(run), runs)
+    if names:
+        _list_names(path, step, as_json)
+        return
+    if page is not None:
+        check_writable(page)  # before the work
+    found = look_at(path, text, source=source, step=step, tokens=tokens, layers=layer, heads=head, more=more)
+    if not as_json:
+        _print(found)
+    _finish(found, found.to_dict(weights=weights) if as_json else None, page)
+
+
+def _check_comparing(more: More, run: str | None, text: str | None, *, one_run: Sequence[object]) -> None:
+    alone = replace(more, worth=None, on=None)
+    if alone != More() or any(value is not None for value in one_run):
+        raise InputError(
+            "--compare goes with --worth, --on, --tokens, --out and --json alone",
+            hint="look at one run for the others",
+        )
+    if text is not None:
+        raise InputError(
+            f"with --compare there is one text, and {run!r} is another one", hint="name all runs behind --compare"
+        )
+
+
+def _finish(found: Look | HeadComparison, data: object, page: Path | None) -> None:
+    """Write the page, print the data, and say what is to be known."""
+    if page is not None:
+        found.write(page)
+    if data is not None:
+        show_json(data)
+    for note in found.notes:
+        say(f"note: {note}")
+    if page is not None:
+        say(f"wrote {page}")
+
+
+def find_run(run: Path, root: Path) -> Path:
+    """A run may be given by its folder, or by its name below the folder of the runs."""
+    return run if (run / "config.json").is_file() else locate_run(run, root) or run
+
+
+def _print(found: Look) -> None:
+    headings, rows = number_rows(found) if found.study is None else study_rows(found.study)
+    if rows:
+        text = (0, 1) if found.study is not None else (0,) if headings[0] == "where" else ()
+        show(Table(headings, rows, text_columns=text, wrap_columns=(1,) if found.study is not None else ()))
+    for layer in found.layers:
+        if layer.absence:
+            show(f"layer {layer.layer}: {layer.absence}")
+    for view in found.views:
+        if view.name not in _SHOWN_BY_ROWS:
+            show_section(view.heading, view.parts)
+
+
+def _list_names(path: Path, step: int | None, as_json: bool) -> None:
+    known = tap_names(open_subject(path, step=step).model)
+    if as_json:
+        show_json({name: list(shape) for name, shape in known.items()})
+        return
+    rows = [[name, " × ".join(map(str, shape))] for name, shape in known.items()]
+    show(Table(("name", "shape"), rows, text_columns=(0, 1)))

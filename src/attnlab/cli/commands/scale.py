@@ -1,0 +1,212 @@
+"""Study variants of attention over several model sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from attnlab.cli.commands.compare import TONES
+from attnlab.cli.options import (
+    LAUNCH,
+    OUTPUT,
+    Flag,
+    LaunchOptions,
+    Several,
+    StudyOutput,
+    name_value_pairs,
+    names_in,
+)
+from attnlab.cli.printing import pairs_table, say, show, show_json
+from attnlab.experiments.request import DEFAULT_TOKENS, QUESTIONS
+from attnlab.experiments.scale.request import RUNGS, ScaleRequest
+from attnlab.formats import fixed, general
+from attnlab.pages import Table
+
+if TYPE_CHECKING:
+    from attnlab.experiments.scale.planning import StudyPlan
+    from attnlab.experiments.scale.rates import RateTable
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class StudyOptions:
+    """The sizes of a study, its texts, and how differences are judged.
+
+    Parameters
+    ----------
+    rungs
+        Sizes in ascending order, by non-embedding parameters, such as 14k,25k,55k,100k.
+    up_to
+        The largest rung of a variant, such as sigmoid=55k; may be repeated.
+    tokens_per_parameter
+        Training tokens for each parameter of the baseline, embeddings included.
+    least_tokens
+        Training tokens of a rung at least, because attention sets in only after some millions.
+    half_tokens
+        Train all rungs but the largest with half the tokens too, to see whether differences have settled.
+    seeds
+        Paired seeds on every rung.
+    first_seed
+        The first of the seeds.
+    hours
+        Reduce the study until it fits into so many hours on this machine.
+    target
+        Size that the difference is forecast for: gpt2, or a number such as 10M.
+    corpus
+        python, docstrings, pydoc, world, or the path of a text file or a folder; may be repeated.
+    held_out
+        One of the corpora, which takes part in no decision: its learning rates are those of the first.
+    tokenizer
+        char, byte, word, bpe, or gpt2:FOLDER.
+    vocabulary_size
+        Number of tokens of bpe.
+    recipe
+        gpt2 (faithful) or fast.
+    change
+        A change of all arms alike, such as context_length=128; may be repeated.
+    rate_rungs
+        Number of smaller rungs on which learning rates are searched; on the next one the law is verified.
+    rate_count
+        Learning rates that a search starts with, a factor of two apart.
+    rate_seeds
+        Seeds of each learning rate, which are used nowhere else.
+    margin
+        Difference that would not matter, as a share of perplexity.
+    alpha
+        Accepted chance of any false verdict.
+    """
+
+    rungs: str = ",".join(RUNGS)
+    up_to: Several = ()
+    tokens_per_parameter: float = DEFAULT_TOKENS
+    least_tokens: int = 0
+    half_tokens: bool = True
+    seeds: int = 5
+    first_seed: int = 0
+    hours: float | None = None
+    target: str = "gpt2"
+    corpus: Annotated[tuple[str, ...], Parameter(negative="")] = ("python",)
+    held_out: str | None = None
+    tokenizer: str = "char"
+    vocabulary_size: int | None = None
+    recipe: str = "gpt2"
+    change: Several = ()
+    rate_rungs: int = 2
+    rate_count: int = 5
+    rate_seeds: int = 3
+    margin: float = 0.03
+    alpha: float = 0.05
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a request."""
+        fields = asdict(self)
+        return {
+            "corpora": fields.pop("corpus"),
+            "changes": tuple(fields.pop("change")),
+            **fields,
+            "rungs": names_in(self.rungs),
+            "up_to": name_value_pairs("--up-to", self.up_to, "sigmoid=55k"),
+        }
+
+
+_DESIGN = StudyOptions()
+
+
+def scale(
+    *variants: str,
+    baseline: str = "softmax",
+    design: StudyOptions = _DESIGN,
+    plan: Flag = False,
+    rates_only: Flag = False,
+    launching: LaunchOptions = LAUNCH,
+    output: StudyOutput = OUTPUT,
+) -> int:
+    """Train the baseline and the variants on a ladder of sizes, and forecast the difference at a larger model.
+
+    Learning rates are searched on the smaller rungs and predicted by a law above them. Every rung gets its verdict; the
+    result is the trend over sizes, the effective size and effective tokens of each variant, and a forecast whose
+    reliability is back-tested. The same command resumes after any interruption.
+
+    Parameters
+    ----------
+    variants
+        Variants of the catalogue, or other treatments of a run.
+    baseline
+        What they are compared with.
+    plan
+        Print the plan and stop.
+    rates_only
+        Search learning rates, print them and stop.
+    """
+    request = ScaleRequest.with_variants_of(
+        launching.variants_from, variants=variants or QUESTIONS, baseline=baseline, **design.fields()
+    )
+    launch = launching.launch()
+    if plan:
+        from attnlab.experiments.scale.report import plan_data
+        from attnlab.experiments.scale.study import plan_scale
+
+        found = plan_scale(request, on=launch["on"], where=launch["where"])
+        show_json(plan_data(found)) if output.as_json else show(_plan_table(found))
+        return 0
+    if rates_only:
+        from attnlab.experiments.scale.study import search_only
+
+        with output.console() as console:
+            tables = search_only(request, listener=console, **launch)
+        if output.as_json:
+            show_json({name: table.rates() for name, table in tables.items()})
+        else:
+            _show_rates(tables)
+        return 0
+    return _carry_out(request, launch, output)
+
+
+def _plan_table(plan: StudyPlan) -> Table:
+    from attnlab.experiments.scale.wording import plan_rows
+
+    return pairs_table(plan_rows(plan))
+
+
+def _show_rates(tables: Mapping[str, RateTable]) -> None:
+    headings = ("size", "arm", "rate", "source", "mean loss by rate")
+    for name, table in tables.items():
+        rows = []
+        for point in table.points:
+            tried = ", ".join(f"{general(one.learning_rate)}: {fixed(one.loss, 3)}" for one in point.trials)
+            rows.append((point.size, point.arm, general(point.rate), point.source, tried))
+        show(f"\n{name}", Table(headings, rows, text_columns=(0, 1, 3, 4), wrap_columns=(4,)))
+
+
+def _carry_out(request: ScaleRequest, launch: Mapping[str, Any], output: StudyOutput) -> int:
+    from attnlab.experiments.reporting.tables import LONG_HEADINGS, long_rows
+    from attnlab.experiments.scale.findings import findings
+    from attnlab.experiments.scale.report import write_study
+    from attnlab.experiments.scale.study import scale as carry_out
+    from attnlab.experiments.scale.wording import EFFECT_HEADINGS, effect_rows, forecast_words, headline
+
+    output.check()
+
+    def planned(plan: StudyPlan) -> None:
+        if not output.quiet:
+            say(_plan_table(plan), "")
+
+    with output.console() as console:
+        study = carry_out(request, planned=planned, listener=console, **launch)
+    page, data = write_study(study, output.report, output.csv)
+    if output.as_json:
+        show_json(data)
+        return 0
+    for found in findings(study):
+        rows = long_rows([arm.trend for arm in found.arms])
+        table = Table(LONG_HEADINGS, rows, text_columns=(0, 5), wrap_columns=(0,), tones=TONES)
+        show(headline(study, found), "", table, "")
+        for arm in effect_rows(found):
+            pairs = [(heading.replace("\n", " "), cell) for heading, cell in zip(EFFECT_HEADINGS, arm, strict=True)]
+            show(pairs_table(pairs), "")
+        show(forecast_words(found, study.target), "")
+    say(f"report: {page}")
+    return 0

@@ -1,0 +1,135 @@
+"""Train one model."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from attnlab.attention import load_variants
+from attnlab.cli.options import (
+    CORPUS,
+    EXECUTION,
+    CorpusOptions,
+    ExecutionOptions,
+    Flag,
+    JsonFlag,
+    Several,
+    VariantsFile,
+)
+from attnlab.cli.printing import say, show_json, show_pairs
+from attnlab.corpora import CorpusSpec
+from attnlab.formats import NOTHING, fixed
+from attnlab.runs.ledger import find_run
+from attnlab.training import RunResult, RunSpec, Saving, treatment
+from attnlab.training.progress import ConsoleReporter, Silent, TensorBoard
+from attnlab.training.run import resume
+from attnlab.training.run import train as train_run
+
+_DIVERGED, _STOPPED = 3, 130
+
+
+def train(
+    run: str | None = None,
+    /,
+    *,
+    variant: str = "softmax",
+    recipe: str = "gpt2",
+    size: str = "nano",
+    text: CorpusOptions = CORPUS,
+    steps: int | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    change: Several = (),
+    execution: ExecutionOptions = EXECUTION,
+    micro_batch_size: int | None = None,
+    precision: Literal["float32", "bfloat16"] | None = None,
+    compile: Flag = False,
+    tensorboard: Flag = False,
+    variants_from: VariantsFile = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Train a model, or resume one: the same command after any interruption ends with the same weights.
+
+    Parameters
+    ----------
+    run
+        A run directory to resume, as its own record says. Leave it out to train by the options below.
+    variant
+        The attention: a name of the catalogue, a+b for both changes, a,b for layers that take turns.
+    recipe
+        gpt2 (faithful) or fast (soonest to a loss).
+    size
+        nano, micro, mini, gpt2, gpt2-medium, gpt2-large or gpt2-xl.
+    steps
+        How many steps; by default the recipe's.
+    minutes
+        How long instead of how many: the steps that fit are measured first.
+    seed
+        The initial weights and the order of the data.
+    change
+        Any other change, such as learning_rate=3e-4, num_layers=6, batch_size=32 or optimizer=muon; may be repeated.
+    micro_batch_size
+        Rows at a time, for batches that do not fit into memory at once.
+    precision
+        float32 or bfloat16; by default what is fast here.
+    compile
+        Compile the model first. It rarely pays on a CPU.
+    tensorboard
+        Write event files for TensorBoard into the run's folder.
+    as_json
+        Print the result as JSON.
+    """
+    if variants_from is not None:
+        load_variants(variants_from)
+    execution.check()
+    options: dict[str, Any] = {
+        "reporter": Silent() if execution.quiet else ConsoleReporter(),
+        "trackers": [TensorBoard] if tensorboard else [],
+        "saving": Saving(seconds=execution.checkpoint_seconds),
+    }
+    if run is not None:
+        return _tell(resume(find_run(run, execution.out), **options), as_json)
+    corpus = CorpusSpec(
+        name=text.corpus, tokenizer=text.tokenizer, vocabulary_size=text.vocabulary_size, options=text.values
+    )
+    spec = RunSpec(variant=variant, recipe=recipe, size=size, corpus=corpus, steps=steps, minutes=minutes, seed=seed)
+    for name in change:
+        spec = treatment(name).change(spec)
+    result = train_run(
+        spec,
+        execution.out,
+        threads=execution.threads,
+        workers=execution.workers,
+        precision=precision,
+        compile=compile,
+        micro_batch_size=micro_batch_size,
+        **options,
+    )
+    return _tell(result, as_json)
+
+
+def _tell(result: RunResult, as_json: bool) -> int:
+    if as_json:
+        show_json(result)
+    elif result.already:
+        say(f"{result.path} has {result.outcome} before, and is left as it is.")
+    if not as_json:
+        loss = result.validation_loss
+        rows = [
+            ["run", str(result.path)],
+            ["outcome", result.outcome],
+            ["steps", str(result.steps)],
+            ["validation loss", NOTHING if loss is None else f"{fixed(loss, 4)} nats"],
+            ["time", f"{fixed(result.seconds, 1)} s"],
+        ]
+        if result.tokens_per_second:
+            rows.append(["speed", f"{result.tokens_per_second:,.0f} tokens/s"])
+        if result.weights_sha256:
+            rows.append(["weights", f"sha-256 {result.weights_sha256[:16]}…"])
+        show_pairs(rows)
+    if result.outcome == "diverged":
+        say(f"\nIt diverged: {result.message}\n\nhint: try --change learning_rate=… with a third of it")
+        return _DIVERGED
+    if result.outcome == "stopped":
+        say("\nStopped. The same command resumes it.")
+        return _STOPPED
+    return 0

@@ -1,0 +1,136 @@
+"""The catalogue of attention variants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnlab.attention import AttentionSpec, Variant, load_variants, variant
+from attnlab.attention import variants as all_variants
+from attnlab.cli.options import Json, Markdown, VariantsFile
+from attnlab.cli.printing import show, show_json, show_pairs
+from attnlab.cost import AttentionCost, attention_cost
+from attnlab.errors import AttnlabError
+from attnlab.formats import significant
+from attnlab.pages import Table
+
+_TOKENS = 1024  # GPT-2's context; the width and the heads are the defaults of a variant
+_KERNELS = {
+    "fused": "PyTorch's fused softmax",
+    "blocked": "attnlab's query blocks, which touch visible keys only and keep no scores",
+    "operator": "its own, in time that grows with the number of tokens",
+}
+
+
+def variants(
+    name: str | None = None,
+    /,
+    *,
+    variants_from: VariantsFile = None,
+    as_json: Json = False,
+    markdown: Markdown = False,
+) -> None:
+    """List the attention variants, or explain one: equations, source, cost and the kernel that serves it.
+
+    Parameters
+    ----------
+    name
+        The variant to explain; a+b is both changes at once.
+    """
+    if markdown and (as_json or name is not None):
+        raise AttnlabError("--markdown prints the whole list, and nothing else", hint="leave out --json and the name")
+    if variants_from is not None:
+        load_variants(variants_from)
+    chosen = list(all_variants()) if name is None else [variant(name)]
+    if as_json:
+        described = [_describe(one) for one in chosen]
+        show_json(described if name is None else described[0])
+    elif markdown:
+        print(_markdown(chosen))
+    elif name is None:
+        _list(chosen)
+    else:
+        _explain(chosen[0])
+
+
+def _list(chosen: Sequence[Variant]) -> None:
+    rows = [[one.name, one.meaning, one.kernel, *_ratios(one)] for one in chosen]
+    headings = ("variant", "what it is", "kernel", "param.", "FLOPs", "cache")
+    show(Table(headings, rows, text_columns=(0, 1, 2), wrap_columns=(1,)))
+    show(
+        f"\n{len(rows)} variants. Numbers are times those of softmax, at GPT-2's size: parameters of the layer, FLOPs "
+        "to train on visible pairs, and cache after the whole context.\n"
+        "`attnlab variants NAME` explains one; NAME+NAME joins two."
+    )
+
+
+def _markdown(chosen: Sequence[Variant]) -> str:
+    headings = ("variant", "what it is", "what is computed otherwise", "source", "kernel", "param.", "FLOPs", "cache")
+    ordinary = variant("softmax").equations()
+    rows = []
+    for one in chosen:
+        changed = [line for line in one.equations() if line not in ordinary] or (ordinary if not one.changes else [])
+        rows.append([f"`{one.name}`", one.meaning, "<br>".join(changed), one.source, one.kernel, *_ratios(one)])
+    return Table(headings, rows, text_columns=range(5)).to_markdown()
+
+
+def _ratios(one: Variant) -> list[str]:
+    compared = _compared(_cost(one), _cost(variant("softmax")))
+    return [significant(number / baseline) for number, baseline in compared.values()]
+
+
+def _explain(one: Variant) -> None:
+    spec, cost, baseline = one.spec(), _cost(one), _cost(variant("softmax"))
+    show(one.name, f"{one.meaning}\n", *(f"    {line}" for line in one.equations()), "")
+    facts = {
+        "changes": ", ".join(f"{field} = {getattr(spec, field)}" for field in one.changes) or "nothing",
+        "source": one.source or "your own",
+        "the notes": one.asks,
+        "kernel": f"{one.kernel}: {_KERNELS[one.kernel]}",
+    }
+    show_pairs({key: fact for key, fact in facts.items() if fact})
+    compared = _compared(cost, baseline)
+    compared["bytes kept for the backward pass"] = cost.activation_bytes, baseline.activation_bytes
+    rows = [[what, f"{a:,}", significant(a / b)] for what, (a, b) in compared.items()]
+    show(
+        f"\nOne layer at GPT-2's size: width {spec.model_width}, {spec.num_heads} heads, {_TOKENS} tokens\n",
+        Table(("", "", "× softmax"), rows, wrap_columns=(0,)),
+    )
+
+
+def _describe(one: Variant) -> dict[str, object]:
+    """Return a variant as plain data."""
+    spec = one.spec()
+    return {
+        "name": one.name,
+        "meaning": one.meaning,
+        "equations": one.equations(),
+        "source": one.source,
+        "asks": one.asks,
+        "kernel": one.kernel,
+        "changes": {field: _value(getattr(spec, field)) for field in one.changes},
+        "spec": spec.model_dump(mode="json"),
+        "cost": _cost(one).as_dict(),
+    }
+
+
+def _value(value: object) -> object:
+    """Return a part of a specification as plain data."""
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+
+
+def _cost(one: Variant) -> AttentionCost:
+    spec: AttentionSpec = one.spec(context_length=_TOKENS)
+    return attention_cost(spec, queries=_TOKENS, visible_only=True)
+
+
+def _compared(cost: AttentionCost, baseline: AttentionCost) -> dict[str, tuple[int, int]]:
+    """Return what the list compares with softmax."""
+    return {
+        "parameters": (cost.parameters, baseline.parameters),
+        "FLOPs to train, visible pairs": (_training(cost), _training(baseline)),
+        "cache bytes after the context": (cost.cache_bytes(_TOKENS), baseline.cache_bytes(_TOKENS)),
+    }
+
+
+def _training(cost: AttentionCost) -> int:
+    return cost.forward_flops + cost.backward_flops

@@ -1,0 +1,204 @@
+"""Teach a model facts from a text, and find out what it knows and what it makes up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cyclopts import App
+
+from attnlab.cli.knowledge.evaluation import evaluate, learn, report, score_table, show_evaluation, show_story
+from attnlab.cli.knowledge.facts import facts
+from attnlab.cli.knowledge.options import MODEL, SPLIT, ModelOptions, SplitOptions
+from attnlab.cli.options import RUNS, Flag, Json, JsonFlag, Quiet, RunsFolder
+from attnlab.cli.printing import say, show, show_json, show_pairs
+from attnlab.errors import AttnlabError
+from attnlab.formats import fixed
+from attnlab.knowledge.material.material import Material, gather
+from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.pipeline import run as run_all
+from attnlab.knowledge.story import tell
+from attnlab.knowledge.training.finetuning import finetune as finetune_run
+from attnlab.knowledge.training.pretraining import pretrain as pretrain_run
+from attnlab.knowledge.training.staging import Options
+from attnlab.runs.ledger import find_run
+from attnlab.training import RunResult
+from attnlab.training.progress import ConsoleReporter, Silent
+
+knowledge = App(name="knowledge", help=__doc__)
+
+
+@knowledge.command
+def pretrain(
+    *,
+    text: Path,
+    pairs: Path | None = None,
+    split: SplitOptions = SPLIT,
+    steps: int | None = None,
+    model: ModelOptions = MODEL,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let a fresh model read a text, one document on each line; the same command resumes after any interruption.
+
+    Parameters
+    ----------
+    text
+        The text.
+    pairs
+        Questions and answers, a tab between them. Those of the training split are read with their documents by the
+        recipe fast; without them, it only reads.
+    steps
+        How many steps.
+    as_json
+        Print the result as JSON.
+    """
+    material = _gather(text, pairs or (), split, model)
+    result = pretrain_run(material, model.knowledge_recipe(), model.length(steps), model.options())
+    _tell(result, as_json)
+
+
+@knowledge.command
+def finetune(
+    run: str | None = None,
+    /,
+    *,
+    pairs: Path | None = None,
+    text: Path | None = None,
+    split: SplitOptions = SPLIT,
+    steps: int | None = None,
+    model: ModelOptions = MODEL,
+    as_json: JsonFlag = False,
+) -> None:
+    """Teach a model to answer questions: one that has read a text, or, without RUN, a fresh one for comparison.
+
+    Parameters
+    ----------
+    run
+        A pretrained run.
+    pairs
+        Questions and answers, a tab between them; by default those that the run was pretrained with.
+    text
+        Without RUN: the text whose characters or words the model has.
+    steps
+        How many steps.
+    as_json
+        Print the result as JSON.
+    """
+    parent = None if run is None else find_run(run, model.execution.out)
+    if parent is None and (text is None or pairs is None):
+        raise AttnlabError("there is no run to finetune", hint="name one, or give --text and --pairs for a fresh model")
+    before = None if parent is None else Material.read(parent)
+    if before is not None and pairs is None and split.heldout is None:
+        material = before
+    else:
+        source = text if text is not None else before.documents if before is not None else ()
+        known = pairs if pairs is not None else [] if before is None else [*before.train]
+        material = _gather(source, known, split, model, before)
+    result = finetune_run(parent, material, model.knowledge_recipe(parent), model.length(steps), model.options())
+    _tell(result, as_json)
+
+
+@knowledge.command
+def run(
+    *,
+    text: Path,
+    pairs: Path,
+    split: SplitOptions = SPLIT,
+    alone: Flag = False,
+    model: ModelOptions = MODEL,
+    as_json: JsonFlag = False,
+) -> None:
+    """Do all of it: pretrain, finetune, and ask what was kept back.
+
+    Minutes are for everything together, epochs for pretraining. The same command resumes after any interruption.
+
+    Parameters
+    ----------
+    text
+        The text, one document on each line.
+    pairs
+        Questions and answers, a tab between them.
+    alone
+        Finetune a model that has read nothing as well, for comparison.
+    as_json
+        Print it as JSON, with every answer.
+    """
+    material = _gather(text, pairs, split, model)
+    outcome = run_all(material, model.knowledge_recipe(), model.length(), model.options(), alone=alone)
+    if as_json:
+        alone_scores = None if outcome.alone is None else outcome.alone.plain(answers=False)
+        paths = {"run": outcome.path, "pretrained": outcome.pretrained}
+        show_json({**paths, "without_pretraining": alone_scores, **outcome.evaluation.plain()})
+        return
+    show_pairs({"run": str(outcome.path), "pretrained": str(outcome.pretrained)})
+    if outcome.alone is not None:
+        show(score_table("", {"without pretraining": outcome.alone.exact_match}))
+    show_evaluation(outcome.evaluation)
+
+
+@knowledge.command
+def demo(
+    *,
+    smoke: Flag = False,
+    seed: int = 0,
+    out: RunsFolder = RUNS,
+    threads: int | None = None,
+    workers: int | None = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run everything on a generated world: what is known, what is made up, and whether confidence tells.
+
+    Parameters
+    ----------
+    smoke
+        At a size that takes seconds and only shows that it runs.
+    seed
+        The world, the initial weights and the order of the data.
+    threads
+        Threads of each process.
+    workers
+        Processes that share each batch.
+    """
+    reporter = Silent() if quiet else ConsoleReporter()
+    options = Options(out, seed, reporter, wishes={"threads": threads, "workers": workers})
+    story = tell("smoke" if smoke else "full", options)
+    if as_json:
+        show_json(story.plain())
+    else:
+        show_story(story)
+
+
+def _gather(
+    text: Path | Sequence[str],
+    pairs: Path | Sequence[Pair],
+    split: SplitOptions,
+    model: ModelOptions,
+    before: Material | None = None,
+) -> Material:
+    """Return text and pairs, each pair with its use; print what is odd about them."""
+    material = gather(
+        text,
+        pairs,
+        heldout=split.asked,
+        calibration=split.calibration_share,
+        seed=model.seed,
+        before=before,
+    )
+    for note in material.notes:
+        say(note)
+    return material
+
+
+def _tell(result: RunResult, as_json: bool) -> None:
+    if as_json:
+        found = {"run": result.path, "steps": result.steps, "seconds": result.seconds, "already": result.already}
+        show_json(found)
+        return
+    if result.already:
+        say(f"{result.path} has finished before, and is left as it is.")
+    show_pairs({"run": str(result.path), "steps": str(result.steps), "seconds": fixed(result.seconds, 0)})
+
+
+for verb in (evaluate, facts, learn, report):
+    knowledge.command(verb)

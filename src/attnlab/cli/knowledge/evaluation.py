@@ -1,0 +1,252 @@
+"""`attnlab knowledge evaluate`, `learn` and `report`: what a model knows, and how more is taught."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from attnlab.cli.options import RUNS, Flag, Json, JsonFlag, Quiet, RunsFolder
+from attnlab.cli.printing import say, show, show_json
+from attnlab.errors import AttnlabError
+from attnlab.formats import fixed, general, percent, signed
+from attnlab.knowledge.answers.answering import KnowledgeModel
+from attnlab.knowledge.answers.evaluating import Evaluation, Score
+from attnlab.knowledge.answers.evaluating import evaluate as evaluate_pairs
+from attnlab.knowledge.answers.guarantee import DELTA, RISK, ScoreName
+from attnlab.knowledge.answers.predictions import write_predictions
+from attnlab.knowledge.asking import DEFAULT_STORE
+from attnlab.knowledge.material.pairs import read_pairs
+from attnlab.knowledge.report import describe, report_page
+from attnlab.knowledge.store.store import FactStore
+from attnlab.knowledge.story import KEPT, Story
+from attnlab.knowledge.training.learning import BeforeAfter, Learned, learn_kept
+from attnlab.pages import Table, write_page
+from attnlab.runs.ledger import find_run
+from attnlab.statistics import Interval
+from attnlab.storage.files import check_writable
+from attnlab.training.progress import ConsoleReporter, Silent
+
+DEFAULT_PAGE = Path("knowledge.html")
+
+
+def evaluate(
+    run: str,
+    /,
+    *,
+    pairs: Path | None = None,
+    samples: int = 0,
+    seed: int = 0,
+    predictions: Path | None = None,
+    out: RunsFolder = RUNS,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask a model questions whose answers are known, and say how many it has right, with an interval.
+
+    Parameters
+    ----------
+    run
+        A finetuned run.
+    pairs
+        Questions and answers, a tab between them; by default those that the run kept back.
+    samples
+        Draw so many answers to each question as well, for their agreement.
+    seed
+        What they are drawn from.
+    predictions
+        Write every answer into this file, with tabs between the columns.
+    as_json
+        Print it as JSON, with every answer.
+    """
+    model = KnowledgeModel.open(find_run(run, out))
+    if pairs is None:
+        asked = list(model.pairs("heldout"))
+        if not asked:
+            raise AttnlabError(f"{run} kept no pairs back", hint="give some with --pairs")
+    else:
+        known = read_pairs(pairs)
+        asked = list(known.pairs)
+        if known.problems is not None:
+            say(f"{pairs}: {known.problems}")
+    learned = {pair.question for pair in model.pairs("train")}
+    inside = sum(pair.question in learned for pair in asked)
+    if inside:
+        say(f"{inside} of the {len(asked)} questions are in the training split of this run")
+    found = evaluate_pairs(model, asked, samples, seed)
+    if predictions is not None:
+        write_predictions(predictions, found)
+    if as_json:
+        show_json({"run": run, "questions_in_training_split": inside, **found.plain()})
+        return
+    show_evaluation(found)
+
+
+def learn(
+    run: str,
+    /,
+    *,
+    store: Path = DEFAULT_STORE,
+    every: Flag = False,
+    epochs: int | None = None,
+    out: RunsFolder = RUNS,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Teach a model what people told the store, mixed with all that it was taught before, in a new run beside it.
+
+    Shows what was gained on the new questions and whether old answers were lost. The guarantee of `attnlab ask` is void
+    for the new run until its threshold is set again, which `attnlab ask` does.
+
+    Parameters
+    ----------
+    run
+        A finetuned run.
+    store
+        The store.
+    every
+        Learn every fact of the store, and not only those that people told it one by one.
+    epochs
+        How often everything is gone through; by default as the recipe says.
+    """
+    path = find_run(run, out)
+    with FactStore(store, create=False) as opened:
+        found = learn_kept(path, opened, every=every, epochs=epochs, reporter=Silent() if quiet else ConsoleReporter())
+    if as_json:
+        show_json(found.to_dict())
+        return
+    _show_learned(found)
+
+
+def _show_learned(found: Learned) -> None:
+    headings = ["questions", "of", "right before", "right after", "change"]
+    rows = [_row("new", found.gained), _row("taught before", found.taught)]
+    if found.heldout is not None:
+        rows.append(_row("held out", found.heldout))
+    show(Table(headings, rows, wrap_columns=(0,)))
+    for one in found.contradictions:
+        say(f"note: not learned, for it has several answers: {one.question} {', '.join(one.answers)}")
+    show("", f"run {found.run}")
+    say(f"the threshold is void until it is set again: `attnlab ask {found.run}` does so")
+
+
+def _row(name: str, found: BeforeAfter) -> list[str]:
+    shares = (percent(score.share.mean, 1) for score in (found.before, found.after))
+    return [name, str(found.before.total), *shares, f"{signed(found.change, 1)} points"]
+
+
+def report(
+    run: str,
+    /,
+    *,
+    page: Path | None = None,
+    samples: int = 10,
+    risk: float = RISK,
+    delta: float = DELTA,
+    score: ScoreName = "probability",
+    seed: int = 0,
+    out: RunsFolder = RUNS,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show all that is known about a model's knowledge, as one page that works offline.
+
+    Exact match with intervals and baselines, accuracy by exposure, calibration, risk against coverage for three scores
+    of confidence, whether they tell the retrieved from the invented, and the threshold with its guarantee.
+
+    Parameters
+    ----------
+    run
+        A finetuned run.
+    page
+        Where to write the page; knowledge.html if not said.
+    samples
+        Draw so many answers to each question, for their agreement.
+    risk
+        The risk that the threshold is set to.
+    delta
+        The chance with which that may fail.
+    score
+        The score that the threshold is on.
+    seed
+        What samples and names of nobody are drawn from.
+    as_json
+        Print the figures as JSON; a page is then written only with --page.
+    """
+    target = page if as_json else page or DEFAULT_PAGE
+    if target is not None:
+        check_writable(target)  # before the work
+    path = find_run(run, out)
+    say(f"asking {path}")
+    found = describe(path, samples=samples, risk=risk, delta=delta, score=score, seed=seed)
+    if target is not None:
+        write_page(report_page(found), target)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        for line in found.sentences():
+            show(line)
+    if target is not None:
+        say(f"wrote {target}")
+
+
+def show_evaluation(found: Evaluation) -> None:
+    """Print exact matches beside the commonest answer, and by how many documents name a person."""
+    rows = {"exact match": found.exact_match}
+    if found.commonest is not None:
+        rows[f"always {found.commonest_answer}"] = found.commonest
+    show(score_table("", rows))
+    by_exposure = found.by_exposure
+    if len(by_exposure) > 1:
+        show("", score_table("documents about them", by_exposure))
+    unfit = sum(not answer.fits for answer in found.answers)
+    if unfit:
+        say(f"{unfit} questions are not of the kind that the model was trained on")
+    for answer in found.answers:
+        if answer.problem is not None:
+            say(f"not answered: {answer.problem}")
+    say(f"{len(found.answers)} questions in {fixed(found.seconds, 1)} s")
+
+
+def show_story(story: Story) -> None:
+    """Print the results on the generated world as three tables."""
+    outcome = story.outcome
+    found = outcome.evaluation
+    rows: dict[str, Score] = {}
+    if outcome.alone is not None:
+        rows["finetuned without having read the text"] = outcome.alone.exact_match
+    if found.commonest is not None:
+        rows[f"always the commonest place, {found.commonest_answer}"] = found.commonest
+    rows["pretrained, then finetuned"] = found.exact_match
+    rows["the same about people who are nowhere in the text"] = story.invented
+    show("Questions that were never learned", "", score_table("", rows))
+    show("", "By how many documents speak of a person", "")
+    show(score_table("documents", found.by_exposure))
+    show("", "Known or made up: does the confidence tell?", "")
+    rows_of_scores = [
+        [
+            one.score.replace("_", "-"),
+            fixed(one.auroc.mean, 3),
+            f"{fixed(one.auroc.low, 3)} – {fixed(one.auroc.high, 3)}",
+            general(one.threshold, 3),
+            percent(one.turned_away.share.mean, 1),
+            _percents(one.turned_away.share),
+        ]
+        for one in story.separations
+    ]
+    headings = ("score", "AUROC", "95 % interval", "threshold", "turned away", "95 % interval")
+    show(Table(headings, rows_of_scores))
+    say(
+        f"The threshold keeps {percent(KEPT)} of the people in the text who were asked about; below it unseen "
+        f"entities are turned away. Ask the model: attnlab ask {outcome.path}"
+    )
+
+
+def score_table(heading: str, scores: Mapping[str, Score]) -> Table:
+    """Return a row for each score, with its share and the interval of it."""
+    rows = [
+        [words, str(score.correct), str(score.total), percent(score.share.mean, 1), _percents(score.share)]
+        for words, score in scores.items()
+    ]
+    return Table((heading, "right", "of", "share", "95 % interval"), rows, wrap_columns=(0,))
+
+
+def _percents(share: Interval) -> str:
+    return f"{percent(share.low, 1)} – {percent(share.high, 1)}"
