@@ -99,7 +99,7 @@ def test_processes_do_not_outlive_their_parent(tmp_path: Path) -> None:
 def test_what_goes_wrong_with_one_job_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fragile_worker.py").write_text(FRAGILE)
     (tmp_path / "some_hook.py").write_text(HOOK)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(launchers, "_MODULE", "fragile_worker")
     specs = [
         smoke(seed=7),
