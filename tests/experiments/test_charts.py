@@ -8,10 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from attnlab.experiments.reporting.charts import DifferenceAxis, cost_chart, differences_chart
+from attnlab.experiments.judging.trends import arm_trends
+from attnlab.experiments.reporting.charts import DifferenceAxis, cost_chart, differences_chart, size_chart
 from attnlab.experiments.reporting.curves import curve_figures, gap_figures, measure_figures, rate_figures
 from attnlab.experiments.results import Comparison
 from support.comparisons import EFFECTS, make_comparison
+from support.ladders import make_ladder
 
 TWELVE = tuple(EFFECTS)[:11]
 
@@ -129,6 +131,20 @@ def test_cost_names_every_arm_and_no_name_hides_another() -> None:
     assert all(later - earlier >= 15.99 for earlier, later in pairwise(heights))
     assert all(later < earlier for earlier, later in pairwise(front.y))
     assert min(front.y) == min(points.y)
+
+
+def test_labels_of_sizes_begin_to_the_right_of_all_intervals_and_hide_no_other() -> None:
+    effects = {"tied-kv": (0.02, 0.05), "cosine": (0.3, 0.35), "sigmoid": (0.03, 0.051), "relu": (0.02, 0.049)}
+    trends = arm_trends(make_ladder(effects, sizes=("14k", "25k"), seeds=4))
+    figure = size_chart(trends, "softmax", 0.03)
+    labels = figure.layout.annotations
+    assert {label.text for label in labels} == set(effects)
+    rightmost = max(math.log10(line.x[-1]) for line in figure.data)
+    begin, end = figure.layout.xaxis.range
+    assert all(label.axref == "x" and label.ax > rightmost + 0.02 * (end - begin) for label in labels)
+    begin, end = figure.layout.yaxis.range
+    heights = sorted((label.y - begin) / (end - begin) * (figure.layout.height - 70) - label.ay for label in labels)
+    assert all(later - earlier >= 15.99 for earlier, later in pairwise(heights))
 
 
 def test_without_a_loss_there_is_nothing_to_draw() -> None:

@@ -73,7 +73,7 @@ def test_adding_seeds_takes_the_next_look_and_then_there_is_none(tmp_path: Path)
     assert [look.seeds for look in more.looks] == [(0, 1, 2), (0, 1, 2, 3, 4)]
     assert len(more.judgements[0].differences) == 5
     assert compared(tmp_path, request).seeds == more.seeds
-    with pytest.raises(SpecError, match="has 2 looks, and all of them were taken"):
+    with pytest.raises(SpecError, match="all planned interim analyses \\(2\\) are done"):
         compared(tmp_path, request, more=2)
     with pytest.raises(SpecError, match="cannot be added"):
         compared(tmp_path, request, more=-1)
@@ -81,7 +81,7 @@ def test_adding_seeds_takes_the_next_look_and_then_there_is_none(tmp_path: Path)
 
 def test_by_default_one_look_is_planned_and_no_seeds_can_be_added(tmp_path: Path) -> None:
     assert compared(tmp_path).plan.procedure.looks == 1
-    with pytest.raises(SpecError, match="all of them were taken"):
+    with pytest.raises(SpecError, match="all planned interim analyses \\(1\\) are done"):
         compared(tmp_path, more=2)
 
 

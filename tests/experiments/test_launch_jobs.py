@@ -97,7 +97,7 @@ def test_a_run_that_somebody_else_trains_is_waited_for(tmp_path: Path, monkeypat
     job = Job(0, smoke(seed=1), tmp_path / "runs")
     path = train_in(tmp_path, job.spec).path
     (path / "result.json").rename(tmp_path / "kept.json")
-    monkeypatch.setattr(worker, "_LOOK", 0.0)
+    monkeypatch.setattr(worker, "_POLL", 0.0)
     slept: list[float] = []
     with held_elsewhere(path):
 

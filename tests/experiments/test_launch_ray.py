@@ -36,7 +36,8 @@ def short() -> Iterator[str]:
 
 def run(short: str, *arguments: str) -> dict[str, Any]:
     """What the program in `support.ray_nodes` prints. No process of it is there afterwards."""
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": short}
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": short}
     command = [sys.executable, "-m", "support.ray_nodes", *arguments]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

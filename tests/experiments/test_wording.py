@@ -136,8 +136,8 @@ def test_looks_are_counted_and_what_they_changed_is_said() -> None:
     )
     second = make_comparison(("sparsemax", "sigmoid", "entmax15"), seeds=12, first_look=3)
     words = analysis_words(second)
-    assert words.startswith("This is look 2 of 2 planned")
-    assert "Look 2 added seeds 3–11 to seeds 0–2: it changed" in words
+    assert words.startswith("This is interim analysis 2 of 2 planned")
+    assert "Analysis 2 added seeds 3–11 to seeds 0–2: it changed" in words
     before, after = (look.verdicts for look in second.looks)
     for name in after:
         assert (f"{name} from {before[name]} to {after[name]}" in words) == (before[name] != after[name])
@@ -149,7 +149,7 @@ def test_what_is_undecided_may_have_more_seeds_if_a_look_is_left() -> None:
     assert "Seeds can be added once more (`add_seeds=3`). About" in analysis_words(early)
     late = make_comparison(("sigmoid",), seeds=4, first_look=3, noise=0.02)
     assert late.judgements[0].verdict == "undecided"
-    assert "No look is left" in analysis_words(late)
+    assert "No analysis is left" in analysis_words(late)
 
 
 def test_diverged_runs_are_named_those_of_the_baseline_too() -> None:

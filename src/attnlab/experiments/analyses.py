@@ -83,8 +83,8 @@ class AnalysisLog:
             return
         if len(self.analyses) >= plan.procedure.looks:
             raise SpecError(
-                f"all {plan.procedure.looks} planned interim analyses are done: more would show a difference sooner or "
-                "later, whether it is there or not",
+                f"all planned interim analyses ({plan.procedure.looks}) are done: more would show a difference sooner "
+                "or later, whether it is there or not",
                 hint="plan anew with other seeds and more analyses: `first_seed=1000` and `looks=3`",
             )
         last = max(self.seeds)

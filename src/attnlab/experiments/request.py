@@ -165,12 +165,17 @@ def ladder(request: Request) -> list[Request]:
 
     They are trained by the recipe `fast`, which recalls four pairs after 200 steps; GPT-2's own does not in 1500.
     """
-    task: dict[str, Any] = {"corpus": "mqar", "tokenizer": "char", "vocabulary_size": 64, "recipe": "fast"}
-    single: dict[str, Any] = {"rungs": (), "tokens_per_parameter": None, "half_tokens": False, "up_to": {}, "rates": {}}
     return [
         request.replace(
-            **task,
-            **single,
+            corpus="mqar",
+            tokenizer="char",
+            vocabulary_size=64,
+            recipe="fast",
+            rungs=(),
+            tokens_per_parameter=None,
+            half_tokens=False,
+            up_to={},
+            rates={},
             claims=False,
             corpus_options={"pairs": pairs},
             steps=request.steps or _LADDER_STEPS,

@@ -1,4 +1,4 @@
-"""The status of a comparison, read from its folder: the same whoever carries it out, and also after that was killed.
+"""The status of a comparison, read from its folder: the same wherever it runs, and also after its process was killed.
 
     following = Following(Path("runs/compare-tied-kv-pico-…"))
     following.look().status        "planning", "running", "stopped", "finished" or "failed"

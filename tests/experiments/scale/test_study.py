@@ -91,9 +91,9 @@ def test_a_finished_study_trains_nothing_and_finds_the_same(done: Done) -> None:
 def test_every_run_is_where_it_belongs_and_seeds_of_the_search_are_used_nowhere_else(done: Done) -> None:
     folder = done.study.path / "kinship"
     trials = [RunDirectory.open(path.parent).record["spec"] for path in folder.glob("rates/*/run.json")]
-    cells = [cell for arm in done.study.corpora[0].comparison.all_arms for cell in arm.runs]
-    assert {cell.path.resolve().parent for cell in cells} == {folder.resolve() / "runs"}
-    runs = [RunDirectory.open(cell.path).record["spec"] for cell in cells]
+    found = [run for rung in done.study.corpora[0].comparison.rungs for arm in rung.arms for run in arm.runs]
+    assert {run.path.resolve().parent for run in found} == {folder.resolve() / "runs"}
+    runs = [RunDirectory.open(run.path).record["spec"] for run in found]
     assert (len(trials), {spec["seed"] for spec in trials}) == (TRIALS, {TUNING_SEED})
     assert (len(runs), {spec["seed"] for spec in runs}) == (RUNS, {0, 1})
     for spec in runs:

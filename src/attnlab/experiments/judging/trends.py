@@ -41,7 +41,7 @@ class Settling:
 
     @property
     def settled(self) -> bool:
-        """Whether the mean moved by no more than the half-width of its interval."""
+        """Return whether the mean moved by no more than the half-width of its interval."""
         return abs(self.change.mean) <= (self.after.high - self.after.low) / 2
 
 

@@ -7,7 +7,7 @@ that was interrupted resumes. So a job can be given to any process, any number o
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -45,16 +45,16 @@ class LaunchListener:
     """Is told how a grid progresses, always in the thread that called `run`. This one keeps silent."""
 
     def planned(self, jobs: Sequence[Job]) -> None:
-        """These are to be done."""
+        """Note which jobs are to be done."""
 
     def progressed(self, state: GridState) -> None:
-        """Once a second or so: how far all of them are."""
+        """Note, once a second or so, how far all of them are."""
 
     def ended(self, end: JobEnd) -> None:
-        """A job has ended, now or before."""
+        """Note that a job has ended, now or before."""
 
     def note(self, text: str) -> None:
-        """Something worth a line of its own."""
+        """Note something worth a line of its own."""
 
 
 class Launcher(Protocol):
@@ -62,11 +62,11 @@ class Launcher(Protocol):
 
     @property
     def processes(self) -> int:
-        """How many jobs are worked on at a time, as far as that is known."""
+        """Return how many jobs are worked on at a time, as far as that is known."""
 
     @property
     def threads(self) -> int:
-        """Of each job."""
+        """Return the threads of each job."""
 
     def run(self, jobs: Sequence[Job], *, listener: LaunchListener | None = None) -> list[JobEnd]:
         """Have all jobs done; their ends are in their order. Interrupted, it saves all runs and can be called again."""
@@ -92,7 +92,7 @@ class Work:
                 f"{self.after!r} names no function to call after a run", hint="write module:function, as in a.b:measure"
             )
 
-    def order(self, job: Job, name: str) -> dict[str, Any]:
+    def order(self, job: Job, name: str) -> Mapping[str, Any]:
         """Return what a worker anywhere is told, as JSON: the job, and the name that its directory should have."""
         return {
             "spec": job.spec.model_dump(mode="json"),

@@ -49,34 +49,41 @@ def launcher(
         raise SpecError(f"{processes} processes cannot train", hint="use 1 or more, or leave it out")
     if address is not None:
         options["address"] = address
-    return LAUNCHERS[name](processes, threads, options)
+    return LAUNCHERS[name](processes, threads, **options)
 
 
-def _local(processes: int | None, threads: int | None, options: dict[str, Any]) -> Launcher:
+def _local(processes: int | None, threads: int | None, *, precision: str | None = None, **options: Any) -> Launcher:
     processes, threads = divide_cores(processes, threads)
-    if options.get("precision") is None:  # measured once, and not by each process for itself
-        options["precision"] = fast_precision("cuda" if torch.cuda.is_available() else "cpu")
-    return LocalLauncher(_work(threads, options), processes)
+    # Measured once, and not by each process for itself.
+    precision = precision or fast_precision("cuda" if torch.cuda.is_available() else "cpu")
+    return LocalLauncher(_work(threads, precision=precision, **options), processes)
 
 
-def _ray(processes: int | None, threads: int | None, options: dict[str, Any]) -> Launcher:
-    own = {name: options.pop(name) for name in ("address", "gpus") if name in options}
-    return RayLauncher(_work(threads or 1, options), processes, **own)
+def _ray(
+    processes: int | None, threads: int | None, *, address: str | None = None, gpus: float = 0, **options: Any
+) -> Launcher:
+    return RayLauncher(_work(threads or 1, **options), processes, address=address, gpus=gpus)
 
 
-def _slurm(processes: int | None, threads: int | None, options: dict[str, Any]) -> Launcher:
-    own = {name: options.pop(name) for name in ("cluster", "parameters") if name in options}
-    return SlurmLauncher(_work(threads or 1, options), processes, **own)
+def _slurm(
+    processes: int | None,
+    threads: int | None,
+    *,
+    cluster: str = "slurm",
+    parameters: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Launcher:
+    return SlurmLauncher(_work(threads or 1, **options), processes, cluster=cluster, parameters=parameters)
 
 
-def _work(threads: int, options: dict[str, Any]) -> Work:
+def _work(threads: int, **options: Any) -> Work:
     known = set(Work.__dataclass_fields__) - {"threads"}
     unknown = sorted(set(options) - known)
     if unknown:
         raise UnknownNameError("option of a launcher", unknown[0], known)
     given = {name: value for name, value in options.items() if value is not None}
-    paths: dict[str, Any] = {name: Path(given[name]) for name in ("cache", "variants_from") if name in given}
-    return Work(threads=threads, **{**given, **paths})
+    given |= {name: Path(given[name]) for name in ("cache", "variants_from") if name in given}
+    return Work(threads=threads, **given)
 
 
 class LocalLauncher:
@@ -119,8 +126,4 @@ class _TableListener(PoolListener):
         self._table.look()
 
 
-LAUNCHERS: dict[str, Callable[[int | None, int | None, dict[str, Any]], Launcher]] = {
-    "local": _local,
-    "ray": _ray,
-    "slurm": _slurm,
-}
+LAUNCHERS: dict[str, Callable[..., Launcher]] = {"local": _local, "ray": _ray, "slurm": _slurm}

@@ -106,7 +106,7 @@ def describe_job(job: JobState) -> str:
 
 
 def describe_end(end: JobEnd) -> str:
-    """What became of a job, in a line; more if something went wrong."""
+    """Return what became of a job, in a line; more if something went wrong."""
     if end.result is None:
         return f"{end.job} failed: {end.problem}"
     result = end.result

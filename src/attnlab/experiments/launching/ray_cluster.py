@@ -11,7 +11,7 @@ import signal
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -59,7 +59,7 @@ class RayLauncher:
 class _Tasks:
     """The tasks that are under way."""
 
-    def __init__(self, ray: Any, table: StatusTable, options: dict[str, Any], limit: int | None) -> None:
+    def __init__(self, ray: Any, table: StatusTable, options: Mapping[str, float], limit: int | None) -> None:
         self._ray, self._table, self._limit = ray, table, limit
         # A lost task is submitted again by us, so that the user hears of it and no job is tried for ever.
         self._task = ray.remote(attempt).options(**options, max_retries=0, scheduling_strategy="SPREAD")

@@ -151,7 +151,7 @@ def _steps(path: Path) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def _object(text: bytes) -> dict[str, Any]:
+def _object(text: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

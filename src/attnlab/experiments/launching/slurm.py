@@ -36,11 +36,11 @@ class Task:
     def __init__(self, order: Mapping[str, Any]) -> None:
         self.order = order
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> Mapping[str, Any]:
         return attempt(self.order)
 
     def checkpoint(self) -> Any:
-        """What submitit queues when the job is preempted or its time is up: the same again, for the run resumes."""
+        """Return what submitit queues when the job is preempted or out of time: the same again, for the run resumes."""
         return import_extra("submitit.helpers", "slurm").DelayedSubmission(self)
 
 
@@ -158,8 +158,8 @@ class _Submissions:
             time.sleep(POLL / 4)
 
 
-def _translate(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by the names that submitit has for them."""
+def _translate(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return parameters by the names that submitit has for them."""
     translated = {}
     for name, value in parameters.items():
         key = _SHORT.get(name, name)
@@ -172,7 +172,7 @@ def _translate(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _minutes(value: Any) -> int:
-    """Minutes, also of [days-]hours:minutes:seconds."""
+    """Return minutes, also of [days-]hours:minutes:seconds."""
     found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", str(value))
     if found:
         days, hours, minutes, seconds = (int(part or 0) for part in found.groups())

@@ -44,7 +44,7 @@ class StatusTable:
         if before:
             self.listener.note(f"{before} of {len(jobs)} runs had ended before")
 
-    def order(self, number: int) -> dict[str, Any]:
+    def order(self, number: int) -> Mapping[str, Any]:
         """Return what a worker is told."""
         return self._work.order(self.jobs[number], self._names[number])
 

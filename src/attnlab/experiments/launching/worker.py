@@ -50,7 +50,7 @@ def perform(order: Mapping[str, Any]) -> dict[str, Any]:
     return {"result": to_plain(result), "peak_bytes": peak, "problem": problem}
 
 
-def attempt(order: Mapping[str, Any]) -> dict[str, Any]:
+def attempt(order: Mapping[str, Any]) -> Mapping[str, Any]:
     """Do one job; what goes wrong is an answer too, which any system can carry: {"error": why}."""
     try:
         return perform(order)

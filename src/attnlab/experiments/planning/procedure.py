@@ -77,9 +77,7 @@ class Sensitivity:
     """What a number of seeds can be expected to show."""
 
     detectable: float  # nats: the smallest difference that is found with the procedure's power
-    detectable_percent: float  # of perplexity
     smallest_p: float  # that flipping signs can reach
-    can_reach: bool  # whether that is as small as the corrected level
     equivalence_power: float  # chance that an arm that does not differ is shown to be equivalent
     # Seeds that detect a difference as large as the margin, and that show that there is none; None: no number would do.
     seeds_for_margin: int | None
@@ -117,7 +115,7 @@ def planned_effect(
             f"{share_text(power)} power), and show that an identical arm is equivalent with {share(chance)} power; "
             f"to decide either way at the margin of {percent(margin):.2g} %, {_seeds_would_do(needed)}."
         )
-    return Sensitivity(detectable, percent(detectable), smallest, smallest <= level, chance, needed, tuple(warnings))
+    return Sensitivity(detectable, smallest, chance, needed, tuple(warnings))
 
 
 def _needed(sd: float, level: float, procedure: Procedure, known: int) -> int | None:

@@ -39,7 +39,7 @@ class Tuned:
 
     @property
     def bracketed(self) -> bool:
-        """Whether the rate lies inside those that were tried."""
+        """Return whether the rate lies inside those that were tried."""
         rates = [trial.learning_rate for trial in self.trials]
         return self.run.learning_rate not in (rates[0], rates[-1])
 

@@ -59,7 +59,7 @@ def conclude(comparison: Comparison, *, report: Path | None = None, csv: Path | 
 
 def to_dict(comparison: Comparison) -> dict[str, Any]:
     """Return everything but training curves, as strict JSON can hold it."""
-    data: dict[str, Any] = {
+    data = {
         "headline": first_lines(comparison)[0],
         "notes": list(notes(comparison)),
         "folder": str(comparison.path),
