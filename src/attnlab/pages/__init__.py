@@ -1,4 +1,11 @@
-"""The one writer of offline HTML pages and figures."""
+"""The one writer of offline HTML pages and figures.
+
+figures   one style for all charts
+tables    a table for terminal, page, notebook and Markdown
+packing   attention weights as few letters
+maps      attention maps on a page
+page      a page: one HTML file that needs nothing else
+"""
 
 from attnlab.pages.figures import BLUE, GREEN, GREY, ORANGE, PALETTE, THEME, new_figure
 from attnlab.pages.maps import HeadMap, MapGrid, MapRow
