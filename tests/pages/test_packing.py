@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnlab.pages.packing import LEVELS, STEP, PackedMap, Steps, choose_levels, pack, unpack
+from attnlab.pages.packing import LEVELS, STEP, PackedMap, Quantiser, choose_levels, pack, unpack
 
 N = 40
 CAUSAL = np.tril(np.ones((N, N), dtype=bool))
@@ -21,7 +21,7 @@ def some_weights(sharpness: float = 1.0, size: int = N, seed: int = 0) -> np.nda
 
 @pytest.mark.parametrize("levels", LEVELS)
 def test_weights_are_as_true_as_is_said(levels: int) -> None:
-    weights, steps = some_weights(2.0), Steps(levels)
+    weights, steps = some_weights(2.0), Quantiser(levels)
     read = unpack(pack(weights, CAUSAL, levels), CAUSAL, levels)
     assert np.isnan(read[~CAUSAL]).all()
     wrong = np.abs(read - weights)[CAUSAL]
@@ -34,7 +34,7 @@ def test_weights_are_as_true_as_is_said(levels: int) -> None:
 def test_what_is_said_is_not_too_careful(levels: int) -> None:
     """An error that no weight comes near would hide a better one."""
     shares = np.linspace(0, 1, 200_001)
-    steps = Steps(levels)
+    steps = Quantiser(levels)
     wrong = np.abs(steps.decode(steps.encode(shares)) - shares)
     assert wrong.max() == pytest.approx(STEP / 2, rel=0.05)
     near = np.abs(shares - 0.01) < 0.002

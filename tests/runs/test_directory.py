@@ -19,6 +19,7 @@ import torch
 import attnlab
 from attnlab.errors import AttnlabError, FileError, InputError
 from attnlab.runs.directory import FORMAT, RunDirectory, RunHeldError
+from attnlab.runs.metrics import Metrics, MetricsFollower
 from attnlab.storage import disk
 from support.disk import FailingDisk, kill_at, raising, record_effects
 from support.processes import held_elsewhere
@@ -341,3 +342,24 @@ def test_a_checkpoint_lasts_no_longer_than_the_metrics_before_it(run: RunDirecto
     found = RunDirectory.open(run.path).checkpoints.latest()
     assert found is not None
     assert found.path == run.path / "checkpoints" / "step-000001"
+
+
+def test_metrics_are_followed_while_they_are_written(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", {})
+    path = run.path / "metrics.jsonl"
+    follower = MetricsFollower(path)
+    assert follower.read() == ([], False)
+    assert Metrics(path).last() is None
+    run.log({"step": 1, "loss": 2.0})
+    run.log({"step": 2, "loss": math.inf})
+    assert follower.read() == ([{"step": 1, "loss": 2.0}, {"step": 2, "loss": math.inf}], False)
+    with path.open("ab") as file:
+        file.write(b'{"step": 3, "lo')
+    assert follower.read() == ([], False), "half a line is left for the next time"
+    assert Metrics(path).last() == {"step": 2, "loss": math.inf}
+    run.rewind(1)
+    assert follower.read() == ([{"step": 1, "loss": 2.0}], True)
+    with path.open("ab") as file:
+        file.write(b'garbled\n{"step": 2}\n')
+    assert follower.read() == ([{"step": 2}], False)
+

@@ -17,7 +17,7 @@ import numpy as np
 from markupsafe import Markup
 
 from attnlab.errors import InputError
-from attnlab.pages.packing import STEP, Cells, Steps, Weights, choose_levels, pack
+from attnlab.pages.packing import STEP, Cells, Quantiser, Weights, choose_levels, pack
 
 ROOM = 14_000_000  # letters that all maps of a page may take
 _UNITY = 1e-3  # how far from 1 a row's sum may be before it is shown
@@ -73,15 +73,15 @@ class MapGrid:
 
 
 def levels_for(grids: Sequence[MapGrid], room: int = ROOM) -> int:
-    """The most levels for which the maps of a page have room."""
+    """Return the most levels for which the maps of a page have room."""
     return choose_levels(
         [(head.weights, row.visible) for grid in grids for row in grid.rows for head in row.heads], room
     )
 
 
 def precision_words(levels: int) -> str:
-    """How far a weight on the page may be from the true one."""
-    most, some, few = (_one_digit(Steps(levels).error(share)) for share in (1, 0.01, 0.001))
+    """Return how far a weight on the page may be from the true one, in words."""
+    most, some, few = (_one_digit(Quantiser(levels).error(share)) for share in (1, 0.01, 0.001))
     return (
         f"On this page a weight is kept within ±{most} of the true one, one of 0.01 within ±{some} and one of 0.001 "
         f"within ±{few}, in maps that reach from 0 to 1; in others in proportion to their largest weight."
@@ -95,8 +95,8 @@ def _one_digit(error: float) -> str:
 
 
 def grid_data(grid: MapGrid, levels: int) -> Markup:
-    """All that the script needs to know of a grid, as JSON that may stand in a page."""
-    steps = Steps(levels)
+    """Return all that the script needs to know of a grid, as JSON that may stand in a page."""
+    steps = Quantiser(levels)
     data = {
         "label": grid.label,
         "queries": list(grid.queries),
@@ -115,7 +115,7 @@ def _row(row: MapRow, levels: int) -> dict[str, object]:
 
 
 def spans(visible: Cells) -> tuple[list[int], list[int]]:
-    """For each query the first key that it sees, and the one after the last."""
+    """Return for each query the first key that it sees, and the one after the last."""
     count = visible.sum(-1)
     low = np.where(count > 0, visible.argmax(-1), 0)
     keys = np.arange(visible.shape[1])
@@ -140,7 +140,7 @@ def _head(head: HeadMap, visible: Cells, levels: int) -> dict[str, object]:
 
 
 def _full_colour(weights: Weights, visible: Cells) -> float:
-    """The weight that gets the full colour: what the largest of a row is in half of the rows that have a choice."""
+    """Return the weight that gets the full colour: the median of the largest weights of rows that have a choice."""
     sizes = np.nan_to_num(np.abs(weights), nan=0.0, posinf=0.0)
     largest = sizes.max(-1, initial=0.0)
     choosing = largest[visible.sum(-1) > 1]

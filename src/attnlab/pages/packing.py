@@ -33,23 +33,23 @@ Cells = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Steps:
-    """The steps of a page's weights, as a share of a map's scale."""
+class Quantiser:
+    """Rounds the weights of a page, as a share of a map's scale, to codes with steps of two sizes."""
 
     levels: int
 
     @property
     def root(self) -> float:
-        """r, the step of the roots of small weights."""
+        """Return r, the step of the roots of small weights."""
         return math.sqrt(STEP / (2 * self.levels))
 
     @property
     def knee(self) -> float:
-        """The weight at which the large steps begin."""
+        """Return the weight at which the large steps begin."""
         return self.levels * STEP / 2
 
     def encode(self, shares: Weights) -> NDArray[np.uint16]:
-        """From 0 to 1."""
+        """Return the codes of shares from 0 to 1."""
         small = shares < self.knee
         codes = np.where(small, np.sqrt(shares) / self.root, self.levels + (shares - self.knee) / STEP)
         return np.rint(codes).astype(np.uint16)
@@ -60,7 +60,7 @@ class Steps:
         return np.where(small, (steps * self.root) ** 2, self.knee + (steps - self.levels) * STEP)
 
     def error(self, share: float) -> float:
-        """How far from the true share of a scale what is read back may be."""
+        """Return the largest difference between a share and what is read back for it."""
         return min(STEP / 2, math.sqrt(share) * self.root + self.root**2 / 4)
 
 
@@ -75,12 +75,12 @@ class PackedMap:
 
 
 def pack(weights: Weights, visible: Cells, levels: int) -> PackedMap:
-    """The visible cells of a map, both (queries, keys)."""
+    """Pack the visible cells of a map, both (queries, keys)."""
     values = weights[visible].astype(np.float64)
     broken = ~np.isfinite(values)
     values[broken] = 0
     scale, signed = _scale(values), bool((values < 0).any())
-    codes = Steps(levels).encode(np.abs(values) / scale)
+    codes = Quantiser(levels).encode(np.abs(values) / scale)
     if signed:
         codes = 2 * codes + (values < 0).astype(np.uint16)
     codes[broken] = NOT_A_NUMBER
@@ -89,10 +89,10 @@ def pack(weights: Weights, visible: Cells, levels: int) -> PackedMap:
 
 
 def unpack(packed: PackedMap, visible: Cells, levels: int) -> NDArray[np.float64]:
-    """What a page reads from a packed map; not a number where nothing is visible."""
+    """Return what a page reads from a packed map; not a number where nothing is visible."""
     planes = np.frombuffer(zlib.decompress(base64.b64decode(packed.data)), dtype=np.uint8).reshape(2, -1)
     codes = planes[0].astype(np.uint16) | (planes[1].astype(np.uint16) << 8)
-    values = packed.scale * Steps(levels).decode(codes >> 1 if packed.signed else codes)
+    values = packed.scale * Quantiser(levels).decode(codes >> 1 if packed.signed else codes)
     if packed.signed:
         values = np.where(codes & 1, -values, values)
     weights = np.full(visible.shape, np.nan)
@@ -101,7 +101,7 @@ def unpack(packed: PackedMap, visible: Cells, levels: int) -> NDArray[np.float64
 
 
 def choose_levels(maps: Sequence[tuple[Weights, Cells]], room: int) -> int:
-    """The most levels with which all maps take at most `room` letters, judged by some of them; or else the fewest."""
+    """Return the most levels with which all maps take at most `room` letters, judged by some of them."""
     chosen = maps[:: math.ceil(len(maps) / _SAMPLE)] if maps else ()
     cells, sampled = (sum(weights.size for weights, _ in some) for some in (maps, chosen))
     for levels in LEVELS:

@@ -68,7 +68,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path, step: int) -> Manifest:
-        """The manifest in a folder that should hold the checkpoint of `step`."""
+        """Read the manifest in a folder that should hold the checkpoint of `step`."""
         path = folder / MANIFEST
         if not path.is_file():
             raise DamagedCheckpointError(f"{MANIFEST} is missing")
@@ -103,7 +103,7 @@ class Checkpoint:
         self._manifest = manifest
 
     def tensors(self, group: str) -> dict[str, Tensor]:
-        """The tensors of a group, on the CPU."""
+        """Return the tensors of a group, on the CPU."""
         files = self._manifest.groups.get(group)
         if files is None:
             known = ", ".join(self._manifest.groups) or "none"
@@ -114,10 +114,6 @@ class Checkpoint:
     def state(self) -> dict[str, Any]:
         """What was saved besides tensors."""
         return read_json(self.path / STATE)
-
-    def weights_sha256(self) -> str:
-        """The digest of the model's tensors."""
-        return digest(self.tensors("model"))
 
 
 class Checkpoints:
@@ -140,15 +136,15 @@ class Checkpoints:
         self._damaged: set[int] = set()
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, damaged or not, in order."""
+        """Return the steps that have a checkpoint, damaged or not, in order."""
         return sorted(self._paths())
 
     def path(self, step: int) -> Path:
-        """Where the checkpoint of a step lies, or would."""
+        """Return where the checkpoint of a step lies, or would."""
         return self._paths().get(step, self.folder / f"step-{step:06d}")
 
     def latest(self) -> Checkpoint | None:
-        """The newest checkpoint that is complete. Each newer one that is damaged is warned of."""
+        """Return the newest checkpoint that is complete, with a warning for each newer one that is damaged."""
         for step in reversed(self.steps()):
             try:
                 return self.check(step)
@@ -158,7 +154,7 @@ class Checkpoints:
         return None
 
     def check(self, step: int) -> Checkpoint:
-        """The checkpoint of a step, after every byte of it was looked at; raises `DamagedCheckpointError`."""
+        """Return the checkpoint of a step after checking every byte; raises `DamagedCheckpointError`."""
         path = self.path(step)
         try:
             manifest = Manifest.read(path, step)
@@ -236,7 +232,7 @@ class Checkpoints:
             warnings.warn(LeftoverWarning(message), stacklevel=3)
 
     def _looks_whole(self, step: int) -> bool:
-        """Whether all files are there with their sizes; reading them all at every save would take too long."""
+        """Return whether all files are there with their sizes; reading them at every save would take too long."""
         try:
             _check_files(self.path(step), Manifest.read(self.path(step), step), hashes=False)
         except DamagedCheckpointError:
@@ -261,7 +257,7 @@ class Checkpoints:
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """The SHA-256 of names, types, shapes and values, in the order of the names."""
+    """Return the SHA-256 of names, types, shapes and values, in the order of the names."""
     found = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
@@ -292,7 +288,7 @@ def _check_keys(data: object) -> None:
 def _plan(
     step: int, tensors: Mapping[str, Mapping[str, Tensor]], shard_bytes: int
 ) -> dict[str, list[Mapping[str, Tensor]]]:
-    """For each group its tensors, file by file."""
+    """Return for each group its tensors, file by file."""
     if step < 0:
         raise InputError(f"there is no step {step}", hint="steps are counted from 0")
     for group in tensors:

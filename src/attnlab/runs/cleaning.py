@@ -40,7 +40,7 @@ def _check_free(path: Path) -> None:
 
 
 def remove_run(path: Path) -> int:
-    """Remove a run, all of it or nothing, and tell how many bytes that was."""
+    """Remove a run, all of it or nothing, and return how many bytes that was."""
     check_removable(path)
     size = disk.size_of(path)
     try:
@@ -82,7 +82,7 @@ def collect_garbage(root: Path, *, dry_run: bool = False) -> list[Garbage]:
 
 
 def _superfluous(path: Path) -> Iterator[tuple[str, list[Path]]]:
-    """What a run does not need, while nobody else works in it."""
+    """Yield what a run does not need, while nobody else works in it."""
     folders = path, path / CHECKPOINTS
     yield "temporary files", [left for folder in folders for left in disk.find_temporaries(folder, of_living=True)]
     run = RunDirectory.open(path)
@@ -91,7 +91,7 @@ def _superfluous(path: Path) -> Iterator[tuple[str, list[Path]]]:
 
 
 def _is_readable(model: Path) -> bool:
-    """Whether the final weights are there, as far as the header and the length of the file tell."""
+    """Return whether the final weights are there, as far as the header and the length of the file tell."""
     try:
         with safe_open(model, framework="pt"):
             return True

@@ -57,7 +57,7 @@ disk = Disk()
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """A new file with `data` in it, flushed. Its name lasts once its folder is flushed."""
+    """Write a new file and flush it. Its name lasts once its folder is flushed."""
     _write(disk.create(path), data, lasting=True)
 
 
@@ -123,7 +123,7 @@ def try_folder(path: Path) -> None:
 
 
 def flush_file(path: Path) -> None:
-    """Let what others appended to a file last."""
+    """Flush what others appended to a file."""
     _flush(path, os.O_RDONLY)
 
 
@@ -145,7 +145,7 @@ def _flush(path: Path, flags: int) -> None:
 
 
 def make_folders(path: Path) -> None:
-    """A folder and those above it, where they are missing."""
+    """Make a folder and those above it, where they are missing."""
     if path.is_dir():
         return
     make_folders(path.parent)
@@ -176,7 +176,7 @@ def move_away(path: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file, or of all files in a folder. What vanishes meanwhile, or may not be looked at, counts 0."""
+    """Return the bytes of a file, or of all files in a folder; what vanishes meanwhile or cannot be read counts 0."""
     try:
         if path.is_symlink() or not path.is_dir():
             return path.lstat().st_size
@@ -191,7 +191,7 @@ def name_temporary(folder: Path, label: str) -> Path:
 
 
 def find_temporaries(folder: Path, label: str | None = None, *, of_living: bool = False) -> list[Path]:
-    """The temporaries in a folder that processes left behind, or also those of other processes that still live.
+    """Return the temporaries in a folder that processes left behind, or also those of other living processes.
 
     With a label, only those of what it names.
     """
@@ -206,12 +206,12 @@ def find_temporaries(folder: Path, label: str | None = None, *, of_living: bool 
 
 
 def _lives_elsewhere(process: str) -> bool:
-    """Whether this is a living process other than this one, which writes one thing at a time."""
+    """Return whether this is a living process other than this one, which writes one thing at a time."""
     return int(process) != os.getpid() and is_alive(int(process))
 
 
 def is_alive(process: int) -> bool:
-    """Whether there is such a process on this machine."""
+    """Return whether there is such a process on this machine."""
     try:
         os.kill(process, 0)
     except PermissionError:
@@ -222,7 +222,7 @@ def is_alive(process: int) -> bool:
 
 
 def refusal(what: str, error: OSError, *, after: str = "") -> FileError:
-    """The error that says what could not be done, why, and what to do about it. `after` is what to do then."""
+    """Return an error that says what failed, why, and what to do about it; `after` is what to do then."""
     if isinstance(error, FileError):
         return error
     if error.errno in _NO_SPACE:

@@ -80,7 +80,7 @@ def holding(folder: Path) -> Iterator[None]:
 
 
 def find_holder(folder: Path) -> Holder | None:
-    """Who holds a folder now, if anybody does."""
+    """Return the process that holds a folder now, if there is one."""
     if not _is_locked(folder / LOCK):
         return None
     try:
@@ -95,7 +95,7 @@ def find_holder(folder: Path) -> Holder | None:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether the lock is taken. Asking shares it for a moment, so that those who ask do not see each other."""
+    """Return whether the lock is taken. Asking shares it for a moment, so that two that ask do not see each other."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:

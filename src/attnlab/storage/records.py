@@ -27,7 +27,7 @@ def encode_json(data: object) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
+    """Return the object in a JSON file."""
     try:
         data = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
     except OSError as error:

@@ -25,7 +25,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Tensors in the safetensors format. Those that share memory, as tied weights do, are written under each name."""
+    """Return tensors in the safetensors format. Those that share memory, as tied weights do, are written twice."""
     unshared: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
@@ -51,7 +51,7 @@ def _explaining(what: object) -> Iterator[None]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, on the CPU and independent of the file."""
+    """Return the tensors of a safetensors file, on the CPU and independent of the file."""
     try:
         with safe_open(path, framework="pt") as file:
             # Cloned, because what is only mapped would end the process if the disk failed or the file was cut later.
@@ -63,6 +63,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def tensor_bytes(tensor: Tensor) -> memoryview:
-    """The bytes of a tensor's values, in row-major order."""
+    """Return the bytes of a tensor's values, in row-major order."""
     values: memoryview = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
     return values

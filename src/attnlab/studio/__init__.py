@@ -1,1 +1,12 @@
-"""The studio: the laboratory in a web page. It holds no science: whatever it shows, the rooms below have computed."""
+"""The studio: the laboratory in a web page. It holds no science: all numbers come from the packages below.
+
+studio      its settings, its workers, the comparisons that it started
+guard       who may talk to it
+server      the pages behind the guard, as a web server
+frame       navigation and messages around every page
+widgets     controls, and parts of pages
+matrices    numbers, and matrices of them as HTML
+spec_form   a form for a specification
+pages/      one file for each page
+work/       what the worker processes do
+"""

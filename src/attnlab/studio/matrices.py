@@ -1,12 +1,14 @@
-"""Matrices as HTML: those that can be edited cell by cell, and those that attention makes of them."""
+"""Numbers as the studio prints and reads them, and matrices of them as HTML: those that can be edited cell by cell, and
+those that attention makes of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from attnlab.studio.numbers import number_text, typed_text
+from attnlab.errors import InputError
 
 Rows = Sequence[Sequence[float]]
 
@@ -20,10 +22,51 @@ _RESULTS = {
     "output": ("O", "output"),
 }
 _HIDDEN = "·"
+_DECIMALS = 5
+_SMALL, _LARGE = 1e-4, 1e7
+
+
+def number_text(value: float | str) -> str:
+    """Return a number of a matrix: 2, −7.94066, 6.90e−13; one that is not finite is a word."""
+    if isinstance(value, str) or not math.isfinite(value):
+        return str(value).replace("-", "−")
+    if value == 0:
+        return "0"
+    if not _SMALL <= abs(value) < _LARGE:
+        mantissa, _, power = f"{value:.2e}".partition("e")
+        return f"{mantissa}e{int(power)}".replace("-", "−")
+    text = f"{value:.{_DECIMALS}f}".rstrip("0").rstrip(".")
+    return text.replace("-", "−")
+
+
+def typed_text(value: float) -> str:
+    """Return a number as one would type it."""
+    return repr(int(value)) if value == int(value) and abs(value) < _LARGE else repr(value)
+
+
+def read_number(text: str) -> float:
+    """Return the number that was typed: a decimal number, or a fraction."""
+    plain = text.strip().replace("−", "-").replace(",", ".")
+    above, slash, below = plain.partition("/")
+    try:
+        value = float(above) / float(below) if slash else float(plain)
+    except (ValueError, ZeroDivisionError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{text.strip() or 'nothing'!r} is no number", hint="write 2, −1.5, 1e−3 or 1/3")
+    return value
+
+
+def read_whole(text: str, what: str, least: int, most: int) -> int:
+    """Return the whole number within a range that was typed."""
+    plain = text.strip().replace("−", "-").replace(" ", "")
+    if not plain.lstrip("-").isdecimal() or not least <= int(plain[:12]) <= most or len(plain) > 12:
+        raise InputError(f"{what} is {text.strip() or 'nothing'!r}", hint=f"use a whole number from {least} to {most}")
+    return int(plain)
 
 
 def editable_html(name: str, rows: Rows, *, tokens: Sequence[str] = (), heads: int = 1) -> str:
-    """A matrix of fields to type into; where its rows are tokens, their names can be typed too."""
+    """Return a matrix of fields to type into; where its rows are tokens, their names can be typed too."""
     symbol = SYMBOLS[name]
     height, width = len(rows), len(rows[0])
     body = ""
@@ -48,7 +91,7 @@ def _field(name: str, row: int, column: int, value: str, label: str) -> str:
 
 
 def steps_html(answer: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
-    """Every step of attention, head by head; cells that differ from those of `before` stand out."""
+    """Return every step of attention, head by head; cells that differ from those of `before` stand out."""
     steps, last = answer["steps"], (before or {}).get("steps", {})
     heads, group = len(steps["output"]), answer["group"]
     parts = []
@@ -102,7 +145,7 @@ def _cell(name: str, value: float | str, *, seen: bool, changed: bool) -> str:
 
 
 def rows_html(answer: Mapping[str, Any]) -> str:
-    """What becomes of each query, in one line: its scores, its weights, and the values that they add up."""
+    """Return for each query its scores, its weights, and the sum of the weighted values, in one line."""
     steps, tokens, visible = answer["steps"], answer["state"]["tokens"], answer["visible"]
     if steps["weights"] is None:
         return ""

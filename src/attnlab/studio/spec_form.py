@@ -7,7 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from attnlab.studio.numbers import read_number, read_whole
+from attnlab.studio.matrices import read_number, read_whole
 from attnlab.studio.widgets import choice, entry, switch
 
 Changed = Callable[[str, Any], Awaitable[None]]

@@ -11,7 +11,7 @@ from nicegui import ui
 
 from attnlab.formats import percent
 from attnlab.studio.frame import Frame, guarded, page, soon
-from attnlab.studio.numbers import read_number
+from attnlab.studio.matrices import read_number
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import Canvas, button, choice, entry, heading, markup, slider
 

@@ -16,7 +16,7 @@ from attnlab.errors import AttnlabError
 from attnlab.experiments.request import Request
 from attnlab.pages import Table, Tone, prose
 from attnlab.studio.frame import Frame, guarded, page, soon
-from attnlab.studio.numbers import read_number, read_whole
+from attnlab.studio.matrices import read_number, read_whole
 from attnlab.studio.studio import RUNNING, Studio
 from attnlab.studio.widgets import button, choice, entry, facts_html, heading, markup, switch
 
@@ -144,7 +144,7 @@ class ComparePage:
         if len(request.variants) > _MOST_VARIANTS:
             raise AttnlabError(
                 f"{len(request.variants)} variants at once are too many for a page",
-                hint=f"choose up to {_MOST_VARIANTS}, or use `attnlab compare`",
+                hint=f"choose up to {_MOST_VARIANTS}, or use the command line",
             )
         return request
 

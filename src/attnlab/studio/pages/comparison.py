@@ -14,7 +14,7 @@ from attnlab.experiments.request import Request
 from attnlab.formats import NOTHING, percent
 from attnlab.pages import PALETTE, Table, Tone, new_figure, prose
 from attnlab.studio.frame import Frame, guarded, page
-from attnlab.studio.numbers import read_whole
+from attnlab.studio.matrices import read_whole
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, entry, facts_html, heading, markup
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from attnlab.studio.frame import Frame, guarded, page, soon
-from attnlab.studio.numbers import read_number
+from attnlab.studio.matrices import read_number
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import Canvas, choice, heading, markup, slider
 

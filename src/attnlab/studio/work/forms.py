@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 from attnlab.attention.parts import Part
 
 
-def describe(model: type[BaseModel], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The fields of a model, in the order of `names`, as a page can draw them.
+def describe(model: type[BaseModel], names: Sequence[str] | None = None) -> list[dict[str, object]]:
+    """Return the fields of a model, in the order of `names`, as a page can draw them.
 
     A field is a `choice` among words, a `part` (a choice whose kinds have fields of their own), a `group` of fields, a
     `whole` or `real` number, or a `switch`; `optional` says that it may be left open.
@@ -22,12 +22,12 @@ def describe(model: type[BaseModel], names: Sequence[str] | None = None) -> list
     return [_field(name, fields[name]) for name in (fields if names is None else names)]
 
 
-def _field(name: str, info: FieldInfo) -> dict[str, Any]:
+def _field(name: str, info: FieldInfo) -> dict[str, object]:
     kinds, optional = _alternatives(info.annotation)
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     numbers = [kind for kind in kinds if kind in {int, float}]
     parts = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Part)]
-    described: dict[str, Any] = {"name": name, "label": name.replace("_", " "), "optional": optional or not _has(info)}
+    described: dict[str, object] = {"name": name, "label": name.replace("_", " "), "optional": optional or not _has(info)}
     if parts:
         return {**described, **_part(parts[0])}
     if bool in kinds:
@@ -37,7 +37,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
     return {**described, "type": "choice", "words": words}
 
 
-def _part(family: type[Part]) -> dict[str, Any]:
+def _part(family: type[Part]) -> dict[str, object]:
     if "kind" in family.__dict__:  # a family of one: its fields are the choice
         return {"type": "group", "fields": describe(family)}
     known = {kind: Part._known[family.family, kind] for kind in family.kinds()}
@@ -45,7 +45,7 @@ def _part(family: type[Part]) -> dict[str, Any]:
 
 
 def _alternatives(annotation: Any) -> tuple[list[Any], bool]:
-    """The types that a field may have, and whether None is among them."""
+    """Return the types that a field may have, and whether None is among them."""
     if get_origin(annotation) in {Union, types.UnionType}:
         found = [kind for one in get_args(annotation) for kind in _alternatives(one)[0]]
         return found, types.NoneType in get_args(annotation)
@@ -55,7 +55,7 @@ def _alternatives(annotation: Any) -> tuple[list[Any], bool]:
 
 
 def _bounds(info: FieldInfo, kinds: Sequence[Any]) -> dict[str, float]:
-    """The ends of a number's range, as far as they are declared."""
+    """Return the ends of a number's range, as far as they are declared."""
     marks = [*info.metadata]
     for one in get_args(info.annotation):
         marks += getattr(one, "__metadata__", ())
@@ -70,5 +70,5 @@ def _bounds(info: FieldInfo, kinds: Sequence[Any]) -> dict[str, float]:
 
 
 def _has(info: FieldInfo) -> bool:
-    """Whether a field has a default that says something; None stands for one that is derived."""
+    """Return whether a field has a default of its own; None stands for one that is derived."""
     return info.default is not None
