@@ -15,7 +15,7 @@ from attnlab.cli.knowledge_facts import author, tell_added
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError, InputError
 from attnlab.knowledge.answers.guarantee import ScoreName
-from attnlab.knowledge.asking import DEFAULT_STORE, Asker, Origin, Reply
+from attnlab.knowledge.asker import DEFAULT_STORE, Asker, Origin, Reply
 from attnlab.knowledge.material.pairs import Pair, read_pairs
 from attnlab.runs.ledger import DEFAULT_ROOT, find_run
 from attnlab.statistics import clopper_pearson

@@ -11,7 +11,7 @@ from attnlab.bench.results.findings import Findings, FoundTable
 from attnlab.bench.results.judging import Claim, judge_claim
 from attnlab.bench.results.timing import Ratio
 from attnlab.cli.bench_options import AS_USUAL, Showing
-from attnlab.knowledge.store.measuring import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
+from attnlab.knowledge.store.benchmark import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
 from attnlab.processes.machine import describe_machine
 
 LOOK_UP = Claim("facts-look-up", "a look-up in the fact store", "milliseconds", 10.0)

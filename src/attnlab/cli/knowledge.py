@@ -14,17 +14,16 @@ from attnlab.cli.knowledge_options import DEFAULT_MAKING, DEFAULT_SPLITTING, Fla
 from attnlab.cli.knowledge_tables import score_rows, show_evaluation, show_story
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.errors import AttnlabError, FileError
-from attnlab.knowledge.answers.answering import KnowledgeModel
-from attnlab.knowledge.answers.evaluating import evaluate as evaluate_pairs
-from attnlab.knowledge.answers.predictions import write_predictions
+from attnlab.knowledge.answers.evaluation import evaluate as evaluate_pairs
+from attnlab.knowledge.answers.evaluation import write_predictions
+from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.material.material import Material, gather
 from attnlab.knowledge.material.pairs import Pair, read_pairs
-from attnlab.knowledge.pipeline import Outcome
+from attnlab.knowledge.pipeline import PipelineResult, tell
 from attnlab.knowledge.pipeline import run as run_all
-from attnlab.knowledge.story import tell
-from attnlab.knowledge.training.finetuning import finetune as finetune_run
-from attnlab.knowledge.training.pretraining import pretrain as pretrain_run
-from attnlab.knowledge.training.staging import Options
+from attnlab.knowledge.training.stage_run import Options
+from attnlab.knowledge.training.stages import finetune as finetune_run
+from attnlab.knowledge.training.stages import pretrain as pretrain_run
 from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training import RunResult
@@ -280,7 +279,7 @@ def _tell(result: RunResult, as_json: bool) -> None:
     show(make_table(["", ""], rows, left=(0, 1), wrap=(1,)))
 
 
-def _plain(outcome: Outcome) -> dict[str, Any]:
+def _plain(outcome: PipelineResult) -> dict[str, Any]:
     return {
         "run": str(outcome.path),
         "pretrained": str(outcome.pretrained),

@@ -9,10 +9,10 @@ from cyclopts import Parameter
 
 from attnlab.cli.printing import make_table, say, show, show_json
 from attnlab.knowledge.answers.guarantee import DELTA, RISK, ScoreName
-from attnlab.knowledge.asking import DEFAULT_STORE
+from attnlab.knowledge.asker import DEFAULT_STORE
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.training.learning import BeforeAfter, Learned, learn_kept
+from attnlab.knowledge.training.learning import BeforeAfter, LearningResult, learn_kept
 from attnlab.pages import write_page
 from attnlab.runs.ledger import DEFAULT_ROOT, find_run
 from attnlab.storage.files import check_writable
@@ -66,7 +66,7 @@ def learn(
     _show(found)
 
 
-def _show(found: Learned) -> None:
+def _show(found: LearningResult) -> None:
     headings = ["questions", "of", "right before", "right after", "change"]
     rows = [_row("new", found.gained), _row("taught before", found.taught)]
     if found.heldout is not None:
@@ -123,7 +123,7 @@ def report(
     score
         The score that the threshold is on.
     seed
-        What samples and names of nobody are drawn from.
+        What samples and names of unseen entities are drawn from.
     out
         The folder that holds the runs.
     as_json

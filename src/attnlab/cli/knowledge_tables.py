@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attnlab.cli.printing import make_table, say, show
-from attnlab.knowledge.answers.evaluating import Evaluation, Score
-from attnlab.knowledge.story import KEPT, Story
+from attnlab.knowledge.answers.evaluation import Evaluation, Proportion
+from attnlab.knowledge.pipeline import KEPT, Story
 from attnlab.statistics import Interval
 
 _HEADINGS = ["right", "of", "share", "95 % interval"]
@@ -34,7 +34,7 @@ def show_story(story: Story) -> None:
     """The generated world's story, as three tables."""
     outcome = story.outcome
     found = outcome.evaluation
-    rows: dict[str, Score] = {}
+    rows: dict[str, Proportion] = {}
     if outcome.alone is not None:
         rows["finetuned without having read the text"] = outcome.alone.exact_match
     if found.commonest is not None:
@@ -59,12 +59,12 @@ def show_story(story: Story) -> None:
     headings = ["score", "AUROC", "95 % interval", "threshold", "turned away", "95 % interval"]
     show(make_table(headings, table, wrap=()))
     say(
-        f"The threshold keeps {KEPT:.0%} of the people in the text who were asked about; below it strangers are turned "
-        f"away. Ask the model: attnlab ask {outcome.path}"
+        f"The threshold keeps {KEPT:.0%} of the people in the text who were asked about; below it unseen entities are "
+        f"rejected. Ask the model: attnlab ask {outcome.path}"
     )
 
 
-def score_rows(scores: Mapping[str, Score]) -> list[list[str]]:
+def score_rows(scores: Mapping[str, Proportion]) -> list[list[str]]:
     return [
         [words, str(score.correct), str(score.total), f"{score.share.mean:.1%}", _percent(score.share)]
         for words, score in scores.items()
