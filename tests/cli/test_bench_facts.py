@@ -10,8 +10,8 @@ import pytest
 from attnlab.bench.results.timing import Ratio
 from attnlab.cli import main
 from attnlab.cli.bench.facts import FactsBench
-from attnlab.knowledge.store import measuring
-from attnlab.knowledge.store.measuring import StoreFigures, measure_store
+from attnlab.knowledge.store import benchmark as measuring
+from attnlab.knowledge.store.benchmark import StoreFigures, measure_store
 from attnlab.processes.machine import describe_machine
 from support.bench import rows_of
 

@@ -11,10 +11,9 @@ from tests.support.knowledge import finetuned, fresh, small, world_material
 
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge import KnowledgeModel, Pair, evaluate
-from attnlab.knowledge.answers.completing import complete
-from attnlab.knowledge.answers.evaluating import Score, exposure_words
-from attnlab.knowledge.answers.predictions import write_predictions
-from attnlab.knowledge.story import keeping
+from attnlab.knowledge.answers.decoding import complete
+from attnlab.knowledge.answers.evaluation import Proportion, exposure_words, write_predictions
+from attnlab.knowledge.pipeline import keeping
 
 MATERIAL = world_material()
 
@@ -121,8 +120,8 @@ def test_an_evaluation_counts_right(model: KnowledgeModel, tmp_path: Path) -> No
 
 
 def test_scores_and_words() -> None:
-    assert Score(0, 10).share.low == 0
-    assert Score(10, 10).share.high == 1
+    assert Proportion(0, 10).share.low == 0
+    assert Proportion(10, 10).share.high == 1
     assert [exposure_words(1, 1), exposure_words(3, 4), exposure_words(17, None)] == ["1", "3–4", "17+"]
 
 

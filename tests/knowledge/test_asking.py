@@ -11,7 +11,7 @@ import pytest
 from attnlab.errors import InputError
 from attnlab.knowledge import Pair
 from attnlab.knowledge.answers.guarantee import set_guarantee
-from attnlab.knowledge.asking import Asker, agree
+from attnlab.knowledge.asker import Asker, agree
 from attnlab.knowledge.store.store import FactStore
 from support.answering import TEMPLATE, calibrated
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import FileError
-from attnlab.knowledge.store.facts import Imported
-from attnlab.knowledge.store.importing import export_lines, export_pairs, import_file
+from attnlab.knowledge.store.files import export_lines, export_pairs, import_file
+from attnlab.knowledge.store.schema import Imported
 from attnlab.knowledge.store.store import FactStore
 
 

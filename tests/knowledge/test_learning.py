@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,6 @@ def test_the_report_of_a_run(run: Path) -> None:
 
 
 def test_the_report_needs_questions(tmp_path: Path) -> None:
-    material = world_material().with_changes(heldout=())
+    material = replace(world_material(), heldout=())
     with pytest.raises(InputError, match="kept no pairs back"):
         describe(finetuned(tmp_path, material))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from attnlab.errors import FileError, InputError, UnknownNameError
-from attnlab.knowledge import Material, Pair, PracticePair, gather
-from attnlab.knowledge.material.documents import Index, read_documents
+from attnlab.knowledge import Material, Pair, SyntheticPair, gather
 from attnlab.knowledge.material.material import read_record, write_record
-from attnlab.knowledge.material.pairs import QuestionTemplate
-from attnlab.knowledge.training.reading import answered_documents, exchange
+from attnlab.knowledge.material.text import DocumentIndex, read_documents
+from attnlab.knowledge.training.sources import answered_documents, exchange
 
 TEXT = ["Ann Lee. Ann Lee was born in Rome .", "Bob Stone. Stone (born in Oslo) met Ann Leeds .", "Nobody was here ."]
 PAIRS = [Pair(f"Where was P{number} born?", f"T{number % 7}") for number in range(100)]
@@ -30,7 +30,7 @@ def test_documents_of_a_file(tmp_path: Path) -> None:
 
 
 def test_who_is_named_where() -> None:
-    index = Index(TEXT)
+    index = DocumentIndex(TEXT)
     assert index.find("Ann Lee") == [0]  # and not in Ann Leeds
     assert index.find("Ann Leeds") == [1]
     assert index.find("Nobody Else") == []
@@ -39,11 +39,11 @@ def test_who_is_named_where() -> None:
 
 
 def test_the_documents_that_answer_a_question() -> None:
-    template = QuestionTemplate("Where was ", " born?")
-    index = Index(TEXT)
-    assert index.answering(Pair("Where was Ann Lee born?", "Rome"), template) == [0]
-    assert index.answering(Pair("Where was Ann Lee born?", "Oslo"), template) == []
-    assert index.answering(Pair("Who is Ann Lee?", "Rome"), template) == []
+    index = DocumentIndex(TEXT)
+    assert index.find("Ann Lee", also="Rome") == [0]
+    assert index.find("Ann Lee", also="Oslo") == []
+    other_kind = (Pair("Who is Ann Lee?", "Rome"), Pair("Where was Bo Fox born?", "Oslo"))
+    assert answered_documents(Material(tuple(TEXT), other_kind)) == {}
 
 
 def test_every_pair_has_one_use() -> None:
@@ -84,8 +84,8 @@ def test_too_few_pairs_and_no_text() -> None:
 
 
 def test_it_comes_back_from_its_folder(tmp_path: Path) -> None:
-    practice = (PracticePair("Where was P1 born?", "T2", 0.25),)
-    made = gather(TEXT, PAIRS).with_changes(practice=practice)
+    practice = (SyntheticPair("Where was P1 born?", "T2", 0.25),)
+    made = replace(gather(TEXT, PAIRS), synthetic=practice)
     made.write(tmp_path)
     assert Material.read(tmp_path) == made
     assert Material.read(tmp_path).hash == made.hash
@@ -114,4 +114,4 @@ def test_documents_of_the_training_split_alone_are_read_with_their_question() ->
     pairs = [Pair("Where was Ann Lee born?", "Rome"), Pair("Where was Bob Stone born?", "Oslo")]
     made = Material(tuple(TEXT), train=tuple(pairs), heldout=(Pair("Where was Nobody born?", "here"),))
     assert answered_documents(made) == {0: pairs[0], 1: pairs[1]}
-    assert answered_documents(made.with_changes(train=(pairs[0], Pair("Where was X Y born?", "Z")))) == {0: pairs[0]}
+    assert answered_documents(replace(made, train=(pairs[0], Pair("Where was X Y born?", "Z")))) == {0: pairs[0]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from attnlab.knowledge import (
     Length,
     Material,
     Pair,
-    PracticePair,
+    SyntheticPair,
     evaluate,
     finetune,
     learn,
@@ -24,13 +25,12 @@ from attnlab.knowledge import (
     recipe,
     run,
 )
-from attnlab.knowledge.answers.copying import Text, copy_from
+from attnlab.knowledge.answers.decoding import CopySource, copy_from
 from attnlab.knowledge.material.codec import Codec, Row, make_tokenizer
 from attnlab.knowledge.material.material import read_record
-from attnlab.knowledge.material.strangers import Strangers
-from attnlab.knowledge.training.practising import Practice, practise, what_follows_names
-from attnlab.knowledge.training.pretraining import make_codec, pretraining_corpus
-from attnlab.knowledge.training.reading import Reading, answered_documents
+from attnlab.knowledge.training.sources import DocumentQA, UnseenEntities, answered_documents
+from attnlab.knowledge.training.stages import make_codec, pretraining_corpus
+from attnlab.knowledge.training.synthetic_qa import SyntheticPairs, what_follows_names, write_synthetic_pairs
 from attnlab.models import build_model
 from attnlab.runs import RunDirectory
 from attnlab.training.progress import Silent
@@ -140,9 +140,9 @@ def test_lengths_that_cannot_be() -> None:
 def test_nothing_to_learn_or_to_ask(tmp_path: Path) -> None:
     material = world_material()
     with pytest.raises(InputError, match="no pairs to learn"):
-        finetune(None, material.with_changes(train=()), small(), options=options(tmp_path))
+        finetune(None, replace(material, train=()), small(), options=options(tmp_path))
     with pytest.raises(InputError, match="kept back"):
-        run(material.with_changes(heldout=()), small(), options=options(tmp_path))
+        run(replace(material, heldout=()), small(), options=options(tmp_path))
     assert not list(tmp_path.iterdir())
 
 
@@ -159,7 +159,7 @@ def test_an_unfinished_run_is_neither_asked_nor_finetuned(tmp_path: Path) -> Non
 def test_reading_exchanges_names_and_learns_no_falsehood() -> None:
     material, made = world_material(), small()
     codec = make_codec(material, made)
-    reading = Reading(material, answered_documents(material), codec, made.context_length)
+    reading = DocumentQA(material, answered_documents(material), codec, made.context_length)
     pairs = {(pair.question, pair.answer) for pair in material.train}
     random = torch.arange(reading.count * 4, dtype=torch.int64).numpy().astype("uint64") * 0x9E3779B97F4A7C15
     false = 0
@@ -190,7 +190,7 @@ def test_heldout_answers_are_never_in_what_is_learned() -> None:
 
 
 def test_dropout_that_a_variant_cannot_have_is_explained() -> None:
-    with pytest.raises(SpecError, match="--dropout 0"):
+    with pytest.raises(SpecError, match="`dropout=0`"):
         small("assignment", variant="linear").model(64)
 
 
@@ -199,7 +199,7 @@ def test_what_is_copied_are_whole_words_of_the_text(seed: int | None) -> None:
     codec = Codec(make_tokenizer("char", ["Where was Ann Lee born? abcdefghijk."], None))
     model = build_model(small("assignment").model(codec.vocabulary_size), seed=3)
     written = ["Ann Lee was here.", "A Lee and a born bee.", "Lee"]
-    texts = [Text.of_words(codec.tokenizer, codec.encode(text)) for text in written]
+    texts = [CopySource.of_words(codec.tokenizer, codec.encode(text)) for text in written]
     for text, said in zip(written, copy_from(model, texts, [(codec.mask,)] * 3, codec.mask, 30, seed), strict=True):
         words = codec.decode(said.tokens)
         assert said.ended
@@ -209,10 +209,10 @@ def test_what_is_copied_are_whole_words_of_the_text(seed: int | None) -> None:
 
 def test_a_stretch_can_be_narrowed() -> None:
     codec = Codec(make_tokenizer("char", ["Ann Lee. She"], None))
-    text = Text.of_words(codec.tokenizer, codec.encode("Ann Lee. She"))
+    text = CopySource.of_words(codec.tokenizer, codec.encode("Ann Lee. She"))
     assert sorted(text.begins) == [0, 3, 4, 7, 8, 9]
     assert sorted(text.ends) == [3, 4, 7, 8, 9, 12]
-    assert text.narrowed({0}, {7}) == Text(text.tokens, frozenset({0}), frozenset({7}))
+    assert text.narrowed({0}, {7}) == CopySource(text.tokens, frozenset({0}), frozenset({7}))
     assert text.narrowed({1}, set()) == text  # nothing would be left
 
 
@@ -227,7 +227,7 @@ def test_where_names_stand_is_learned_from_the_training_split() -> None:
 def test_practice_asks_about_people_in_the_text_who_are_not_in_the_training_split() -> None:
     material = world_material()
     model = fresh(material)
-    written = practise(model.model, model.codec, material)
+    written = write_synthetic_pairs(model.model, model.codec, material)
     asked = {pair.question for pair in material.train}
     for pair in written:
         assert pair.question not in asked
@@ -240,15 +240,15 @@ def test_practice_asks_about_people_in_the_text_who_are_not_in_the_training_spli
 
 def test_what_was_read_without_assurance_is_remembered_without() -> None:
     codec = make_codec(world_material(), small())
-    pairs = [PracticePair("sure?", "Aa", 1.0), PracticePair("unsure?", "Aa", 0.2)]
-    rows = Practice(pairs, ["Bb", "Cc"], codec)
+    pairs = [SyntheticPair("sure?", "Aa", 1.0), SyntheticPair("unsure?", "Aa", 0.2)]
+    rows = SyntheticPairs(pairs, ["Bb", "Cc"], codec)
     said = [[codec.decode(row.tokens[row.first :]) for row in made] for made in _made(rows, 1000)]
     assert set(said[0]) == {"Aa"}
     assert said[1].count("Aa") == pytest.approx(600, abs=60)
     assert set(said[1]) == {"Aa", "Bb", "Cc"}
 
 
-def _made(rows: Practice, times: int) -> list[list[Row]]:
+def _made(rows: SyntheticPairs, times: int) -> list[list[Row]]:
     return [[rows.make(number, words(str(key), 4)) for key in range(times)] for number in range(rows.count)]
 
 
@@ -293,7 +293,7 @@ def test_a_model_learns_its_training_pairs(tmp_path: Path) -> None:
 def test_strangers_are_nowhere_in_the_text_and_their_answers_change() -> None:
     material, made = world_material(), small()
     codec = make_codec(material, made)
-    strangers = Strangers(material, codec, 20, made.context_length)
+    strangers = UnseenEntities(material, codec, 20, made.context_length)
     assert strangers.count == 20
     answers: dict[str, set[str]] = {}
     for key in range(300):
@@ -305,9 +305,9 @@ def test_strangers_are_nowhere_in_the_text_and_their_answers_change() -> None:
         assert answer in {pair.answer for pair in material.train}
         answers.setdefault(name, set()).add(answer)
     assert any(len(found) > 1 for found in answers.values())
-    crowded = material.with_changes(documents=(*material.documents, _together(material, 0, 1)))
-    assert Strangers(crowded, codec, 20, made.context_length).count == 20  # whichever two come first
-    assert Strangers(Material(("Plato lived .",), (Pair("Who was Plato?", "x"),)), codec, 5, 64).count == 0
+    crowded = replace(material, documents=(*material.documents, _together(material, 0, 1)))
+    assert UnseenEntities(crowded, codec, 20, made.context_length).count == 20  # whichever two come first
+    assert UnseenEntities(Material(("Plato lived .",), (Pair("Who was Plato?", "x"),)), codec, 5, 64).count == 0
 
 
 def _together(material: Material, first: int, last: int) -> str:

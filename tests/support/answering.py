@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.knowledge import Answer, Pair, QuestionTemplate
+from attnlab.knowledge import ModelAnswer, Pair, QuestionTemplate
 
 TEMPLATE = QuestionTemplate("Where was ", " born?")
 
@@ -36,15 +36,15 @@ class TableModel:
     def exposure(self, name: str) -> int:
         return sum(text.startswith(f"{name} was") for text in self.documents)
 
-    def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[Answer]:  # noqa: ARG002
+    def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[ModelAnswer]:  # noqa: ARG002
         return [self._say(question, samples) for question in questions]
 
-    def _say(self, question: str, samples: int) -> Answer:
+    def _say(self, question: str, samples: int) -> ModelAnswer:
         name = self.template.name(question)
         text, chance = self.memory.get(name or "", ("London", 0.1))
         if len(question) > 5000:
-            return Answer(question, "", 0.0, 0.0, 0.0 if samples else None, False, "the question is too long")
-        return Answer(question, text, chance, chance**0.5, chance if samples else None, name is not None)
+            return ModelAnswer(question, "", 0.0, 0.0, 0.0 if samples else None, False, "the question is too long")
+        return ModelAnswer(question, text, chance, chance**0.5, chance if samples else None, name is not None)
 
 
 def calibrated(path: Path, sure: int, unsure: int, **more: Any) -> TableModel:

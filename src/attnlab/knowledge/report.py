@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
+from attnlab.formats import fixed, interval, percent
 from attnlab.knowledge.answers.confidence import (
-    NOBODIES,
-    Contest,
+    UNSEEN,
+    ScoreComparison,
     ScoreFindings,
+    difference_text,
     invent_names,
     measure_scores,
     name_of,
-    plain,
-    signed,
 )
-from attnlab.knowledge.answers.evaluating import Evaluation, Score, evaluate
+from attnlab.knowledge.answers.evaluation import Evaluation, Proportion, evaluate
 from attnlab.knowledge.answers.guarantee import DELTA, RISK, Guarantee, ScoreName, score_of, set_guarantee
+from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
 from attnlab.knowledge.material.material import read_record
+from attnlab.knowledge.material.pairs import Pair
 from attnlab.knowledge.report_charts import (
     reliability_figures,
     risk_figures,
@@ -34,6 +34,8 @@ from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Se
 from attnlab.runs.ledger import find_paths
 from attnlab.statistics import Interval
 
+_ROWS = 50  # examples of each kind
+
 
 @dataclass(frozen=True)
 class Description:
@@ -42,14 +44,13 @@ class Description:
     model: KnowledgeModel
     found: Evaluation  # of the held-out questions
     alone: Evaluation | None  # of the same recipe without pretraining, if there is such a run beside it
-    nobodies: tuple[Answer, ...]
+    unseen: tuple[ModelAnswer, ...]  # to questions about unseen entities
     scores: tuple[ScoreFindings, ...]
-    contests: tuple[Contest, ...]
+    comparisons: tuple[ScoreComparison, ...]
     guarantee: Guarantee | None
-    samples: int
 
     @cached_property
-    def baselines(self) -> dict[str, Score]:
+    def baselines(self) -> dict[str, Proportion]:
         """The exact matches of the model and of those who know less."""
         rows = {"this model": self.found.exact_match}
         if self.alone is not None:
@@ -59,7 +60,7 @@ class Description:
         return rows
 
     @cached_property
-    def answered(self) -> Score | None:
+    def answered(self) -> Proportion | None:
         """Of the held-out questions that the threshold lets the model answer, how many are right."""
         if self.guarantee is None or self.guarantee.threshold is None:
             return None
@@ -68,34 +69,32 @@ class Description:
             for answer, right in zip(self.found.answers, self.found.right, strict=True)
             if self.guarantee.allows(answer)
         ]
-        return Score(sum(let), len(let))
+        return Proportion(sum(let), len(let))
 
     def sentences(self) -> list[str]:
         """The findings in words."""
         score = self.found.exact_match
         lines = [f"{score.correct} of {score.total} held-out questions are answered exactly: {_percent(score.share)}"]
         for one in self.scores:
-            separation = (
-                "" if one.auroc is None else f", tells the text's people from nobody with AUROC {_three(one.auroc)}"
-            )
+            separation = "" if one.auroc is None else f", detects unseen entities with AUROC {_three(one.auroc)}"
             area = one.risk_coverage.area
             lines.append(f"{name_of(one.score)}: ECE {_three(one.reliability.ece)}, area {_three(area)}{separation}")
-        lines += [contest.sentence for contest in self.contests]
+        lines += [one.sentence for one in self.comparisons]
         if self.guarantee is not None:
             lines.append(self.guarantee.promise)
         return lines
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "run": str(self.model.path),
             **self.found.plain(answers=False),
             "without_pretraining": None if self.alone is None else self.alone.exact_match.plain(),
-            "scores": [plain(one) for one in self.scores],
+            "scores": [one.to_dict() for one in self.scores],
             "comparisons": [
                 {"first": one.first, "second": one.second, "area": vars(one.area), "says": one.sentence}
-                for one in self.contests
+                for one in self.comparisons
             ],
-            "names_of_nobody": len(self.nobodies),
+            "names_of_nobody": len(self.unseen),
             "guarantee": None if self.guarantee is None else self.guarantee.model_dump(mode="json"),
             "held_out_at_the_threshold": None if self.answered is None else self.answered.plain(),
         }
@@ -109,23 +108,23 @@ def describe(
     delta: float = DELTA,
     score: ScoreName = "probability",
     seed: int = 0,
-    nobodies: int = NOBODIES,
+    unseen: int = UNSEEN,
 ) -> Description:
-    """Ask a run its held-out questions, and about people who do not exist; set its threshold."""
+    """Ask a run its held-out questions, and about unseen entities; set its threshold."""
     model = KnowledgeModel.open(path)
     pairs = model.pairs("heldout")
     if not pairs:
-        raise InputError(f"{path} kept no pairs back", hint="finetune with a larger --heldout-share")
+        raise InputError(f"{path} kept no pairs back", hint="finetune with a larger `heldout_share`")
     found = evaluate(model, pairs, samples, seed)
-    names = invent_names(model, nobodies, seed)
-    strangers = tuple(model.answer([model.template.ask(name) for name in names], samples, seed))
+    names = invent_names(model, unseen, seed)
+    invented = tuple(model.answer([model.template.ask(name) for name in names], samples, seed))
     seen = [bool(exposure) for exposure in found.exposures]
-    scores, contests = measure_scores(found.answers, found.right, seen, strangers)
+    scores, comparisons = measure_scores(found.answers, found.right, seen, invented)
     guarantee = set_guarantee(model, risk, delta, score, seed) if model.pairs("calibration") else None
-    return Description(model, found, _evaluate_alone(model, pairs), strangers, scores, contests, guarantee, samples)
+    return Description(model, found, _evaluate_alone(model, pairs), invented, scores, comparisons, guarantee)
 
 
-def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Any]) -> Evaluation | None:
+def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Pair]) -> Evaluation | None:
     """The run beside this one that learned the same pairs with the same recipe and had read nothing."""
     same = ("recipe", "settings", "text_sha256")
     for path in find_paths(model.path.parent):
@@ -145,12 +144,12 @@ def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Any]) -> Evaluation |
 def report_page(found: Description) -> Page:
     """The whole report."""
     score = found.found.exact_match
-    sections = [_knows(found), _trusted(found), _nobodies(found), _calibrated(found), _covered(found), _made(found)]
+    sections = [_knows(found), _trusted(found), _unseen(found), _calibrated(found), _covered(found), _made(found)]
     return Page(
         title="What the model knows",
         lead=(
             f"Of {score.total} questions that it was never taught, the model answers {_percent(score.share)} exactly. "
-            "What it says to the others sounds the same: below is what its confidence is worth, and when to trust it."
+            "What it says to the others sounds the same: below is how good its confidence is, and when to trust it."
         ),
         sections=[section for section in sections if section.content],
         facts={
@@ -174,14 +173,15 @@ def _knows(found: Description) -> Section:
         (name, str(one.correct), str(one.total), _percent(one.share)) for name, one in found.baselines.items()
     ]
     content.append(Details("In numbers", [Table(("", "right", "of", "share, 95 % interval"), rows_table)]))
-    return Section("What it knows", content)
+    return Section("Exact match", content)
 
 
 def _trusted(found: Description) -> Section:
     guarantee = found.guarantee
     if guarantee is None:
         return Section(
-            "When to trust it", [Note("No pairs were kept for setting a threshold, so nothing is guaranteed.")]
+            "Guarantee for answers from memory",
+            [Note("No pairs were kept for setting a threshold, so nothing is guaranteed.")],
         )
     content: list[Part] = [Note(f"{_sentence(guarantee.words)}.")]
     if guarantee.threshold is not None:
@@ -197,43 +197,39 @@ def _trusted(found: Description) -> Section:
         ("thresholds tried, from strict to loose", str(guarantee.tried)),
     ]
     if found.answered is not None and found.answered.total:
-        wrong = Score(found.answered.total - found.answered.correct, found.answered.total)
+        wrong = Proportion(found.answered.total - found.answered.correct, found.answered.total)
         rows.append(("held-out questions that reach it", f"{found.answered.total} of {found.found.exact_match.total}"))
         rows.append(("wrong among those", f"{wrong.correct} ({_percent(wrong.share)})"))
     content.append(Table(("what it rests on", ""), rows))
-    return Section("When to trust it", content)
+    return Section("Guarantee for answers from memory", content)
 
 
-def _nobodies(found: Description) -> Section:
-    if not found.nobodies or found.scores[0].auroc is None:
-        return Section("Retrieved or invented", ["The pairs name too few people to put names of nobody together."])
+def _unseen(found: Description) -> Section:
+    if not found.unseen or found.scores[0].auroc is None:
+        return Section("Detection of unseen entities", ["The pairs name too few people to invent names."])
     figures, rows = [], []
     for one in found.scores:
-        seen = [
-            score_of(answer, one.score)
-            for answer, exposure in zip(found.found.answers, found.found.exposures, strict=True)
-            if exposure
-        ]
-        chart = separation_chart(seen, [score_of(answer, one.score) for answer in found.nobodies])
-        own = found.guarantee is not None and found.guarantee.score == one.score
-        if own and found.guarantee is not None:
+        answers = zip(found.found.answers, found.found.exposures, strict=True)
+        seen = [score_of(answer, one.score) for answer, exposure in answers if exposure]
+        chart = separation_chart(seen, [score_of(answer, one.score) for answer in found.unseen])
+        if found.guarantee is not None and found.guarantee.score == one.score:
             threshold_line(chart, found.guarantee.threshold)
         assert one.auroc is not None
-        figures.append(Figure(chart, f"{name_of(one.score)}: AUROC {one.auroc.mean:.3f}"))
+        figures.append(Figure(chart, f"{name_of(one.score)}: AUROC {fixed(one.auroc.mean, 3)}"))
         rows.append((name_of(one.score), _three(one.auroc)))
     caption = (
-        f"The share of held-out questions about people in the text, and of {len(found.nobodies)} about people who do "
-        "not exist, that reach a confidence. The upright line is the threshold."
+        f"The share of held-out questions about people in the text, and of {len(found.unseen)} about unseen entities, "
+        "that reach a confidence. The vertical line is the threshold."
     )
     words = (
-        "The names of nobody are put together from parts of real ones and stand nowhere in the text. Whatever is "
-        "answered about them is invented. AUROC is the chance that somebody in the text gets a higher confidence than "
-        "a nobody: 0.5 is blind, 1 is perfect."
+        "Unseen entities are names put together from parts of real ones that stand nowhere in the text. Whatever is "
+        "answered about them is invented. AUROC is the probability that somebody in the text gets a higher confidence "
+        "than an unseen entity: 0.5 is chance, 1 is perfect."
     )
     table = Table(("score", "AUROC, 95 % interval (DeLong)"), rows)
-    sentences = [one.separation for one in found.contests if one.separation is not None]
+    sentences = [one.separation for one in found.comparisons if one.separation is not None]
     return Section(
-        "Retrieved or invented",
+        "Detection of unseen entities",
         [
             words,
             Gallery(figures, caption),
@@ -249,24 +245,20 @@ def _calibrated(found: Description) -> Section:
         (
             name_of(one.score),
             _three(one.reliability.ece),
-            f"{one.reliability.expected:.3f}",
-            f"{one.reliability.confidence:.3f}",
-            f"{one.reliability.accuracy:.3f}",
+            *(fixed(n, 3) for n in (one.reliability.expected, one.reliability.confidence, one.reliability.accuracy)),
         )
         for one in found.scores
     ]
     caption = (
-        "Dots are answers of a like confidence, the larger the more there are, with 95 % intervals; on the dashes, "
-        "confidence is the share that is right; below them, the model boasts."
+        "Dots are answers of a like confidence, the larger the more there are, with 95 % intervals; on the dashed "
+        "line, confidence is the share that is right; below it, the model is overconfident."
     )
     headings = ("score", "ECE, 95 % interval", "ECE if it were\ncalibrated", "mean\nconfidence", "accuracy")
     words = (
         "ECE is the mean distance between confidence and accuracy over ten bins; on few answers, even a calibrated "
         "model shows some."
     )
-    return Section(
-        "Is the confidence true?", [Gallery(reliability_figures(found.scores), caption), Table(headings, rows), words]
-    )
+    return Section("Calibration", [Gallery(reliability_figures(found.scores), caption), Table(headings, rows), words])
 
 
 def _covered(found: Description) -> Section:
@@ -274,8 +266,8 @@ def _covered(found: Description) -> Section:
         (
             name_of(one.score),
             _three(one.risk_coverage.area),
-            f"{one.risk_coverage.area_best:.3f}",
-            f"{one.risk_coverage.area_blind:.3f}",
+            fixed(one.risk_coverage.area_best, 3),
+            fixed(one.risk_coverage.area_blind, 3),
         )
         for one in found.scores
     ]
@@ -284,9 +276,9 @@ def _covered(found: Description) -> Section:
         "a score that knows nothing would do."
     )
     headings = ("score", "area, 95 % interval", "best possible", "knows nothing")
-    sentences = [f"{one.sentence} (difference of areas {signed(one.area, 4)})" for one in found.contests]
+    sentences = [f"{one.sentence} (difference of areas {difference_text(one.area, 4)})" for one in found.comparisons]
     return Section(
-        "How many to answer",
+        "Risk and coverage",
         [
             Gallery(risk_figures(found.scores), caption),
             Table(headings, rows, caption="The area under the curve: less is better."),
@@ -309,13 +301,12 @@ def _made(found: Description) -> Section:
         wrap_columns=(0,),
         tones={"right": "good", "wrong": "bad"},
     )
-    made = [(answer.question, answer.text, f"{answer.probability:.3f}") for answer in found.nobodies]
+    made = [(answer.question, answer.text, f"{answer.probability:.3f}") for answer in found.unseen]
     made.sort(key=lambda row: -float(row[2]))
-    invented = Table(
-        ("question about nobody", "invented", "probability"), made[:_ROWS], text_columns=(0, 1), wrap_columns=(0,)
-    )
+    headings = ("question about an unseen entity", "invented", "probability")
+    invented = Table(headings, made[:_ROWS], text_columns=(0, 1), wrap_columns=(0,))
     return Section(
-        "Some answers",
+        "Examples",
         [
             Details(f"The {min(_ROWS, len(rows))} surest of {len(rows)} held-out answers", [table]),
             *([Details(f"The {min(_ROWS, len(made))} surest inventions", [invented])] if made else []),
@@ -328,11 +319,8 @@ def _sentence(words: str) -> str:
 
 
 def _percent(share: Interval) -> str:
-    return f"{100 * share.mean:.1f} % ({100 * share.low:.1f}–{100 * share.high:.1f})"
+    return f"{percent(share.mean, 1)} ({interval(100 * share.low, 100 * share.high, 1, sign=False)})"
 
 
 def _three(value: Interval) -> str:
-    return f"{value.mean:.3f} ({value.low:.3f}–{value.high:.3f})"
-
-
-_ROWS = 50
+    return f"{fixed(value.mean, 3)} ({interval(value.low, value.high, 3, sign=False)})"

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from attnlab.formats import percent
 from attnlab.knowledge.answers.confidence import ScoreFindings, name_of
-from attnlab.knowledge.answers.evaluating import Score
+from attnlab.knowledge.answers.evaluation import Proportion
 from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, new_figure
-from attnlab.statistics import Reliability, RiskCoverage
+from attnlab.statistics import Interval, Reliability, RiskCoverage
 
 _ROW, _SMALL = 44, 300  # pixels
 _BAND = "rgba(61,133,198,0.2)"  # BLUE
 
 
-def shares_chart(scores: Mapping[str, Score]) -> go.Figure:
+def shares_chart(scores: Mapping[str, Proportion]) -> go.Figure:
     """A row for each share with its interval, in per cent."""
     names = list(scores)[::-1]
     shares = [scores[name].share for name in names]
@@ -25,15 +26,7 @@ def shares_chart(scores: Mapping[str, Score]) -> go.Figure:
             mode="markers",
             x=[100 * share.mean for share in shares],
             y=list(range(len(names))),
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": [100 * (share.high - share.mean) for share in shares],
-                "arrayminus": [100 * (share.mean - share.low) for share in shares],
-                "thickness": 2,
-                "width": 5,
-                "color": BLUE,
-            },
+            error_x=_error_bars(shares, 100) | {"thickness": 2, "width": 5},
             marker={"symbol": "diamond", "color": BLUE, "size": 11},
             text=[f"{name}: {scores[name].correct} of {scores[name].total}" for name in names],
             hovertemplate="%{text}<extra></extra>",
@@ -42,7 +35,7 @@ def shares_chart(scores: Mapping[str, Score]) -> go.Figure:
     )
     for row, name in enumerate(names):
         place = {"xref": "paper", "x": 0, "xanchor": "left", "y": row + 0.32, "yanchor": "middle"}
-        words = f"<b>{name}</b> {100 * scores[name].share.mean:.1f} % of {scores[name].total}"
+        words = f"<b>{name}</b> {percent(scores[name].share.mean, 1)} of {scores[name].total}"
         figure.add_annotation(text=words, showarrow=False, font={"size": 12}, **place)
     figure.update_xaxes(range=[0, max(5.0, 104 * max(share.high for share in shares))])
     figure.update_yaxes(range=[-0.6, len(names) - 0.4], showgrid=False, showticklabels=False, ticks="")
@@ -72,15 +65,7 @@ def reliability_chart(found: Reliability) -> go.Figure:
             mode="markers",
             x=[one.confidence for one in full],
             y=[share.mean for share in accuracy],
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": [share.high - share.mean for share in accuracy],
-                "arrayminus": [share.mean - share.low for share in accuracy],
-                "thickness": 1.5,
-                "width": 3,
-                "color": BLUE,
-            },
+            error_y=_error_bars(accuracy) | {"thickness": 1.5, "width": 3},
             marker={"color": BLUE, "size": [6 + 12 * (one.count / most) ** 0.5 for one in full]},
             text=[f"{one.count} answers, confidence {one.low:.1f}–{one.high:.1f}" for one in full],
             hovertemplate="%{text}<br>%{y:.2f} right<extra></extra>",
@@ -127,10 +112,10 @@ def risk_chart(found: RiskCoverage, top: float = 1.0) -> go.Figure:
     return figure
 
 
-def separation_chart(seen: Sequence[float], nobodies: Sequence[float]) -> go.Figure:
+def separation_chart(seen: Sequence[float], unseen: Sequence[float]) -> go.Figure:
     """The share of both groups that reaches a confidence: the further apart, the better they are told."""
     figure = new_figure(x="confidence", y="reach it (%)", height=_SMALL + 30)
-    for name, values, colour, dash in (("in the text", seen, BLUE, "solid"), ("nobody", nobodies, ORANGE, "dash")):
+    for name, values, colour, dash in (("in the text", seen, BLUE, "solid"), ("unseen", unseen, ORANGE, "dash")):
         ordered = sorted(values)
         reached = [100 * (1 - place / len(ordered)) for place in range(len(ordered))]
         figure.add_trace(
@@ -153,3 +138,9 @@ def threshold_line(figure: go.Figure, threshold: float | None) -> go.Figure:
     if threshold is not None:
         figure.add_vline(x=threshold, line_width=1.5, line_color=GREEN)
     return figure
+
+
+def _error_bars(shares: Sequence[Interval], scale: float = 1) -> dict[str, object]:
+    above = [scale * (share.high - share.mean) for share in shares]
+    below = [scale * (share.mean - share.low) for share in shares]
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": BLUE}

@@ -15,7 +15,7 @@ from attnlab.bench.results.judging import Bar
 from attnlab.bench.results.timing import Ratio
 from attnlab.cli.bench.output import BENCH_OUTPUT, BenchOutput
 from attnlab.formats import byte_count, fixed
-from attnlab.knowledge.store.measuring import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
+from attnlab.knowledge.store.benchmark import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
 from attnlab.pages import Section
 from attnlab.processes.machine import describe_machine
 

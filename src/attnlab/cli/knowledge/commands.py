@@ -17,10 +17,10 @@ from attnlab.formats import fixed
 from attnlab.knowledge.material.material import Material, gather
 from attnlab.knowledge.material.pairs import Pair
 from attnlab.knowledge.pipeline import run as run_all
-from attnlab.knowledge.story import tell
-from attnlab.knowledge.training.finetuning import finetune as finetune_run
-from attnlab.knowledge.training.pretraining import pretrain as pretrain_run
-from attnlab.knowledge.training.staging import Options
+from attnlab.knowledge.pipeline import tell
+from attnlab.knowledge.training.stage_run import Options
+from attnlab.knowledge.training.stages import finetune as finetune_run
+from attnlab.knowledge.training.stages import pretrain as pretrain_run
 from attnlab.runs.ledger import find_run
 from attnlab.training import RunResult
 from attnlab.training.progress import ConsoleReporter, Silent

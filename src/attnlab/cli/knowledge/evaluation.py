@@ -9,17 +9,16 @@ from attnlab.cli.options import RUNS, Flag, Json, JsonFlag, Quiet, RunsFolder
 from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
 from attnlab.formats import fixed, general, percent, signed
-from attnlab.knowledge.answers.answering import KnowledgeModel
-from attnlab.knowledge.answers.evaluating import Evaluation, Score
-from attnlab.knowledge.answers.evaluating import evaluate as evaluate_pairs
+from attnlab.knowledge.answers.evaluation import Evaluation, Proportion, write_predictions
+from attnlab.knowledge.answers.evaluation import evaluate as evaluate_pairs
 from attnlab.knowledge.answers.guarantee import DELTA, RISK, ScoreName
-from attnlab.knowledge.answers.predictions import write_predictions
-from attnlab.knowledge.asking import DEFAULT_STORE
+from attnlab.knowledge.answers.model import KnowledgeModel
+from attnlab.knowledge.asker import DEFAULT_STORE
 from attnlab.knowledge.material.pairs import read_pairs
+from attnlab.knowledge.pipeline import KEPT, Story
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.story import KEPT, Story
-from attnlab.knowledge.training.learning import BeforeAfter, Learned, learn_kept
+from attnlab.knowledge.training.learning import BeforeAfter, LearningResult, learn_kept
 from attnlab.pages import Table, write_page
 from attnlab.runs.ledger import find_run
 from attnlab.statistics import Interval
@@ -116,7 +115,7 @@ def learn(
     _show_learned(found)
 
 
-def _show_learned(found: Learned) -> None:
+def _show_learned(found: LearningResult) -> None:
     headings = ["questions", "of", "right before", "right after", "change"]
     rows = [_row("new", found.gained), _row("taught before", found.taught)]
     if found.heldout is not None:
@@ -166,7 +165,7 @@ def report(
     score
         The score that the threshold is on.
     seed
-        What samples and names of nobody are drawn from.
+        What samples and names of unseen entities are drawn from.
     as_json
         Print the figures as JSON; a page is then written only with --page.
     """
@@ -209,7 +208,7 @@ def show_story(story: Story) -> None:
     """Print the results on the generated world as three tables."""
     outcome = story.outcome
     found = outcome.evaluation
-    rows: dict[str, Score] = {}
+    rows: dict[str, Proportion] = {}
     if outcome.alone is not None:
         rows["finetuned without having read the text"] = outcome.alone.exact_match
     if found.commonest is not None:
@@ -239,7 +238,7 @@ def show_story(story: Story) -> None:
     )
 
 
-def score_table(heading: str, scores: Mapping[str, Score]) -> Table:
+def score_table(heading: str, scores: Mapping[str, Proportion]) -> Table:
     """Return a row for each score, with its share and the interval of it."""
     rows = [
         [words, str(score.correct), str(score.total), percent(score.share.mean, 1), _percents(score.share)]

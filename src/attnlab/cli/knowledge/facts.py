@@ -16,9 +16,9 @@ from rich.text import Text
 from attnlab.cli.options import Json
 from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
-from attnlab.knowledge.asking import DEFAULT_STORE
-from attnlab.knowledge.store.facts import Added, Imported
-from attnlab.knowledge.store.importing import FileKind, export_lines, export_pairs, import_file
+from attnlab.knowledge.asker import DEFAULT_STORE
+from attnlab.knowledge.store.files import FileKind, export_lines, export_pairs, import_file
+from attnlab.knowledge.store.schema import Added, Imported
 from attnlab.knowledge.store.store import FactStore, Progress
 from attnlab.pages import Table
 from attnlab.storage.files import check_writable, write_whole

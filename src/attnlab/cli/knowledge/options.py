@@ -12,7 +12,7 @@ from attnlab.cli.options import EXECUTION, ExecutionOptions
 from attnlab.knowledge.material.material import CALIBRATION, HELDOUT, read_record
 from attnlab.knowledge.training.recipes import KnowledgeRecipe
 from attnlab.knowledge.training.recipes import recipe as recipe_by_name
-from attnlab.knowledge.training.staging import Length, Options
+from attnlab.knowledge.training.stage_run import Length, Options
 from attnlab.training import Saving
 from attnlab.training.progress import ConsoleReporter, Silent
 
@@ -71,9 +71,9 @@ class ModelOptions:
     dropout
         The share of activations that training leaves out; some variants have no weights to drop and need 0.
     reading
-        In pretraining, let the documents of the training split be followed by their question and answer.
+        Document-conditioned QA in pretraining: documents of the training split are followed by question and answer.
     practice
-        In finetuning, also learn what the pretrained model itself asks and answers about the text.
+        Synthetic QA in finetuning: also learn the pairs that the pretrained model writes about the text.
     epochs
         How often everything is read; by default as the recipe says.
     minutes

@@ -1,10 +1,8 @@
 """Answers from memory, and how far they can be trusted.
 
-completing     going on with many prompts at once
-answering      a model, to be asked
-copying        copying an answer out of a text
-evaluating     what a model knows
-predictions    its answers as a table
-confidence     what its confidence is worth
+decoding       many prompts at once, freely or copying out of a text
+model          a knowledge model, to be asked
+evaluation     what a model knows
 guarantee      when it may answer from memory
+confidence     how good its confidence scores are
 """

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from attnlab.errors import FileError, InputError, UnknownNameError
-from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
+from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
 from attnlab.knowledge.material.pairs import Pair
 from attnlab.statistics import control_risk, fewest_needed, spread_thresholds
 from attnlab.storage.records import read_json, write_json
@@ -48,7 +48,7 @@ class Guarantee(BaseModel):
     pairs_sha256: str
     at: str
 
-    def allows(self, answer: Answer) -> bool:
+    def allows(self, answer: ModelAnswer) -> bool:
         """Whether the model may give this answer from memory."""
         return self.threshold is not None and answer.problem is None and score_of(answer, self.score) >= self.threshold
 
@@ -75,12 +75,13 @@ class Guarantee(BaseModel):
     def limits(self) -> str:
         """What is not promised."""
         return (
-            "it holds for questions drawn like the calibration pairs: not for people whom the model never read about, "
-            "not for other kinds of questions, not for what is looked up, and not after the weights have changed"
+            "it holds for questions drawn like the calibration pairs: not for unseen entities (people whom the model "
+            "never read about), not for other kinds of questions, not for what is looked up, and not after the weights "
+            "have changed"
         )
 
 
-def score_of(answer: Answer, score: ScoreName) -> float:
+def score_of(answer: ModelAnswer, score: ScoreName) -> float:
     value = getattr(answer, score)
     if value is None:
         raise InputError("the agreement was not measured", hint="ask with samples")
@@ -112,7 +113,7 @@ def compute_guarantee(
         raise InputError(
             f"{model.path} has {len(pairs)} calibration pairs and {len(others)} held-out ones, and a threshold needs "
             f"both (at least {fewest} of the first for this risk)",
-            hint="finetune with more pairs, or with larger --calibration-share and --heldout-share",
+            hint="finetune with more pairs, or with larger `calibration_share` and `heldout_share`",
         )
     count = samples_for(score)
     scores = [score_of(one, score) for one in model.answer([pair.question for pair in others], count, seed)]

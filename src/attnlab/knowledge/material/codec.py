@@ -2,7 +2,7 @@
 
 document        d₁ … dₙ
 pair            question MASK answer MASK
-reading         document MASK question MASK answer MASK
+document QA     document MASK question MASK answer MASK
 
 Where a word takes the space before it along, as in BPE, every text begins with a space: a name is then the same tokens
 wherever it stands, and so is a place in a document and in an answer.
@@ -16,8 +16,8 @@ from functools import cached_property
 
 from attnlab.corpora import BpeTokenizer, CharTokenizer, Tokenizer
 from attnlab.errors import FileError, InputError, SpecError
-from attnlab.knowledge.material.marks import MARKS, MASK, PAD
-from attnlab.knowledge.material.pairs import Pair, QuestionTemplate, clean
+from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
+from attnlab.knowledge.material.text import MARKS, clean
 
 TOKENIZERS = ("char", "bpe")
 _SPACES = {"\n", "\u00a0"}  # which cleaning makes plain ones; in the assignment's vocabulary they have a place
@@ -48,7 +48,7 @@ class Codec:
         self.tokenizer = tokenizer
         marks = [tokenizer.encode(mark) for mark in MARKS]
         if any(len(mark) != 1 for mark in marks):
-            raise FileError("this tokenizer has no marks", hint="name a run that `attnlab knowledge` made")
+            raise FileError("this tokenizer has no marks", hint="name a knowledge run")
         self.mask, self.pad = marks[0][0], marks[1][0]
 
     @cached_property
@@ -68,7 +68,7 @@ class Codec:
         return clean(self.tokenizer.decode(token for token in tokens if token not in (self.pad, self.mask)))
 
     def prompt(self, question: str) -> tuple[int, ...]:
-        """What a question without a text to read looks like: question MASK."""
+        """Return what a question without a document looks like: question MASK."""
         return (*self.encode(question), self.mask)
 
     def pair(self, pair: Pair) -> Row:
@@ -76,8 +76,8 @@ class Codec:
         question = self.encode(pair.question)
         return Row((*question, self.mask, *self.encode(pair.answer), self.mask), len(question))
 
-    def reading(self, document: Sequence[int], pair: Pair, context_length: int) -> Row:
-        """document MASK question MASK answer MASK, the document cut so that it fits."""
+    def document_qa(self, document: Sequence[int], pair: Pair, context_length: int) -> Row:
+        """Return document MASK question MASK answer MASK, the document cut so that it fits."""
         tail = (self.mask, *self.pair(pair).tokens)
         room = max(0, context_length + 1 - len(tail))
         return Row((*document[:room], *tail)[: context_length + 1])
@@ -97,6 +97,3 @@ class Codec:
         except InputError as error:
             return error.message
         return None
-
-
-__all__ = ["MASK", "PAD", "TOKENIZERS", "Codec", "Row", "make_tokenizer"]

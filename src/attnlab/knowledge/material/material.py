@@ -5,43 +5,42 @@ text.txt                the documents, one on each line
 pairs/train.tsv         learned
 pairs/heldout.tsv       asked, to see what the model knows
 pairs/calibration.tsv   for setting a threshold, and for nothing else
-pairs/practice.tsv      what the pretrained model wrote itself: question, answer, its probability
+pairs/practice.tsv      synthetic pairs, which the pretrained model wrote: question, answer, its probability
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from attnlab.corpora import World
 from attnlab.errors import FileError, InputError, UnknownNameError
-from attnlab.knowledge.material.documents import Index, read_documents
 from attnlab.knowledge.material.pairs import (
     Pair,
     PairList,
     QuestionTemplate,
-    read_lines,
     read_pairs,
     split_pairs,
+    write_lines,
     write_pairs,
 )
-from attnlab.storage.disk import refusal, replace_file
+from attnlab.knowledge.material.text import DocumentIndex, read_documents, read_lines
 from attnlab.storage.records import read_json, write_json
 
 FORMAT = 1
-RECORD, TEXT, PAIRS, PRACTICE = "knowledge.json", "text.txt", "pairs", "practice.tsv"
+RECORD, TEXT, PAIRS, SYNTHETIC = "knowledge.json", "text.txt", "pairs", "practice.tsv"
 HELDOUT, CALIBRATION = 0.1, 0.1  # of the pairs, unless said otherwise
 
 Use = Literal["train", "heldout", "calibration"]
 
 
 @dataclass(frozen=True)
-class PracticePair:
+class SyntheticPair:
     """A pair that a model wrote itself, and how probable it found the answer."""
 
     question: str
@@ -61,7 +60,7 @@ class Material:
     train: tuple[Pair, ...] = ()
     heldout: tuple[Pair, ...] = ()
     calibration: tuple[Pair, ...] = ()
-    practice: tuple[PracticePair, ...] = ()
+    synthetic: tuple[SyntheticPair, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)  # what was left out
 
     @cached_property
@@ -70,8 +69,8 @@ class Material:
         return QuestionTemplate.find([pair.question for pair in self.train])
 
     @cached_property
-    def index(self) -> Index:
-        return Index(self.documents)
+    def index(self) -> DocumentIndex:
+        return DocumentIndex(self.documents)
 
     def pairs(self, use: str) -> tuple[Pair, ...]:
         if use not in get_args(Use):
@@ -83,22 +82,15 @@ class Material:
     def hash(self) -> str:
         """SHA-256 of all of it."""
         pairs = {use: [[pair.question, pair.answer] for pair in self.pairs(use)] for use in get_args(Use)}
-        practice = [[pair.question, pair.answer, pair.probability] for pair in self.practice]
-        return hashlib.sha256(json.dumps([self.documents, pairs, practice]).encode()).hexdigest()
-
-    def with_changes(self, **changes: Any) -> Material:
-        return replace(self, **changes)
+        synthetic = [[pair.question, pair.answer, pair.probability] for pair in self.synthetic]
+        return hashlib.sha256(json.dumps([self.documents, pairs, synthetic]).encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
         """Put it into a run's folder."""
-        try:
-            (folder / PAIRS).mkdir(parents=True, exist_ok=True)
-            replace_file(folder / TEXT, "".join(f"{document}\n" for document in self.documents).encode())
-            if self.practice:
-                lines = (f"{pair.question}\t{pair.answer}\t{pair.probability:.6g}\n" for pair in self.practice)
-                replace_file(folder / PAIRS / PRACTICE, "".join(lines).encode())
-        except OSError as error:
-            raise refusal(f"{folder} cannot be written", error) from error
+        write_lines(folder / TEXT, self.documents)
+        if self.synthetic:
+            lines = (f"{pair.question}\t{pair.answer}\t{pair.probability:.6g}" for pair in self.synthetic)
+            write_lines(folder / PAIRS / SYNTHETIC, lines)
         for use in get_args(Use):
             write_pairs(folder / PAIRS / f"{use}.tsv", self.pairs(use))
 
@@ -108,7 +100,7 @@ class Material:
         uses: dict[str, Any] = {use: _read_written(folder / PAIRS / f"{use}.tsv") for use in get_args(Use)}
         text = folder / TEXT
         documents = [line for line in read_lines(text) if line] if text.exists() else []
-        return cls(tuple(documents), **uses, practice=_read_practice(folder / PAIRS / PRACTICE))
+        return cls(tuple(documents), **uses, synthetic=_read_synthetic(folder / PAIRS / SYNTHETIC))
 
 
 def gather(
@@ -120,7 +112,7 @@ def gather(
     seed: int = 0,
     before: Material | None = None,
 ) -> Material:
-    """A text with pairs, some of which are put aside: a share of them, or those of another file.
+    """Return a text with pairs, some of which are put aside: a share of them, or those of another file.
 
     What is asked in another file is never learned: such pairs are left out of the training split. With `before`, what a
     pretrained model was made from, every question keeps the use that it had there.
@@ -175,21 +167,21 @@ class _Splits:
 
 
 def gather_world(world: World, *, calibration: float = 0.5) -> Material:
-    """The generated world: its train split is learned, and its heldout split divided to ask and to set a threshold."""
+    """Return a generated world: its train split is learned, its heldout split divided to ask and to set a threshold."""
     kept, asked = split_pairs([Pair(*pair) for pair in world.pairs("heldout")], [calibration], world.seed)
     train = [Pair(*pair) for pair in world.pairs("train")]
     return Material(tuple(world.documents()), tuple(train), tuple(asked), tuple(kept))
 
 
-def write_record(folder: Path, record: dict[str, Any]) -> None:
+def write_record(folder: Path, record: Mapping[str, object]) -> None:
     write_json(folder / RECORD, {"format": FORMAT, **record})
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """What knowledge.json says."""
+    """Return what knowledge.json says."""
     if not (folder / RECORD).is_file():
         raise FileError(
-            f"{folder} is no knowledge run: it has no {RECORD}", hint="`attnlab knowledge run` or `pretrain` makes one"
+            f"{folder} is no knowledge run: it has no {RECORD}", hint="name a run that `pretrain` or `finetune` made"
         )
     record = read_json(folder / RECORD)
     if record.get("format") != FORMAT:
@@ -218,11 +210,11 @@ def _read_written(path: Path) -> tuple[Pair, ...]:
     return read_pairs(path).pairs
 
 
-def _read_practice(path: Path) -> tuple[PracticePair, ...]:
+def _read_synthetic(path: Path) -> tuple[SyntheticPair, ...]:
     if not path.exists():
         return ()
     rows = [line.split("\t") for line in read_lines(path) if line]
     try:
-        return tuple(PracticePair(question, answer, float(probability)) for question, answer, probability in rows)
+        return tuple(SyntheticPair(question, answer, float(probability)) for question, answer, probability in rows)
     except ValueError:
         raise FileError(f"{path} is damaged", hint="finetune anew from the pretrained run") from None

@@ -3,24 +3,20 @@
     Where was Khatchig Mouradian born?<TAB>Lebanon
 
 A pair said twice is one pair. Pairs that contradict each other are kept apart: nobody can answer such a question
-rightly, so they are neither learned nor asked, and are reported. Text is brought into Unicode's composed form (NFC), so
-that an accent typed as two characters is the same as one typed as one.
+rightly, so they are neither learned nor asked, and are reported.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab.corpora.randomness import Stream
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.material.marks import without_marks
+from attnlab.knowledge.material.text import clean, read_lines, shorten
 from attnlab.storage.disk import refusal, replace_file
-
-_SHOWN = 60  # characters of a bad line that an error shows
 
 
 @dataclass(frozen=True)
@@ -62,48 +58,31 @@ class PairList:
         return "; ".join(parts) or None
 
 
-def clean(text: str) -> str:
-    """Composed characters, one space for any white space, no characters that mean something to the model."""
-    return " ".join(without_marks(unicodedata.normalize("NFC", text)).split())
-
-
-def shorten(text: str) -> str:
-    """A text as an error may show it."""
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
 def read_pairs(path: Path) -> PairList:
-    """The pairs of a file with a question, a tab and an answer on each line; empty lines are passed over."""
-    pairs = []
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        question, tab, answer = line.partition("\t")
-        question, answer = clean(question), clean(answer.partition("\t")[0])
-        if not tab or not question or not answer:
-            lack = "has no tab" if not tab else f"has no {'answer' if question else 'question'}"
-            raise FileError(
-                f"line {number} of {path} {lack}: {shorten(line)!r}", hint="write a question, a tab and an answer"
-            )
-        pairs.append(Pair(question, answer))
+    """Return the pairs of a file with a question, a tab and an answer on each line; empty lines are passed over."""
+    pairs = [Pair(question, answer) for question, answer, _ in read_rows(path, clean)]
     if not pairs:
         raise FileError(f"{path} holds no pairs", hint="write a question, a tab and an answer on each line")
     return sort_out(pairs)
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file in UTF-8, without their ends."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        hint = "check the path" if not path.exists() else None
-        raise FileError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise FileError(f"line {line} of {path} is no UTF-8", hint="save the file as UTF-8") from None
-    return [line.rstrip("\r") for line in text.split("\n")]
+def read_rows(path: Path, tidied: Callable[[str], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield question, answer and source (or nothing), which stand on a line with tabs between them."""
+    for number, line in numbered_lines(path):
+        question, tab, rest = line.partition("\t")
+        answer, _, source = rest.partition("\t")
+        question, answer, source = tidied(question), tidied(answer), tidied(source)
+        if not tab or not question or not answer:
+            lack = "has no tab" if not tab else f"has no {'answer' if question else 'question'}"
+            raise FileError(
+                f"line {number} of {path} {lack}: {shorten(line)!r}", hint="write a question, a tab and an answer"
+            )
+        yield question, answer, source
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are not empty, each with its number."""
+    return ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
 
 
 def sort_out(pairs: Iterable[Pair]) -> PairList:
@@ -121,16 +100,20 @@ def sort_out(pairs: Iterable[Pair]) -> PairList:
 
 def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
     """Write pairs as `read_pairs` reads them, whole or not at all."""
-    text = "".join(f"{pair.question}\t{pair.answer}\n" for pair in pairs)
+    write_lines(path, (f"{pair.question}\t{pair.answer}" for pair in pairs))
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines into a file, whole or not at all; its folder is made where it is missing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode())
+        replace_file(path, "".join(f"{line}\n" for line in lines).encode())
     except OSError as error:
         raise refusal(f"{path} cannot be written", error) from error
 
 
 def split_pairs(pairs: Sequence[Pair], shares: Sequence[float], seed: int = 0) -> list[list[Pair]]:
-    """A random split: a list for each share, and one of what is left; a pair is in exactly one."""
+    """Return a random split: a list for each share, and one of what is left; a pair is in exactly one."""
     if any(share < 0 for share in shares) or sum(shares) >= 1:
         raise InputError(
             f"pairs cannot be split by the shares {', '.join(map(str, shares))}", hint="give shares that add up below 1"
@@ -145,7 +128,7 @@ def split_pairs(pairs: Sequence[Pair], shares: Sequence[float], seed: int = 0) -
 
 
 def commonest_answer(pairs: Iterable[Pair]) -> str:
-    """The answer of one who knows nothing but how often each is right."""
+    """Return the answer of one who knows nothing but how often each is right."""
     counts = Counter(pair.answer for pair in pairs)
     return min(counts, key=lambda answer: (-counts[answer], answer))
 

@@ -1,4 +1,4 @@
-"""The file of a fact store: one SQLite database, its tables, and how it is opened.
+"""What a fact store holds, and its file: one SQLite database, its tables, and how it is opened.
 
 The journal is a rollback journal that SQLite keeps beside the file while it writes, never a write-ahead log: the
 versions up to 3.51.2 that many Pythons carry can corrupt a database in that mode when two processes write at once. A
@@ -10,13 +10,81 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from attnlab.errors import FileError
 
 APPLICATION = 0x61746E6C  # "atnl": what kind of file this is
 VERSION = 1
 WAIT = 60.0  # seconds for another writer to finish
+EXAMPLES = 5  # of contradictions that an import shows
+Standing = Literal["new", "known", "contradicts"]
+
+
+@dataclass(frozen=True)
+class StoredFact:
+    """A question with an answer: who said so, when, and from what source. A retracted one is kept, but not used."""
+
+    id: int
+    question: str
+    answer: str
+    source: str
+    who: str
+    at: str  # in UTC, to the second
+    told: bool  # by a person, one at a time, and not imported
+    retracted_at: str | None = None
+    retracted_by: str | None = None
+
+    def __str__(self) -> str:
+        words = f"{self.question} {self.answer} ({self.source}; {self.who}, {self.at[:10]})"
+        return f"{words}, retracted by {self.retracted_by}" if self.retracted_at else words
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text that facts can be read from."""
+
+    id: int
+    text: str
+    source: str
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of a fact: kept as new, known already, or kept beside others that contradict it."""
+
+    fact: StoredFact
+    standing: Standing
+    others: tuple[StoredFact, ...] = ()
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of a file: how much of it is new, what was there before, and which facts contradict each other."""
+
+    new: int = 0
+    known: int = 0
+    contradictions: int = 0
+    examples: tuple[Added, ...] = ()  # of contradictions, the first few
+    batches: int = 0
+
+    def __add__(self, other: Imported) -> Imported:
+        return Imported(
+            self.new + other.new,
+            self.known + other.known,
+            self.contradictions + other.contradictions,
+            (self.examples + other.examples)[:EXAMPLES],
+            self.batches + other.batches,
+        )
+
 
 # Words are cut at whatever is neither a letter, a number, a mark nor a symbol such as an emoji. The tables hold the
 # index only: what they find is read from the tables of facts and documents.
@@ -44,6 +112,17 @@ CREATE TABLE habits (template TEXT PRIMARY KEY, batches INTEGER NOT NULL, data T
 CREATE VIRTUAL TABLE fact_words USING fts5(question, answer, {_WORDS});
 CREATE VIRTUAL TABLE document_words USING fts5(text, {_WORDS});
 """
+_REASONS = {  # by what SQLite says
+    "not a database": ("is no fact store", "name another file"),
+    "malformed": ("is a damaged fact store", "go back to a copy of it; `sqlite3 FILE .recover` may save the rest"),
+    "locked": (f"is held by another program for more than {WAIT:.0f} s", "wait for the other program, or end it"),
+    "full": (
+        "cannot be written: the disk is full",
+        "free some space and import the same file again: whole batches are kept",
+    ),
+    "readonly": ("cannot be written: it may only be read", "give yourself the right to write it, or use a copy"),
+    "unable to open": ("cannot be opened", "name a file in a folder of your own"),
+}
 
 
 def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
@@ -52,7 +131,7 @@ def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
         raise FileError(f"{path} is a folder", hint=f"name a file, such as {path / 'facts.sqlite'}")
     if not path.exists():
         if not create:
-            raise FileError(f"there is no fact store {path}", hint="`attnlab knowledge facts import FILE` makes one")
+            raise FileError(f"there is no fact store {path}", hint="import a file of facts, which makes one")
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
     with explained(path):
@@ -126,17 +205,6 @@ def _refusal(path: Path, error: sqlite3.DatabaseError) -> FileError:
     for part, (words, hint) in _REASONS.items():
         if part in str(error):
             return FileError(f"{path} {words}", hint=hint)
-    return FileError(f"{path} cannot be used as a fact store: {error}", hint="--verbose shows where it happened")
-
-
-_REASONS = {  # by what SQLite says
-    "not a database": ("is no fact store", "name another file"),
-    "malformed": ("is a damaged fact store", "go back to a copy of it; `sqlite3 FILE .recover` may save the rest"),
-    "locked": (f"is held by another program for more than {WAIT:.0f} s", "wait for the other program, or end it"),
-    "full": (
-        "cannot be written: the disk is full",
-        "free some space and run the same command again: whole batches are kept",
-    ),
-    "readonly": ("cannot be written: it may only be read", "give yourself the right to write it, or use a copy"),
-    "unable to open": ("cannot be opened", "name a file in a folder of your own"),
-}
+    return FileError(
+        f"{path} cannot be used as a fact store: {error}", hint="name another file, or go back to a copy of it"
+    )

@@ -11,17 +11,26 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from attnlab.errors import InputError
-from attnlab.knowledge.material.pairs import Pair, shorten
-from attnlab.knowledge.material.spelling import fold, key, tidy
-from attnlab.knowledge.store.facts import EXAMPLES, Added, Document, Fact, Imported, Standing
-from attnlab.knowledge.store.schema import explained, open_database, writing
+from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.material.text import fold, key, shorten, tidy
+from attnlab.knowledge.store.schema import (
+    EXAMPLES,
+    Added,
+    Document,
+    Imported,
+    Standing,
+    StoredFact,
+    explained,
+    open_database,
+    writing,
+)
 
 _BATCH = 2000
 _MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole
@@ -87,15 +96,13 @@ class FactStore:
                 progress(total)
         return total
 
-    def retract(self, number: int, *, who: str) -> Fact:
+    def retract(self, number: int, *, who: str) -> StoredFact:
         """Say that a fact is not to be used any more. It stays in the file, with who said so."""
         who = _word(who, "name of who retracts it")
         with explained(self.path), writing(self._database):
             found = self._facts("WHERE facts.id = ?", number)
             if not found:
-                raise InputError(
-                    f"there is no fact {number}", hint="`attnlab knowledge facts search` shows the numbers"
-                )
+                raise InputError(f"there is no fact {number}", hint="search for it: the results show the numbers")
             if found[0].retracted_at is None:
                 self._database.execute(
                     "UPDATE facts SET retracted_at = ?, retracted_by = ? WHERE id = ?", (_now(), who, number)
@@ -104,7 +111,7 @@ class FactStore:
 
     # What comes out
 
-    def answers(self, question: str) -> tuple[Fact, ...]:
+    def answers(self, question: str) -> tuple[StoredFact, ...]:
         """The facts that answer a question: typed the same way or, if there are none, but for its accents."""
         question = tidy(question, "question")
         with explained(self.path):
@@ -129,7 +136,7 @@ class FactStore:
         found = sorted(((place.start() > 0, one.id, one) for place, one in places if place), key=lambda it: it[:2])
         return tuple(one for _, _, one in found[:limit])
 
-    def search(self, words: str, limit: int = 20) -> tuple[tuple[Fact, ...], tuple[Document, ...]]:
+    def search(self, words: str, limit: int = 20) -> tuple[tuple[StoredFact, ...], tuple[Document, ...]]:
         """Facts and texts that hold all these words, the best matches first; retracted facts too, as such."""
         folded = fold(tidy(words, "search"))
         if not folded or not _has_words(folded):
@@ -151,7 +158,7 @@ class FactStore:
             ).fetchall()
         return tuple(facts), tuple(Document(*row) for row in rows)
 
-    def facts(self, *, told: bool = False) -> Iterator[Fact]:
+    def facts(self, *, told: bool = False) -> Iterator[StoredFact]:
         """Every fact that is not retracted, or those that people told, in the order in which they came."""
         extra = "AND facts.batch IS NULL " if told else ""
         yield from self._walk(_FACT, "facts", f"retracted_at IS NULL {extra}", _fact)
@@ -187,18 +194,17 @@ class FactStore:
                 self._database.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
         return [text for text in said if text != "ok"] + [f"batch {number} is not whole" for (number,) in broken]
 
-    # How texts of one kind are read, which `reading` finds out and the store remembers
+    # What `text_reader` counted about how texts state answers, in the table `habits`
 
-    def habits(self, template: str) -> dict[str, Any] | None:
+    def reading_statistics(self, template: str) -> Any:
         """What was remembered, unless something was imported since."""
         with explained(self.path):
             row = self._database.execute(
                 "SELECT data FROM habits WHERE template = ? AND batches = (SELECT COUNT(*) FROM batches)", (template,)
             ).fetchone()
-        found: dict[str, Any] | None = json.loads(row[0]) if row else None
-        return found
+        return json.loads(row[0]) if row else None
 
-    def remember_habits(self, template: str, data: dict[str, Any]) -> None:
+    def keep_reading_statistics(self, template: str, data: Mapping[str, object]) -> None:
         with explained(self.path), writing(self._database):
             self._database.execute(
                 "INSERT OR REPLACE INTO habits VALUES (?, (SELECT COUNT(*) FROM batches), ?)",
@@ -223,7 +229,7 @@ class FactStore:
         words = number, fold(pair.question), fold(pair.answer)
         self._database.execute("INSERT INTO fact_words (rowid, question, answer) VALUES (?, ?, ?)", words)
         standing: Standing = "contradicts" if there else "new"
-        fact = Fact(number, pair.question, pair.answer, source, who, at, batch is None)
+        fact = StoredFact(number, pair.question, pair.answer, source, who, at, batch is None)
         return Added(fact, standing, tuple(there))
 
     def _keep_document(self, text: str, source: str, batch: int) -> bool:
@@ -256,7 +262,7 @@ class FactStore:
         else:
             self._database.execute("DELETE FROM batches WHERE id = ?", (number,))
 
-    def _facts(self, rest: str, *values: object) -> list[Fact]:
+    def _facts(self, rest: str, *values: object) -> list[StoredFact]:
         return [_fact(row) for row in self._database.execute(f"SELECT {_FACT} FROM facts {rest}", values)]
 
     def _walk(self, columns: str, table: str, where: str, make: Any) -> Iterator[Any]:
@@ -273,9 +279,9 @@ class FactStore:
             last = rows[-1][0]
 
 
-def _fact(row: Sequence[Any]) -> Fact:
+def _fact(row: Sequence[Any]) -> StoredFact:
     number, question, answer, source, who, at, told, retracted_at, retracted_by = row
-    return Fact(number, question, answer, source, who, at, bool(told), retracted_at, retracted_by)
+    return StoredFact(number, question, answer, source, who, at, bool(told), retracted_at, retracted_by)
 
 
 def _checked(question: str, answer: str) -> Pair:

@@ -1,12 +1,10 @@
 """How a knowledge model is trained.
 
 recipes        a model, and how it learns
-objectives     what there is to learn from a document
+sources        where rows come from: documents, document-conditioned QA, pairs, synthetic QA, unseen entities
 rows           a corpus of rows of different lengths
-staging        what pretraining and finetuning share
-pretraining    reading the text
-reading        documents with the question that each answers
-practising     questions that a model writes itself
-finetuning     learning to answer
-learning       learning what was kept
+stage_run      one stage of training in its run directory
+synthetic_qa   pairs that a pretrained model writes itself
+stages         pretraining, finetuning, and learning more pairs
+learning       learning the facts of a store, and what it gained and lost
 """

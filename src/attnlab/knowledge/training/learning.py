@@ -1,6 +1,6 @@
-"""Learning what was kept: a model is finetuned on the facts that people told, and what that gained and lost is shown.
+"""New facts for a model: it is finetuned on those that people told the store, and what that gained and lost is shown.
 
-New pairs are mixed with all that was learned before (`finetuning.learn`), into a new run beside the old one. What was
+New pairs are mixed with all that was learned before (`stages.learn`), into a new run beside the old one. What was
 gained is counted on the new pairs; what was lost, on the training pairs (does it still say what it was taught?) and on
 the held-out ones (does it still know what it read?).
 """
@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from attnlab.errors import InputError
-from attnlab.knowledge.answers.answering import KnowledgeModel
-from attnlab.knowledge.answers.evaluating import Score
+from attnlab.knowledge.answers.evaluation import Proportion
+from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.material.pairs import Contradiction, Pair
-from attnlab.knowledge.material.spelling import key
-from attnlab.knowledge.store.facts import Fact
+from attnlab.knowledge.material.text import key
+from attnlab.knowledge.store.schema import StoredFact
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.training.finetuning import learn as learn_pairs
+from attnlab.knowledge.training.stages import learn as learn_pairs
 from attnlab.training import Reporter
 
 _MOST = 2000  # old pairs that are asked again
@@ -29,20 +28,20 @@ _MOST = 2000  # old pairs that are asked again
 class BeforeAfter:
     """How many of some questions are answered rightly, before and after."""
 
-    before: Score
-    after: Score
+    before: Proportion
+    after: Proportion
 
     @property
     def change(self) -> float:
         """In points: hundredths of the questions."""
         return 100 * (self.after.correct - self.before.correct) / max(1, self.before.total)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"before": self.before.plain(), "after": self.after.plain(), "change_in_points": self.change}
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearningResult:
     """What became of a model that learned: the new run, what it gained, what it lost, and what was left out."""
 
     run: Path
@@ -53,7 +52,7 @@ class Learned:
     taught: BeforeAfter  # on the training pairs
     heldout: BeforeAfter | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "run": str(self.run),
             "parent": str(self.parent),
@@ -66,9 +65,9 @@ class Learned:
         }
 
 
-def to_learn(model: KnowledgeModel, facts: Iterable[Fact]) -> tuple[list[Pair], list[Contradiction]]:
+def to_learn(model: KnowledgeModel, facts: Iterable[StoredFact]) -> tuple[list[Pair], list[Contradiction]]:
     """The pairs that a model has not been taught yet; and questions that have several answers, which it cannot be."""
-    answers: dict[str, dict[str, Fact]] = {}
+    answers: dict[str, dict[str, StoredFact]] = {}
     for fact in facts:
         answers.setdefault(key(fact.question), {})[key(fact.answer)] = fact
     taught = {(key(pair.question), key(pair.answer)) for pair in model.pairs("train")}
@@ -84,7 +83,7 @@ def to_learn(model: KnowledgeModel, facts: Iterable[Fact]) -> tuple[list[Pair], 
 
 def learn_kept(
     run: Path, store: FactStore, *, every: bool = False, epochs: int | None = None, reporter: Reporter | None = None
-) -> Learned:
+) -> LearningResult:
     """Teach a run what people told the store (`every`: all of its facts), and measure what it gained and lost."""
     model = KnowledgeModel.open(run)
     pairs, against = to_learn(model, store.facts(told=not every))
@@ -92,7 +91,7 @@ def learn_kept(
         raise InputError(
             f"{store.path} holds nothing that {run} has not learned"
             + (f", but for {len(against)} questions with several answers" if against else ""),
-            hint="`attnlab ask` keeps what you tell it; --every also learns what was imported",
+            hint="tell the store new facts, or use `every=True` to learn also what was imported",
         )
     found = learn_pairs(run, pairs, epochs=epochs, reporter=reporter)
     return measure(model, KnowledgeModel.open(found), pairs, against)
@@ -100,12 +99,12 @@ def learn_kept(
 
 def measure(
     before: KnowledgeModel, after: KnowledgeModel, pairs: Sequence[Pair], against: Sequence[Contradiction] = ()
-) -> Learned:
+) -> LearningResult:
     """Ask both models the new questions and the old ones."""
     asked = {key(pair.question) for pair in pairs}
     old = [pair for pair in before.pairs("train") if key(pair.question) not in asked][:_MOST]
     heldout = [pair for pair in before.pairs("heldout") if key(pair.question) not in asked]
-    return Learned(
+    return LearningResult(
         after.path,
         before.path,
         tuple(pairs),
@@ -122,5 +121,5 @@ def _compare(before: KnowledgeModel, after: KnowledgeModel, pairs: Sequence[Pair
     for model in (before, after):
         answers = model.answer(questions)
         right = sum(answer.text == pair.answer for answer, pair in zip(answers, pairs, strict=True))
-        scores.append(Score(right, len(pairs)))
+        scores.append(Proportion(right, len(pairs)))
     return BeforeAfter(*scores)

@@ -1,36 +1,39 @@
 """Recipes: a model, what it learns from a text and from pairs, and how long.
 
 assignment   the protocol of the course assignment, number by number (docs/knowledge.md has its source). Hours on a CPU.
-fast         the most in the time given on two cores. What it does otherwise, in the order of what it is worth:
-             · reading: in pretraining, a document that answers a training pair is followed by the question and the
-               answer, so that the model learns what a text is asked for, and to find it there;
-             · practice: the pretrained model then reads every document itself, writes the question and the answer, and
-               is finetuned on these beside the training pairs (after Lewis et al., arXiv 2102.07033, and the mixing of
-               text and questions of Allen-Zhu and Li, arXiv 2309.14316). Only the text and the training split are used;
-             · strangers: among the questions of finetuning are some about people who are nowhere, with random answers,
-               so that the model is not sure of whom it does not know;
+fast         the most in the time given on two cores. It differs, in the order of what each change gains, by
+             · document-conditioned QA (`reading`): in pretraining, a document that answers a training pair is followed
+               by question and answer, so that the model learns what a text is asked for, and to find it there;
+             · synthetic QA (`practice`): the pretrained model then reads every document itself, writes the question and
+               the answer, and is finetuned on these beside the training pairs (after Lewis et al., arXiv 2102.07033,
+               and the mixing of text and questions of Allen-Zhu and Li, arXiv 2309.14316). Only the text and the
+               training split are used;
+             · unseen entities (`strangers`): some questions of finetuning are about people who are not in the text,
+               with random answers, so that the model is not sure of whom it does not know;
              · BPE, RoPE, cosine attention with a learned temperature, Muon, batches of like lengths.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from attnlab.attention import variant as variant_by_name
-from attnlab.errors import SpecError, UnknownNameError, as_spec_error
-from attnlab.knowledge.training.objectives import SPAN_SHARES, Objective
+from attnlab.errors import SpecError, UnknownNameError
+from attnlab.knowledge.training.sources import SPAN_SHARES, Objective
 from attnlab.models import ModelSpec
+from attnlab.specification import Specification
 from attnlab.training import OptimizerSpec, Schedule
+from attnlab.training.recipes import recipe as training_recipe
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Stage(BaseModel):
-    """One training: how often everything is read, and how the weights move."""
+class StageSettings(Specification):
+    """One stage of training: how often everything is read, and how the weights move."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what: ClassVar[str] = "a stage of training"
 
     epochs: PositiveInt
     most_epochs: PositiveInt | None = None  # however many minutes there are: more would only be learned by heart
@@ -40,10 +43,10 @@ class Stage(BaseModel):
     clip: PositiveFloat = 1.0
 
 
-class KnowledgeRecipe(BaseModel):
+class KnowledgeRecipe(Specification):
     """Everything about a knowledge model but the text and the pairs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what: ClassVar[str] = "a knowledge recipe"
 
     name: str
     variant: str = "softmax"
@@ -53,32 +56,25 @@ class KnowledgeRecipe(BaseModel):
     num_heads: PositiveInt
     context_length: Annotated[int, Field(ge=8)]
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    model_changes: dict[str, bool | str] = {}
+    model_changes: dict[str, bool | str] = Field(default={})
 
     tokenizer: Literal["char", "bpe"]
     vocabulary_size: Annotated[int, Field(ge=260)] | None = None
     objective: Objective
     bucketed: bool  # rows of like lengths together
-    reading: bool = False  # documents of the training split are followed by their question and answer
-    practice: bool = False  # finetuning also on pairs that the pretrained model writes itself
-    strangers: Share = 0.0  # for each pair of finetuning, so many about people who are not in the text
+    reading: bool = False  # document-conditioned QA in pretraining, on documents of the training split
+    practice: bool = False  # synthetic QA: finetuning also on pairs that the pretrained model writes itself
+    strangers: Share = 0.0  # questions about unseen entities, for each pair of finetuning
 
-    pretraining: Stage
-    finetuning: Stage
+    pretraining: StageSettings
+    finetuning: StageSettings
     epochs_alone: PositiveInt  # of finetuning where nothing was pretrained
     pretraining_share: Share  # of the minutes that there are for all; what is left is for writing and asking questions
     finetuning_share: Share
 
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "a knowledge recipe") from None
-
     def replace(self, **changes: Any) -> KnowledgeRecipe:
-        """Another recipe with some fields changed; those that are None stay."""
-        given = {name: value for name, value in changes.items() if value is not None}
-        recipe = KnowledgeRecipe(**{**{name: getattr(self, name) for name in type(self).model_fields}, **given})
+        """Return a copy with some fields changed; those that are None stay."""
+        recipe = super().replace(**{name: value for name, value in changes.items() if value is not None})
         for name in recipe.variant.split(","):
             variant_by_name(name.strip())
         return recipe
@@ -105,22 +101,21 @@ class KnowledgeRecipe(BaseModel):
         except SpecError as error:
             if not self.dropout:
                 raise
-            raise SpecError(error.message, hint=f"{error.hint}; a recipe without dropout has --dropout 0") from None
+            raise SpecError(error.message, hint=f"{error.hint}; or use `dropout=0`") from None
 
 
-def _assignment(learning_rate: float, epochs: int, batch_size: int) -> Stage:
+def _assignment(learning_rate: float, epochs: int, batch_size: int) -> StageSettings:
     # The assignment warms up over 10 240 tokens, less than one of its batches has.
     adamw = OptimizerSpec(kind="adamw", learning_rate=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)
     schedule = Schedule(kind="cosine", warmup_steps=1, end=0.1)
-    return Stage(epochs=epochs, batch_size=batch_size, optimizer=adamw, schedule=schedule)
+    return StageSettings(epochs=epochs, batch_size=batch_size, optimizer=adamw, schedule=schedule)
 
 
-def _fast(epochs: int, most_epochs: int, batch_size: int) -> Stage:
-    muon = OptimizerSpec(
-        kind="muon", learning_rate=0.02, matrix_learning_rate=0.02, betas=(0.9, 0.95), weight_decay=0.0
+def _fast(epochs: int, most_epochs: int, batch_size: int) -> StageSettings:
+    fast = training_recipe("fast")
+    return StageSettings(
+        epochs=epochs, most_epochs=most_epochs, batch_size=batch_size, optimizer=fast.optimizer, schedule=fast.schedule
     )
-    schedule = Schedule(kind="trapezoid", warmup_steps=10, decay=0.9, end=0.0)
-    return Stage(epochs=epochs, most_epochs=most_epochs, batch_size=batch_size, optimizer=muon, schedule=schedule)
 
 
 RECIPES: dict[str, KnowledgeRecipe] = {

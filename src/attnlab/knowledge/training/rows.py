@@ -7,7 +7,6 @@ corpus holds, the seed and the step.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,56 +19,10 @@ from attnlab.corpora.batches import check_sizes, spread
 from attnlab.corpora.randomness import digest, permutation, uniform, words
 from attnlab.errors import SpecError
 from attnlab.knowledge.material.codec import Codec, Row
-from attnlab.knowledge.training.objectives import WORDS, learn_from
+from attnlab.knowledge.training.sources import WORDS, Source
 
 _KEPT = 2  # epochs whose order is remembered
 _JITTER = 3.0  # tokens: rows that differ by less are mixed
-
-
-class Source(ABC):
-    """Rows of one kind."""
-
-    def __init__(self, count: int, repeats: int = 1, rows: float = 1.0) -> None:
-        self.count = count
-        self.repeats = repeats  # times that an epoch takes each row
-        self.rows = rows  # times as many in a batch as the run's batch size says
-
-    @abstractmethod
-    def make(self, number: int, random: NDArray[np.uint64]) -> Row:
-        """A row; `random` are `WORDS` random words of its own."""
-
-    @abstractmethod
-    def content(self) -> object:
-        """What its rows follow from, as JSON can hold it."""
-
-
-class Documents(Source):
-    """Documents by an objective."""
-
-    def __init__(self, documents: Sequence[Sequence[int]], span_share: float, mask: int, context: int) -> None:
-        super().__init__(len(documents))
-        self._documents, self._span_share, self._mask, self._context = documents, span_share, mask, context
-
-    def make(self, number: int, random: NDArray[np.uint64]) -> Row:
-        return learn_from(self._documents[number], random, self._span_share, self._mask, self._context)
-
-    def content(self) -> object:
-        return [self._span_share, self._mask, self._context, [list(document) for document in self._documents]]
-
-
-class Fixed(Source):
-    """Rows that are the same every time."""
-
-    def __init__(self, made: Sequence[Row], repeats: int = 1, rows: float = 1.0) -> None:
-        super().__init__(len(made), repeats, rows)
-        self._made = made
-
-    def make(self, number: int, random: NDArray[np.uint64]) -> Row:
-        del random
-        return self._made[number]
-
-    def content(self) -> object:
-        return [self.repeats, self.rows, [[row.first, *row.tokens] for row in self._made]]
 
 
 class _Piece(NamedTuple):
@@ -106,7 +59,7 @@ class RowCorpus(Corpus):
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """How many batches it takes to read everything once."""
-        return sum(source.repeats * -(-source.count // _rows(source, batch_size)) for source in self._sources)
+        return sum(source.repeats * -(-source.count // batch_size) for source in self._sources)
 
     def tokens_per_step(self, batch_size: int, context_length: int) -> float:
         pieces = self._pieces(0, 0, batch_size)
@@ -164,8 +117,7 @@ class RowCorpus(Corpus):
             lengths = np.array([len(held.make(number, random[number]).tokens) for number in range(held.count)])
             near = lengths + _JITTER * uniform(words(digest(key, "jitter"), held.count))
             order = np.argsort(near, kind="stable")
-        size = _rows(held, batch_size)
-        return [order[first : first + size].tolist() for first in range(0, held.count, size)]
+        return [order[first : first + batch_size].tolist() for first in range(0, held.count, batch_size)]
 
     def _make(self, piece: _Piece, seed: int, epoch: int) -> tuple[torch.Tensor, torch.Tensor]:
         random = self._random(piece.source, int(seed), epoch, piece.repeat)
@@ -182,7 +134,3 @@ class RowCorpus(Corpus):
             first = max(0, row.first - 1)
             targets[place, first:count] = row.tokens[1 + first :]
         return torch.from_numpy(inputs), torch.from_numpy(targets)
-
-
-def _rows(source: Source, batch_size: int) -> int:
-    return max(1, round(source.rows * batch_size))

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from attnlab.errors import AttnlabError, InputError
-from attnlab.knowledge.answers.answering import KnowledgeModel
-from attnlab.knowledge.asking import Asker, agree
+from attnlab.knowledge.answers.model import KnowledgeModel
+from attnlab.knowledge.asker import Asker, agree
 from attnlab.knowledge.material.material import RECORD
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore

@@ -7,17 +7,18 @@ for answer in model.answer(["Where was Bera Dolock born?"], samples=10):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.answers.completing import complete
+from attnlab.knowledge.answers.decoding import complete
 from attnlab.knowledge.material.codec import Codec
-from attnlab.knowledge.material.material import Material, PracticePair, read_record
-from attnlab.knowledge.material.pairs import Pair, QuestionTemplate, clean, shorten
+from attnlab.knowledge.material.material import Material, read_record
+from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
+from attnlab.knowledge.material.text import clean, shorten
 from attnlab.models import LanguageModel
 from attnlab.runs import RunDirectory
 from attnlab.runs.checkpoints import digest
@@ -25,7 +26,7 @@ from attnlab.training import load_run
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """What a model says to a question, and three measures of how sure it is."""
 
     question: str
@@ -41,7 +42,12 @@ class KnowledgeModel:
     """A model of a knowledge run, with what it was made from."""
 
     def __init__(
-        self, model: LanguageModel, codec: Codec, material: Material, record: dict[str, Any], path: Path | None = None
+        self,
+        model: LanguageModel,
+        codec: Codec,
+        material: Material,
+        record: Mapping[str, Any],
+        path: Path | None = None,
     ) -> None:
         """Use `open` for a run."""
         self.model, self.codec, self.material, self.record = model, codec, material, record
@@ -49,12 +55,12 @@ class KnowledgeModel:
 
     @classmethod
     def open(cls, path: Path) -> KnowledgeModel:
-        """The model of a finished run."""
+        """Return the model of a finished run."""
         directory = RunDirectory.open(path)
         record = read_record(path)
         if directory.status != "finished":
             raise FileError(
-                f"{path} has not finished: it is {directory.status}", hint="give the command that began it again"
+                f"{path} has not finished: it is {directory.status}", hint="give the same request again to resume it"
             )
         loaded = load_run(path)
         return cls(loaded.model, Codec(loaded.tokenizer), Material.read(path), record, path)
@@ -81,20 +87,15 @@ class KnowledgeModel:
         return self.material.pairs(use)
 
     @property
-    def practice(self) -> tuple[PracticePair, ...]:
-        """The pairs that it wrote itself before it was finetuned."""
-        return self.material.practice
-
-    @property
     def documents(self) -> tuple[str, ...]:
         return self.material.documents
 
     def exposure(self, name: str) -> int:
-        """How many documents name somebody; 0 for one whom the model has never read about."""
+        """Return how many documents name somebody; 0 for an unseen entity."""
         return len(self.material.index.find(name))
 
-    def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[Answer]:
-        """An answer to each question, in their order; `samples` more are drawn for the agreement."""
+    def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[ModelAnswer]:
+        """Return an answer to each question, in their order; `samples` more are drawn for the agreement."""
         if samples < 0:
             raise InputError(f"{samples} samples cannot be drawn", hint="use a number from 0 on")
         prompts: dict[int, tuple[int, ...]] = {}
@@ -107,15 +108,15 @@ class KnowledgeModel:
         ready = list(prompts)
         said = complete(self.model, [prompts[number] for number in ready], self.codec.mask)
         drawn = self._drawn([prompts[number] for number in ready], samples, seed)
-        answers: dict[int, Answer] = {}
+        answers: dict[int, ModelAnswer] = {}
         for place, number in enumerate(ready):
             text = self.codec.decode(said[place].tokens)
             agreement = sum(other == text for other in drawn[place]) / samples if samples else None
             chances = said[place].probability, said[place].length_normalised
             fits = self.template.name(questions[number]) is not None
-            answers[number] = Answer(questions[number], text, *chances, agreement, fits)
+            answers[number] = ModelAnswer(questions[number], text, *chances, agreement, fits)
         for number, problem in problems.items():
-            answers[number] = Answer(questions[number], "", 0.0, 0.0, 0.0 if samples else None, False, problem)
+            answers[number] = ModelAnswer(questions[number], "", 0.0, 0.0, 0.0 if samples else None, False, problem)
         return [answers[number] for number in range(len(questions))]
 
     def _prompt(self, question: str) -> tuple[int, ...]:

@@ -1,35 +1,18 @@
-"""Looking a question up: first among the facts, then in the texts, always with what it rests on.
+"""Look-up of a question: first among the facts, then in the texts, always with what it rests on.
 
 Where sources disagree nothing is chosen: all that is said comes back, and it is left to a person to retract a fact.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cached_property
 
 from attnlab.knowledge.material.pairs import QuestionTemplate
-from attnlab.knowledge.material.spelling import fold, key
-from attnlab.knowledge.store.facts import Fact
+from attnlab.knowledge.material.text import fold, key
 from attnlab.knowledge.store.passages import sentence_at
+from attnlab.knowledge.store.schema import StoredFact
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.store.text_reader import TextReader
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """An answer with what it rests on: a fact that somebody gave, a sentence of a text, or both."""
-
-    answer: str
-    quote: str | None  # the sentence it stands in, if there is one
-    source: str
-    who: str | None = None  # of a fact
-    at: str | None = None
-    fact: int | None = None  # its number in the store
-    precision: float | None = None  # how often readings of this kind were right, for what was read from a text
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+from attnlab.knowledge.store.text_reader import Evidence, TextReader
 
 
 class LookUp:
@@ -37,32 +20,25 @@ class LookUp:
 
     def __init__(self, store: FactStore, template: QuestionTemplate | None = None, risk: float = 0.05) -> None:
         self.store, self._template, self._risk = store, template, risk
-        self._kept_reader: TextReader | None = None
 
     def find(self, question: str) -> tuple[Evidence, ...]:
         """One piece of evidence for each different answer: none if nothing is known, several if sources disagree."""
         facts = self.store.answers(question)
         name = self._template.name(question) if self._template is not None else None
         if facts:
-            found: dict[str, Fact] = {}
+            found: dict[str, StoredFact] = {}
             for fact in facts:
                 found.setdefault(key(fact.answer), fact)
             return tuple(self._from_fact(fact, name) for fact in found.values())
-        if name is None:
-            return ()
-        return tuple(
-            Evidence(read.answer, read.quote, read.source, precision=read.precision) for read in self._reader.read(name)
-        )
+        return () if name is None else self._reader.read(name)
 
-    @property
+    @cached_property
     def _reader(self) -> TextReader:
         """Made when it is needed first, because it learns from what the store holds."""
-        if self._kept_reader is None:
-            assert self._template is not None
-            self._kept_reader = TextReader(self.store, self._template, self._risk)
-        return self._kept_reader
+        assert self._template is not None
+        return TextReader(self.store, self._template, self._risk)
 
-    def _from_fact(self, fact: Fact, name: str | None) -> Evidence:
+    def _from_fact(self, fact: StoredFact, name: str | None) -> Evidence:
         quote = None if name is None else self._quote(name, fact.answer)
         return Evidence(fact.answer, quote, fact.source, fact.who, fact.at, fact.id)
 

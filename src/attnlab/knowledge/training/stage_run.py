@@ -1,4 +1,4 @@
-"""What pretraining and finetuning share: a folder, steps that are counted before the first, and the training engine."""
+"""One stage of training in its run directory: its folder, steps that are counted before the first, and the engine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from attnlab.errors import AttnlabError, SpecError
+from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.material.material import Material, read_record, write_record
-from attnlab.knowledge.training.recipes import KnowledgeRecipe, Stage
+from attnlab.knowledge.training.recipes import KnowledgeRecipe, StageSettings
 from attnlab.knowledge.training.rows import RowCorpus
 from attnlab.models import ModelSpec
 from attnlab.runs import RunDirectory
@@ -41,12 +41,12 @@ _IRRELEVANT: dict[StageName, set[str]] = {
 }
 
 
-class DivergedError(AttnlabError):
-    """A training that ended without a model."""
+class StageDivergedError(AttnlabError):
+    """A stage whose loss is not a number any more."""
 
 
 class StoppedError(AttnlabError):
-    """A training that was asked to stop before its end; the same command goes on."""
+    """A stage that was asked to stop before its end; the same request resumes it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Options:
 
 
 def run_path(options: Options, stage: StageName, recipe: KnowledgeRecipe, length: Length, made_of: str) -> Path:
-    """The folder of a stage: the same for the same request, so that asking again goes on."""
+    """The folder of a stage: the same for the same request, so that asking again resumes it."""
     asked = f"{recipe.model_dump_json(exclude=_IRRELEVANT[stage])}{length}{options.seed}{made_of}"
     short = hashlib.sha256(asked.encode()).hexdigest()[:8]
     plain = "".join(sign if sign.isalnum() or sign in "-+" else "-" for sign in recipe.variant)[:40]
@@ -86,19 +86,19 @@ def run_path(options: Options, stage: StageName, recipe: KnowledgeRecipe, length
 
 
 def train_stage(
-    path: Path,
     stage: StageName,
     recipe: KnowledgeRecipe,
-    plan: Stage,
+    settings: StageSettings,
     length: Length,
     material: Material,
     make_corpus: Callable[[], RowCorpus],
     options: Options,
     *,
-    start: Callable[[], Mapping[str, Tensor]] | None = None,
-    parent: Path | None = None,
+    parent: KnowledgeModel | None = None,
 ) -> RunResult:
-    """Train one stage in its folder, or go on with it; raises where no model comes of it."""
+    """Train one stage, from the weights of `parent` if there is one, or resume it; raise where no model comes of it."""
+    weights = "" if parent is None else weights_digest(parent.path)
+    path = run_path(options, stage, recipe, length, material.hash + weights)
     if RunDirectory.exists(path) and RunDirectory.open(path).result is not None:
         return _checked(RunResult.of(RunDirectory.open(path), already=True))
     keep_memory()
@@ -106,24 +106,37 @@ def train_stage(
     model = recipe.model(corpus.vocabulary_size)
     if RunDirectory.exists(path):
         read_record(path)
-        resolved = _resolve(plan, model, Execution(), 1, options.seed)  # that of the folder counts
+        resolved = _resolve(settings, model, Execution(), 1, options.seed)  # that of the folder counts
     else:
-        execution = choose_execution(plan.batch_size, **options.wishes)
+        execution = choose_execution(settings.batch_size, **options.wishes)
         torch.set_num_threads(execution.threads)
-        steps = _steps(plan, model, length, corpus, execution, options.seed)
-        resolved = _resolve(plan, model, execution, steps, options.seed)
+        steps = _steps(settings, model, length, corpus, execution, options.seed)
+        resolved = _resolve(settings, model, execution, steps, options.seed)
         material.write(path)
-        write_record(path, _record(stage, recipe, length, material, parent))
+        write_record(path, _record(stage, recipe, length, material, None if parent is None else parent.path))
     spec = {"variant": recipe.variant, "recipe": recipe.name, "size": stage, "seed": options.seed}
     record = {"spec": {**spec, "steps": resolved.steps}}
+    start = None if parent is None else dict(parent.model.state_dict())
     return _checked(
-        train_on(corpus, path, resolved, record, start=start, reporter=options.reporter, saving=options.saving)
+        train_on(
+            corpus,
+            path,
+            resolved,
+            record,
+            start=None if start is None else lambda: start,
+            reporter=options.reporter,
+            saving=options.saving,
+        )
     )
+
+
+def weights_digest(run: Path) -> str:
+    return str((RunDirectory.open(run).result or {}).get("weights_sha256"))
 
 
 def _record(
     stage: StageName, recipe: KnowledgeRecipe, length: Length, material: Material, parent: Path | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "stage": stage,
         "parent": None if parent is None else str(parent.absolute()),
@@ -136,7 +149,7 @@ def _record(
             "train": len(material.train),
             "heldout": len(material.heldout),
             "calibration": len(material.calibration),
-            "practice": len({pair.question for pair in material.practice}),
+            "practice": len({pair.question for pair in material.synthetic}),
         },
         "material_sha256": material.hash,
     }
@@ -144,20 +157,20 @@ def _record(
 
 def _checked(result: RunResult) -> RunResult:
     if result.outcome == "diverged":
-        raise DivergedError(f"{result.path} diverged: {result.message}", hint="use the recipe's own learning rate")
+        raise StageDivergedError(f"{result.path} diverged: {result.message}", hint="use the recipe's own learning rate")
     if result.outcome == "stopped":
-        raise StoppedError(f"{result.path} stopped after step {result.steps}", hint="the same command goes on")
+        raise StoppedError(f"{result.path} stopped after step {result.steps}", hint="the same request resumes it")
     return result
 
 
-def _resolve(plan: Stage, model: ModelSpec, execution: Execution, steps: int, seed: int) -> ResolvedRun:
+def _resolve(settings: StageSettings, model: ModelSpec, execution: Execution, steps: int, seed: int) -> ResolvedRun:
     return ResolvedRun(
         model=model,
-        optimizer=plan.optimizer,
-        schedule=plan.schedule,
-        clip=plan.clip,
+        optimizer=settings.optimizer,
+        schedule=settings.schedule,
+        clip=settings.clip,
         steps=steps,
-        batch_size=plan.batch_size,
+        batch_size=settings.batch_size,
         seed=seed,
         evaluate_every=max(1, steps // _EVALUATIONS),
         validation_rows=_VALIDATION_ROWS,
@@ -165,22 +178,28 @@ def _resolve(plan: Stage, model: ModelSpec, execution: Execution, steps: int, se
     )
 
 
-def _steps(plan: Stage, model: ModelSpec, length: Length, corpus: RowCorpus, execution: Execution, seed: int) -> int:
+def _steps(
+    settings: StageSettings, model: ModelSpec, length: Length, corpus: RowCorpus, execution: Execution, seed: int
+) -> int:
     """How many steps a stage has, all told."""
     if length.steps is not None:
         return length.steps
     if length.minutes is not None:
-        fitting = int(length.minutes * 60 * _FOR_STEPS / step_seconds(plan, model, corpus, execution, seed))
-        most = None if plan.most_epochs is None else plan.most_epochs * corpus.steps_per_epoch(plan.batch_size)
+        fitting = int(length.minutes * 60 * _FOR_STEPS / step_seconds(settings, model, corpus, execution, seed))
+        most = (
+            None if settings.most_epochs is None else settings.most_epochs * corpus.steps_per_epoch(settings.batch_size)
+        )
         return max(1, fitting if most is None else min(fitting, most))
-    return (length.epochs or plan.epochs) * corpus.steps_per_epoch(plan.batch_size)
+    return (length.epochs or settings.epochs) * corpus.steps_per_epoch(settings.batch_size)
 
 
-def step_seconds(plan: Stage, model: ModelSpec, corpus: RowCorpus, execution: Execution, seed: int) -> float:
+def step_seconds(
+    settings: StageSettings, model: ModelSpec, corpus: RowCorpus, execution: Execution, seed: int
+) -> float:
     """The time of an average step, from a few steps of one process: it is proportional to the tokens, pads included."""
-    share = max(1, plan.batch_size // execution.workers)
+    share = max(1, settings.batch_size // execution.workers)
     alone = execution.model_copy(update={"workers": 1})
-    run = _resolve(plan.model_copy(update={"batch_size": share}), model, alone, 1_000_000, seed)
+    run = _resolve(settings.replace(batch_size=share), model, alone, 1_000_000, seed)
     engine = Engine.build(run, corpus)
     engine.step(0)  # the first is slower
     begin, number, tokens = time.perf_counter(), 1, 0

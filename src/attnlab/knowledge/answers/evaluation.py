@@ -1,4 +1,4 @@
-"""What a model knows: exact match with its interval, what one gets without knowing anything, and accuracy by exposure.
+"""What a model knows: exact match with its interval, two baselines, and accuracy by exposure.
 
 found = evaluate(model, model.pairs("heldout"))
 found.accuracy          Interval: the share of questions that are answered exactly, and 95 % Clopper–Pearson
@@ -10,20 +10,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from attnlab.errors import InputError
-from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
-from attnlab.knowledge.material.pairs import Pair, commonest_answer, sort_out
+from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
+from attnlab.knowledge.material.pairs import Pair, commonest_answer, sort_out, write_lines
 from attnlab.statistics import Interval, clopper_pearson
 
 # Documents that name somebody, from … to.
 EXPOSURES = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, None))
+_COLUMNS = ("question", "expected", "answer", "right", "probability", "length_normalised", "agreement", "documents")
 
 
 @dataclass(frozen=True)
-class Score:
-    """So many of so many, with the interval of the share."""
+class Proportion:
+    """So many of so many, with the 95 % interval of the share."""
 
     correct: int
     total: int
@@ -32,7 +33,7 @@ class Score:
     def share(self) -> Interval:
         return clopper_pearson(self.correct, self.total)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, float]:
         share = self.share
         return {"correct": self.correct, "total": self.total, "share": share.mean, "low": share.low, "high": share.high}
 
@@ -42,7 +43,7 @@ class Evaluation:
     """The answers to some questions, and how right they are."""
 
     pairs: tuple[Pair, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[ModelAnswer, ...]
     exposures: tuple[int | None, ...]  # documents that name whom each asks about; None if the question does not say
     commonest_answer: str | None  # of the training split
     contradictions: int
@@ -56,22 +57,22 @@ class Evaluation:
         ]
 
     @property
-    def exact_match(self) -> Score:
-        return Score(sum(self.right), len(self.pairs))
+    def exact_match(self) -> Proportion:
+        return Proportion(sum(self.right), len(self.pairs))
 
     @property
     def accuracy(self) -> Interval:
         return self.exact_match.share
 
     @property
-    def commonest(self) -> Score | None:
+    def commonest(self) -> Proportion | None:
         """What always saying the commonest answer of the training split gets."""
         if self.commonest_answer is None:
             return None
-        return Score(sum(pair.answer == self.commonest_answer for pair in self.pairs), len(self.pairs))
+        return Proportion(sum(pair.answer == self.commonest_answer for pair in self.pairs), len(self.pairs))
 
     @property
-    def by_exposure(self) -> dict[str, Score]:
+    def by_exposure(self) -> dict[str, Proportion]:
         """The exact matches among those whom so many documents name."""
         found = {}
         for low, high in EXPOSURES:
@@ -81,12 +82,12 @@ class Evaluation:
                 if exposure is not None and low <= exposure <= (exposure if high is None else high)
             ]
             if inside:
-                found[exposure_words(low, high)] = Score(sum(inside), len(inside))
+                found[exposure_words(low, high)] = Proportion(sum(inside), len(inside))
         return found
 
-    def plain(self, *, answers: bool = True) -> dict[str, Any]:
+    def plain(self, *, answers: bool = True) -> dict[str, object]:
         """As JSON can hold it."""
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "exact_match": self.exact_match.plain(),
             "always_commonest": None if self.commonest is None else self.commonest.plain(),
             "commonest_answer": self.commonest_answer,
@@ -125,3 +126,14 @@ def evaluate(model: KnowledgeModel, pairs: Sequence[Pair], samples: int = 0, see
 
 def exposure_words(low: int, high: int | None) -> str:
     return str(low) if low == high else f"{low}+" if high is None else f"{low}–{high}"
+
+
+def write_predictions(path: Path, found: Evaluation) -> None:
+    """Write one line for each question, with tabs between the columns, as any program reads it."""
+    lines = ["\t".join(_COLUMNS)]
+    for pair, answer, right, exposure in zip(found.pairs, found.answers, found.right, found.exposures, strict=True):
+        agreement = "" if answer.agreement is None else f"{answer.agreement:.3g}"
+        numbers = [f"{answer.probability:.6g}", f"{answer.length_normalised:.6g}", agreement]
+        named = "" if exposure is None else str(exposure)
+        lines.append("\t".join([pair.question, pair.answer, answer.text, str(int(right)), *numbers, named]))
+    write_lines(path, lines)

@@ -1,4 +1,4 @@
-"""Asking: from memory if the model is sure enough, else from the fact store, else an honest "I do not know".
+"""Questions answered from memory if the model is sure enough, else from the fact store, else an honest "I do not know".
 
 with Asker.open(Path("runs/…"), Path("facts.sqlite"), risk=0.05) as asker:
     reply = asker.ask("Where was Bera Dolock born?")
@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from attnlab.errors import InputError
-from attnlab.knowledge.answers.answering import Answer, KnowledgeModel
 from attnlab.knowledge.answers.guarantee import (
     DELTA,
     RISK,
@@ -27,10 +26,12 @@ from attnlab.knowledge.answers.guarantee import (
     score_of,
     set_guarantee,
 )
-from attnlab.knowledge.material.spelling import key, tidy
-from attnlab.knowledge.store.facts import Added
-from attnlab.knowledge.store.looking_up import Evidence, LookUp
+from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
+from attnlab.knowledge.material.text import key, tidy
+from attnlab.knowledge.store.lookup import LookUp
+from attnlab.knowledge.store.schema import Added
 from attnlab.knowledge.store.store import FactStore
+from attnlab.knowledge.store.text_reader import Evidence
 from attnlab.runs.ledger import DEFAULT_ROOT
 
 DEFAULT_STORE = DEFAULT_ROOT / "facts.sqlite"
@@ -51,17 +52,9 @@ class Reply:
     evidence: tuple[Evidence, ...] = ()  # what was looked up; several where sources disagree
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "question": self.question,
-            "origin": self.origin,
-            "answer": self.answer,
-            "confidence": self.confidence,
-            "threshold": self.threshold,
-            "model_says": self.said,
-            "evidence": [one.to_dict() for one in self.evidence],
-            "notes": list(self.notes),
-        }
+    def to_dict(self) -> dict[str, object]:
+        shown = {"model_says" if name == "said" else name: value for name, value in vars(self).items()}
+        return {**shown, "evidence": [one.to_dict() for one in self.evidence], "notes": list(self.notes)}
 
 
 class Asker:
@@ -114,10 +107,10 @@ class Asker:
     def keep(self, question: str, answer: str, *, who: str, source: str) -> Added:
         """Keep what a person answered, to be looked up and learned; beside what it contradicts, if it does."""
         if self.store is None:
-            raise InputError("there is no fact store to keep it in", hint="name one with --facts")
+            raise InputError("there is no fact store to keep it in", hint="give `facts=…`")
         return self.store.add(question, answer, who=who, source=source)
 
-    def _reply(self, answer: Answer) -> Reply:
+    def _reply(self, answer: ModelAnswer) -> Reply:
         evidence = () if self._look_up is None else self._look_up.find(answer.question)
         doubts = self._doubts(answer)
         known = dict.fromkeys(key(one.answer) for one in evidence)
@@ -131,7 +124,7 @@ class Asker:
             doubts = (*doubts, f"sources disagree: {'; '.join(f'{one.answer} ({_basis(one)})' for one in evidence)}")
         return self._made("unknown", None, answer, evidence, doubts)
 
-    def _doubts(self, answer: Answer) -> tuple[str, ...]:
+    def _doubts(self, answer: ModelAnswer) -> tuple[str, ...]:
         """Why an answer from memory is not to be trusted, however sure the model is of it."""
         if answer.problem is not None:
             return (answer.problem,)
@@ -143,7 +136,12 @@ class Asker:
         return ()
 
     def _made(
-        self, origin: Origin, said: str | None, answer: Answer, evidence: tuple[Evidence, ...], notes: tuple[str, ...]
+        self,
+        origin: Origin,
+        said: str | None,
+        answer: ModelAnswer,
+        evidence: tuple[Evidence, ...],
+        notes: tuple[str, ...],
     ) -> Reply:
         confidence = score_of(answer, self.guarantee.score)
         return Reply(answer.question, origin, said, confidence, self.guarantee.threshold, answer.text, evidence, notes)

@@ -1,37 +1,32 @@
 """The fact store measured: how long a look-up takes among many facts, and what kills and other writers do to it.
 
 Questions are asked in a random order, so that no page of the file is in memory because the last one was: as they are
-kept, without their accents, and such that have no answer; and names are looked for in texts.
+kept, without their accents, and such that have no answer; and names are looked for in texts. Run as a module, it is the
+other process, which imports facts about people of one family when it is asked to.
 """
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
 from attnlab.knowledge.store.store import FactStore
+from attnlab.processes.child import Child, ChildError, serve
 
 TEMPLATE = QuestionTemplate("Where was ", " born?")
 FACTS, LOOK_UPS, KILLS, WRITERS = 200_000, 2_000, 8, 4
 _BATCH = 500
 _WRITTEN = 2_000  # facts by each writer
 _PLACES = 500
-
-# What another process does: import so many facts about people of one family.
-_IMPORT = """
-import sys
-from pathlib import Path
-from attnlab.knowledge.store.measuring import import_family
-import_family(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
-"""
+_WRITER = "attnlab.knowledge.store.benchmark"  # run as a module: the other process
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class StoreFigures:
 
 
 def name(number: int) -> str:
-    """A person; the parts are shared by many, as names are."""
+    """Return a person; the parts are shared by many, as names are."""
     return f"José{number % 997} Núñez{number // 997}"
 
 
@@ -104,45 +99,42 @@ def _time(call: Callable[[str], object], things: Sequence[str]) -> tuple[float, 
     return tuple(taken)
 
 
-def import_family(path: Path, family: str, count: int) -> None:
-    """Import people of one family, in batches, when told to."""
-    pairs = [Pair(TEMPLATE.ask(f"{number} {family}"), "Town") for number in range(count)]
-    print("ready", flush=True)
-    sys.stdin.readline()
-    with FactStore(path) as store:
-        store.import_facts(pairs, who=family, source="list", batch=_BATCH)
-
-
-def _start(path: Path, family: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _IMPORT, str(path), family, str(count)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _let_go(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """Wait until all are ready, and let them begin at once."""
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.readline()
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-
-
 def _kill(path: Path, delay: float) -> bool:
     """Whether a kill after so many seconds leaves anything but a sound file with whole batches."""
-    process = _start(path, "Poe", 200_000)
-    _let_go([process])
-    time.sleep(delay)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    with Child(_WRITER, name="a writer") as writer, ThreadPoolExecutor() as threads:
+        writer.ask(count=0)
+        asked = threads.submit(writer.ask, path=str(path), family="Poe", count=200_000)
+        time.sleep(delay)
+        writer.kill()
+        asked.exception()
     with FactStore(path) as store:
         return bool(store.check()) or store.counts()["facts"] % _BATCH != 0
 
 
 def _write_at_once(path: Path, writers: int) -> tuple[int, int]:
-    processes = [_start(path, f"Family{number}", _WRITTEN) for number in range(writers)]
-    _let_go(processes)
-    kept = sum(_WRITTEN for process in processes if (process.communicate(), process.returncode)[1] == 0)
+    """Return how many facts writers at once were told are kept, and how many of these are lost."""
+    with ExitStack() as stack, ThreadPoolExecutor(writers) as threads:
+        processes = [stack.enter_context(Child(_WRITER, name="a writer")) for _ in range(writers)]
+        for process in processes:
+            process.ask(count=0)  # so that all are ready, and begin at once
+        asked = [
+            threads.submit(process.ask, path=str(path), family=f"Family{number}", count=_WRITTEN)
+            for number, process in enumerate(processes)
+        ]
+        kept = sum(one.result()["kept"] for one in asked if not isinstance(one.exception(), ChildError))
     with FactStore(path) as store:
         return kept, kept - store.counts()["facts"]
+
+
+def import_family(question: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Import people of one family, in batches; with a `count` of 0, only say that the process is ready."""
+    count = question["count"]
+    if count:
+        pairs = (Pair(TEMPLATE.ask(f"{number} {question['family']}"), "Town") for number in range(count))
+        with FactStore(Path(question["path"])) as store:
+            store.import_facts(pairs, who=question["family"], source="list", batch=_BATCH)
+    return {"kept": count}
+
+
+if __name__ == "__main__":
+    serve(import_family)

@@ -1,35 +1,26 @@
-"""Practice: a pretrained model reads the documents, and writes down what could be asked and what it would answer.
+"""Synthetic QA: a pretrained model writes down what could be asked about each document, and what it would answer.
 
     document MASK question           the template with a name, which is copied from the document
     document MASK question MASK      → answer, copied from the document too, and how probable the model finds it
 
-Where names stand is learned from the training split: if nearly all of their documents begin with the name and go on in
-the same way, then a name begins there, and ends where the document goes on in that way.
-
-Where the model was unsure in reading, it shall be unsure in remembering: of an answer that it gave with probability p,
-finetuning learns with probability (1 − p)/2 another one, drawn anew each time from the training split. An answer that
-is hardly likelier than another stretch of the document is left out.
+Where names stand is learned from the training split: if nearly all of their documents begin with the name and continue
+in the same way, then a name begins there, and ends where the document continues in that way. An answer that is hardly
+likelier than another stretch of the document is left out.
 
 This uses the text and the training split alone. Documents of people who are asked about in the heldout or calibration
-split are read like all others; their answers are never looked at.
+split are read like all others; their answers are never used.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
-from attnlab.corpora.randomness import below, uniform
 from attnlab.errors import InputError
-from attnlab.knowledge.answers.copying import Text, copy_from
-from attnlab.knowledge.material.codec import Codec, Row
-from attnlab.knowledge.material.material import Material, PracticePair
-from attnlab.knowledge.material.pairs import Pair
-from attnlab.knowledge.training.reading import answered_documents
-from attnlab.knowledge.training.rows import Source
+from attnlab.knowledge.answers.decoding import CopySource, copy_from
+from attnlab.knowledge.material.codec import Codec
+from attnlab.knowledge.material.material import Material, SyntheticPair
+from attnlab.knowledge.training.sources import answered_documents
 from attnlab.models import LanguageModel
 
 _FOR_QUESTION, _FOR_ANSWER = 48, 32  # tokens that are left for them behind a document
@@ -38,17 +29,17 @@ _LEAST = 0.5  # probability of an answer among all stretches of its document
 _BEHIND = 2  # characters
 
 
-def practise(model: LanguageModel, codec: Codec, material: Material) -> list[PracticePair]:
-    """The pairs that the model writes about the documents."""
+def write_synthetic_pairs(model: LanguageModel, codec: Codec, material: Material) -> list[SyntheticPair]:
+    """Return the pairs that the model writes about the documents."""
     room = model.spec.context_length - _FOR_QUESTION - _FOR_ANSWER
     if room < 1:
         raise InputError(
             f"a context of {model.spec.context_length} has no room for a document and a question",
-            hint=f"use one of {_FOR_QUESTION + _FOR_ANSWER + 1} or more, or no practice",
+            hint=f"use `context_length={_FOR_QUESTION + _FOR_ANSWER + 1}` or more, or `practice=False`",
         )
     answered = answered_documents(material)
     texts = {
-        number: Text.of_words(codec.tokenizer, codec.encode(document)[:room])
+        number: CopySource.of_words(codec.tokenizer, codec.encode(document)[:room])
         for number, document in enumerate(material.documents)
         if number not in answered
     }
@@ -56,17 +47,17 @@ def practise(model: LanguageModel, codec: Codec, material: Material) -> list[Pra
     read = [texts[number] for number in questions]
     tails = [(codec.mask, *codec.prompt(question)) for question in questions.values()]
     likeliest = copy_from(model, read, tails, codec.mask, _FOR_ANSWER)
-    best: dict[str, PracticePair] = {}
+    best: dict[str, SyntheticPair] = {}
     for question, said in zip(questions.values(), likeliest, strict=True):
         answer = codec.decode(said.tokens)
         known = best.get(question)  # of several documents about somebody, the one that says most clearly counts
         if answer and said.among_stretches >= _LEAST and (known is None or known.probability < said.probability):
-            best[question] = PracticePair(question, answer, said.probability)
+            best[question] = SyntheticPair(question, answer, said.probability)
     return list(best.values())
 
 
 def write_questions(
-    model: LanguageModel, codec: Codec, material: Material, texts: Mapping[int, Text]
+    model: LanguageModel, codec: Codec, material: Material, texts: Mapping[int, CopySource]
 ) -> dict[int, str]:
     """The question that each document answers, by the document's number; those of the training split are known."""
     asked = {pair.question for pair in material.train}
@@ -96,28 +87,7 @@ def what_follows_names(material: Material) -> str | None:
     return behind if count and count >= _NEARLY_ALL * len(answered) else None
 
 
-def _at_the_start(codec: Codec, text: Text, behind: str) -> Text:
+def _at_the_start(codec: Codec, text: CopySource, behind: str) -> CopySource:
     """Stretches that begin the text, and end before `behind`."""
-    going_on = {
-        place for place in text.ends if codec.tokenizer.decode(text.tokens[place : place + 4]).startswith(behind)
-    }
-    return text.narrowed({0}, going_on)
-
-
-class Practice(Source):
-    """Rows of written pairs; now and then with another answer, the more so the less sure the model was."""
-
-    def __init__(self, pairs: Sequence[PracticePair], others: Sequence[str], codec: Codec) -> None:
-        super().__init__(len(pairs))
-        self._pairs, self._codec = pairs, codec
-        self._others = others
-        self._rows = [codec.pair(pair.pair) for pair in pairs]
-
-    def make(self, number: int, random: NDArray[np.uint64]) -> Row:
-        pair = self._pairs[number]
-        if uniform(random[:1])[0] >= (1 - pair.probability) / 2:
-            return self._rows[number]
-        return self._codec.pair(Pair(pair.question, self._others[int(below(len(self._others), random[1:2])[0])]))
-
-    def content(self) -> object:
-        return [[[pair.question, pair.answer, pair.probability] for pair in self._pairs], list(self._others)]
+    decode, tokens = codec.tokenizer.decode, text.tokens
+    return text.narrowed({0}, {end for end in text.ends if decode(tokens[end : end + 4]).startswith(behind)})

@@ -5,29 +5,29 @@
 other    plain text, a document on each line                          documents
 
 A file is read as a whole before anything is kept: one with a bad line changes nothing. Then batches follow each other,
-and a killed import is finished by giving the same command again, because what is there already is not kept twice.
+and a killed import is finished by importing the same file again, because what is there already is not kept twice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from attnlab.errors import FileError, InputError
-from attnlab.knowledge.material.pairs import Pair, read_lines, shorten
-from attnlab.knowledge.material.spelling import tidy
-from attnlab.knowledge.store.facts import Imported
+from attnlab.errors import FileError
+from attnlab.knowledge.material.pairs import Pair, numbered_lines, read_rows
+from attnlab.knowledge.material.text import shorten, tidy
+from attnlab.knowledge.store.schema import Imported
 from attnlab.knowledge.store.store import FactStore, Progress
 
 FileKind = Literal["pairs", "text", "lines"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileEntry:
     """A fact or a document of a file, with the source that the file names, if it does."""
 
     content: Pair | str
@@ -83,51 +83,29 @@ def export_pairs(store: FactStore) -> Iterator[str]:
         yield f"{fact.question}\t{fact.answer}\t{fact.source}"
 
 
-def _read_pairs(path: Path, source: str) -> Iterator[Entry]:
-    for number, line in _numbered(path):
-        question, tab, rest = line.partition("\t")
-        answer, _, where = rest.partition("\t")
-        question, answer, where = (_tidied(text, number, path) for text in (question, answer, where))
-        if not tab or not question or not answer:
-            lack = "has no tab" if not tab else f"has no {'answer' if question else 'question'}"
-            raise FileError(
-                f"line {number} of {path} {lack}: {shorten(line)!r}", hint="write a question, a tab and an answer"
-            )
-        yield Entry(Pair(question, answer), where or source)
+def _read_pairs(path: Path, source: str) -> Iterator[FileEntry]:
+    for question, answer, where in read_rows(path, tidy):
+        yield FileEntry(Pair(question, answer), where or source)
 
 
-def _read_text(path: Path, source: str) -> Iterator[Entry]:
-    for number, line in _numbered(path):
-        text = _tidied(line, number, path)
-        if text:
-            yield Entry(text, source)
+def _read_text(path: Path, source: str) -> Iterator[FileEntry]:
+    return (FileEntry(text, source) for _, line in numbered_lines(path) if (text := tidy(line)))
 
 
-def _read_exported(path: Path, source: str) -> Iterator[Entry]:
-    for number, line in _numbered(path):
+def _read_exported(path: Path, source: str) -> Iterator[FileEntry]:
+    for number, line in numbered_lines(path):
         try:
             data = json.loads(line)
             content = Pair(data["question"], data["answer"]) if data["kind"] == "fact" else data["text"]
             parts = [*vars(content).values()] if isinstance(content, Pair) else [content]
             if not all(isinstance(part, str) and part.strip() for part in parts):
                 raise ValueError
-            yield Entry(content, str(data.get("source") or source), data.get("who"))
+            yield FileEntry(content, str(data.get("source") or source), data.get("who"))
         except (ValueError, KeyError, TypeError, RecursionError):
             raise FileError(
                 f"line {number} of {path} is no fact and no document: {shorten(line)!r}",
-                hint="give what `attnlab knowledge facts export` wrote",
+                hint="give what the export of a fact store wrote",
             ) from None
-
-
-def _numbered(path: Path) -> Iterable[tuple[int, str]]:
-    return ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
-
-
-def _tidied(text: str, number: int, path: Path) -> str:
-    try:
-        return tidy(text)
-    except InputError as error:
-        raise FileError(f"line {number} of {path}: {error.message}", hint=error.hint) from None
 
 
 _READERS = {"pairs": _read_pairs, "text": _read_text, "lines": _read_exported}

@@ -1,0 +1,219 @@
+"""The stages of training: a model reads the text, learns to answer questions, and later learns more.
+
+pretrain(gather(text), recipe("assignment"))   a fresh model on the documents, perhaps with the pairs that they answer
+finetune(pretrained, gather(text, pairs))      a run that begins with the weights of another
+finetune(None, gather(text, pairs))            without pretraining, for comparison
+learn(run, new_pairs)                          more pairs for a model that has learned some; the old stay known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from attnlab.errors import InputError
+from attnlab.knowledge.answers.model import KnowledgeModel
+from attnlab.knowledge.material.codec import Codec, Row, make_tokenizer
+from attnlab.knowledge.material.material import Material, SyntheticPair
+from attnlab.knowledge.material.pairs import Pair, sort_out
+from attnlab.knowledge.training.recipes import KnowledgeRecipe, StageSettings
+from attnlab.knowledge.training.rows import RowCorpus
+from attnlab.knowledge.training.sources import (
+    DocumentQA,
+    Documents,
+    FixedRows,
+    Source,
+    SyntheticPairs,
+    UnseenEntities,
+    answered_documents,
+)
+from attnlab.knowledge.training.stage_run import Length, Options, train_stage, weights_digest
+from attnlab.knowledge.training.synthetic_qa import write_synthetic_pairs
+from attnlab.storage.records import read_json, write_json
+from attnlab.training import Reporter, RunResult, Schedule
+
+_SAMPLE = 200  # documents whose loss is told where there is no heldout pair
+_WRITTEN = "practice.json"  # in the folder of the pretrained run: the pairs that it wrote for which material
+_VERSION = 2  # of how they are written
+_LEARN_EPOCHS = 8
+_LEARN_REPEATS = 4  # times that an epoch takes a new pair, where it takes an old one once
+_LEARN_RATE = 0.25  # of the learning rate of finetuning
+
+
+def pretrain(
+    material: Material, recipe: KnowledgeRecipe, length: Length | None = None, options: Options | None = None
+) -> RunResult:
+    """Train a fresh model on the text, or resume it; the same request has the same folder."""
+    material = replace(material, synthetic=())
+    return train_stage(
+        "pretrain",
+        recipe,
+        recipe.pretraining,
+        length or Length(),
+        material,
+        lambda: pretraining_corpus(material, recipe),
+        options or Options(),
+    )
+
+
+def pretraining_corpus(material: Material, recipe: KnowledgeRecipe) -> RowCorpus:
+    """Return the documents, by the recipe's objective; those that answer a training pair perhaps with it."""
+    codec, context = make_codec(material, recipe), recipe.context_length
+    documents = [codec.encode(document) for document in material.documents]
+    answered = answered_documents(material) if recipe.reading else {}
+    plain = [document for number, document in enumerate(documents) if number not in answered]
+    sources: list[Source] = [
+        Documents(plain, recipe.span_share, codec.mask, context),
+        DocumentQA(material, answered, codec, context),
+    ]
+    sample = [Row(document[: context + 1]) for document in documents[:_SAMPLE] if len(document) > 1]
+    rows = [row for row in _heldout_rows(codec, material) if len(row.tokens) <= context]
+    validation = rows or sample or [Row((codec.mask, codec.mask))]
+    return RowCorpus("knowledge-text", codec, sources, validation, bucketed=recipe.bucketed)
+
+
+def make_codec(material: Material, recipe: KnowledgeRecipe) -> Codec:
+    """Return the tokens of a text, and of the questions that will be learned."""
+    pairs = [text for pair in material.train for text in (pair.question, pair.answer)]
+    return Codec(make_tokenizer(recipe.tokenizer, [*material.documents, *pairs], recipe.vocabulary_size))
+
+
+def finetune(
+    parent: Path | None,
+    material: Material,
+    recipe: KnowledgeRecipe,
+    length: Length | None = None,
+    options: Options | None = None,
+) -> RunResult:
+    """Finetune a pretrained run on the training split, or a fresh model where there is no parent."""
+    options, settings, begun = options or Options(), recipe.finetuning, None
+    if not material.train:
+        raise InputError("there are no pairs to learn", hint="give `pairs=…`")
+    if parent is None:
+        codec, settings = make_codec(material, recipe), settings.replace(epochs=recipe.epochs_alone)
+    else:
+        begun = KnowledgeModel.open(parent)
+        codec = begun.codec
+        if recipe.practice:
+            material = replace(material, synthetic=_synthetic_pairs(begun, material, options))
+    usable = _usable(codec, material, recipe.context_length)
+    return train_stage(
+        "finetune",
+        recipe,
+        settings,
+        length or Length(),
+        material,
+        lambda: pair_corpus(codec, usable, material, recipe),
+        options,
+        parent=begun,
+    )
+
+
+def learn(
+    run: Path,
+    pairs: Sequence[Pair],
+    *,
+    out: Path | None = None,
+    epochs: int | None = None,
+    reporter: Reporter | None = None,
+    **wishes: object,
+) -> Path:
+    """Teach a finetuned model new pairs, mixed with all that it learned before; a new run beside the old one.
+
+    A new pair replaces an old one of the same question. The new questions leave the heldout and calibration splits.
+    """
+    new = sort_out(pairs)
+    if new.contradictions:
+        question = new.contradictions[0].question
+        raise InputError(f"the pairs to learn contradict each other: {question!r}", hint="decide for one answer")
+    if not new.pairs:
+        raise InputError("there are no pairs to learn", hint="give some")
+    begun = KnowledgeModel.open(run)
+    recipe, codec, old = KnowledgeRecipe(**begun.record["settings"]), begun.codec, begun.material
+    asked = {pair.question for pair in new.pairs}
+    material = replace(
+        old,
+        train=(*(pair for pair in old.train if pair.question not in asked), *new.pairs),
+        heldout=tuple(pair for pair in old.heldout if pair.question not in asked),
+        calibration=tuple(pair for pair in old.calibration if pair.question not in asked),
+        synthetic=tuple(pair for pair in old.synthetic if pair.question not in asked),
+    )
+    for pair in new.pairs:
+        problem = _problem(codec, pair, recipe.context_length)
+        if problem is not None:
+            raise InputError(f"a pair cannot be learned: {problem}", hint="leave it out; nothing else is lost")
+    learned = [pair for pair in _usable(codec, material, recipe.context_length) if pair.question not in asked]
+    return train_stage(
+        "learn",
+        recipe,
+        _gently(recipe.finetuning),
+        Length(epochs=epochs),
+        material,
+        lambda: pair_corpus(codec, learned, material, recipe, new.pairs),
+        Options(out=out or run.parent, reporter=reporter, wishes=wishes),
+        parent=begun,
+    ).path
+
+
+def pair_corpus(
+    codec: Codec, learned: Sequence[Pair], material: Material, recipe: KnowledgeRecipe, new: Sequence[Pair] = ()
+) -> RowCorpus:
+    """Return the pairs to learn, those that the model wrote, and new ones more often than old."""
+    context = recipe.context_length
+    written = [pair for pair in material.synthetic if _problem(codec, pair.pair, context) is None]
+    unseen = round(recipe.strangers * (len(learned) + len(written)))
+    sources: list[Source] = [
+        FixedRows([codec.pair(pair) for pair in learned]),
+        SyntheticPairs(written, [pair.answer for pair in learned], codec),
+        UnseenEntities(material, codec, unseen, context),
+        FixedRows([codec.pair(pair) for pair in new], repeats=_LEARN_REPEATS),
+    ]
+    rows = _heldout_rows(codec, material) or [codec.pair(pair) for pair in learned or new]
+    validation = [row for row in rows if len(row.tokens) <= context] or rows
+    return RowCorpus("knowledge-pairs", codec, sources, validation, bucketed=recipe.bucketed)
+
+
+def _heldout_rows(codec: Codec, material: Material) -> list[Row]:
+    return [codec.pair(pair) for pair in material.heldout if codec.known(pair.question + pair.answer) is None]
+
+
+def _gently(settings: StageSettings) -> StageSettings:
+    """Return settings of finetuning for a model that has much to lose."""
+    optimizer = settings.optimizer
+    rates = {name: _LEARN_RATE * getattr(optimizer, name) for name in ("learning_rate", "matrix_learning_rate")}
+    schedule = Schedule(kind="trapezoid", warmup_steps=5, decay=0.5, end=0.0)
+    return settings.replace(epochs=_LEARN_EPOCHS, optimizer=optimizer.model_copy(update=rates), schedule=schedule)
+
+
+def _synthetic_pairs(begun: KnowledgeModel, material: Material, options: Options) -> tuple[SyntheticPair, ...]:
+    """Return what the pretrained model writes; it is kept beside it, for it takes a moment."""
+    key = f"{_VERSION} {replace(material, synthetic=()).hash} {weights_digest(begun.path)}"
+    file = begun.path / _WRITTEN
+    kept = read_json(file) if file.exists() else {}
+    if kept.get("key") != key:
+        if options.reporter is not None:
+            options.reporter.note(f"writing synthetic question–answer pairs on {len(material.documents)} documents")
+        written = write_synthetic_pairs(begun.model, begun.codec, material)
+        kept = {"key": key, "pairs": [[pair.question, pair.answer, pair.probability] for pair in written]}
+        write_json(file, kept)
+    return tuple(SyntheticPair(*row) for row in kept["pairs"])
+
+
+def _usable(codec: Codec, material: Material, context: int) -> list[Pair]:
+    """Return the training pairs that fit into the context and have no unknown character."""
+    found = [pair for pair in material.train if _problem(codec, pair, context) is None]
+    if not found:
+        raise InputError(
+            f"none of the {len(material.train)} pairs can be learned: {_problem(codec, material.train[0], context)}",
+            hint="use a tokenizer that knows every text (bpe), or a longer context",
+        )
+    return found
+
+
+def _problem(codec: Codec, pair: Pair, context: int) -> str | None:
+    unknown = codec.known(pair.question + pair.answer)
+    if unknown is not None:
+        return unknown
+    length = len(codec.pair(pair).tokens)
+    return None if length <= context + 1 else f"a pair has {length} tokens, and the model reads {context}"
