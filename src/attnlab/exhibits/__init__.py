@@ -1,4 +1,4 @@
-"""The worked theory: every claim of the notes as a short program that computes it and checks it while you look.
+"""The worked theory: every claim as a short program that computes it and checks it while you look.
 
     exhibits()                                  all of them, in the order of a course
     exhibit_named("scaling").run(key_width=256)  an Outcome: prints, becomes a page, shows itself in a notebook

@@ -76,7 +76,7 @@ def _several(outcomes: Sequence[Outcome]) -> Page:
         sections.append(Section(f"{one.name} · {one.title}", parts))
     seconds = sum(outcome.seconds for outcome in outcomes)
     facts = {"Exhibits": f"{held} of {len(outcomes)} hold; {seconds:.0f} s"}
-    return Page("Exhibits", "Every claim of the notes, computed and checked.", sections, facts)
+    return Page("Exhibits", "Every claim, computed and checked.", sections, facts)
 
 
 def _content(blocks: Sequence[Block | Check]) -> list[Part]:
