@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Score, equations, variant, variants
+from attnlab.attention.blackboard import follow
 from attnlab.attention.layer import projection_widths
-from attnlab.attention.stepwise import follow
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.studio.work.exporting import python_of
 from attnlab.studio.work.forms import describe
