@@ -75,7 +75,7 @@ def test_moments_of_random_scores(mean: float, deviation: float) -> None:
 
 
 def test_rows_of_scores_share_a_query_and_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.attention.random_scores._NUMBERS", 60)
+    monkeypatch.setattr("attnlab.attention.blackboard._NUMBERS", 60)
     found = draw_scores(400, 4, 2, generator=torch.Generator().manual_seed(3))
     assert found.shape == (400, 4)
     assert torch.equal(found, draw_scores(400, 4, 2, generator=torch.Generator().manual_seed(3)))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention, attend, variants
-from attnlab.attention.stepwise import follow
+from attnlab.attention.blackboard import follow
 from attnlab.errors import InputError, UnsupportedError
 
 X = torch.randn(5, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -13,7 +13,7 @@ from attnlab.cost.peak import training_memory
 from attnlab.cost.tensors import grouped
 from attnlab.errors import SpecError
 from attnlab.models import SIZES, LanguageModel, ModelSpec, build_model
-from attnlab.models.architectures import RECIPE_OPTIMIZERS
+from attnlab.models.spec import RECIPE_OPTIMIZERS
 from attnlab.training.engine.optimizers import Optimizer
 from attnlab.training.recipes import RECIPES as TRAINED
 

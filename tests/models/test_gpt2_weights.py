@@ -16,7 +16,8 @@ from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Mask, variants
 from attnlab.errors import FileError, UnsupportedError
-from attnlab.models import LanguageModel, ModelSpec, build_model, load_gpt2, model_folder, save_gpt2
+from attnlab.models import LanguageModel, ModelSpec, build_model, load_gpt2, save_gpt2
+from attnlab.models.hf import folder as model_folder
 from attnlab.storage import disk
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -508,7 +509,7 @@ def test_no_space_as_the_writer_of_tensors_says_it(tmp_path: Path, monkeypatch: 
 
 def test_transformers_is_not_needed() -> None:
     source = Path(model_folder.__file__).parent
-    for name in ("gpt2_weights.py", "model_folder.py"):
+    for name in ("gpt2.py", "folder.py"):
         text = (source / name).read_text(encoding="utf-8")
         assert "import transformers" not in text
         assert "from transformers" not in text

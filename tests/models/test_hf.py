@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attnlab.attention import Alibi, Mask, Variant, add_variant, catalogue, variants
 from attnlab.errors import InputError, UnknownNameError, UnsupportedError
 from attnlab.models import hf
-from attnlab.models.hf_masks import first_position, make_mask
+from attnlab.models.hf.masks import first_position, make_mask
 
 VOCABULARY, WIDTH, CONTEXT = 40, 32, 48
 OWN = (

@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab.attention import linear
-from attnlab.models import ModelSpec, activations, mlp
-from attnlab.models.activations import ACTIVATIONS
-from attnlab.models.mlp import MLP
+from attnlab.models import ModelSpec, mlp
+from attnlab.models.mlp import ACTIVATIONS, MLP
 
 BENT: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -58,14 +57,14 @@ def test_the_activation_is_what_it_says(activation: str) -> None:
 
 @pytest.mark.parametrize("piece", [1, 7, 1000])
 def test_value_and_slope_in_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activations, "_PIECE", piece)
+    monkeypatch.setattr(mlp, "_PIECE", piece)
     x = torch.cat([torch.linspace(-4, 4, 101), torch.tensor([-1e4, -30.0, 0.0, 30.0, 1e4])]).double().requires_grad_()
     wanted = BENT["gelu-tanh"](x)
     (slope,) = torch.autograd.grad(wanted.sum(), x)
-    bent = x.detach().clone()
-    torch.testing.assert_close(ACTIVATIONS["gelu-tanh"].back(torch.full_like(bent, 2.0), bent), 2 * slope)
-    assert torch.equal(bent, x)
-    both = ACTIVATIONS["gelu-tanh"].with_slope(bent)
+    before = x.detach().clone()
+    torch.testing.assert_close(ACTIVATIONS["gelu-tanh"].back(torch.full_like(before, 2.0), before), 2 * slope)
+    assert torch.equal(before, x)
+    both = ACTIVATIONS["gelu-tanh"].with_derivative(before)
     assert both is not None
     torch.testing.assert_close(both[0], wanted.detach())
     torch.testing.assert_close(both[1], slope)
@@ -133,7 +132,7 @@ def kept_elements(run: Callable[[], Tensor], parameters: list[Tensor]) -> int:
 
 
 @every_activation
-def test_it_keeps_its_input_and_what_is_bent(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_keeps_its_input_and_its_pre_activation(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = mlp_of(activation, True, width=8, inner=32)
     x = torch.randn(50, 8, dtype=torch.float64, requires_grad=True)
     parameters = list(module.parameters())

@@ -1,5 +1,28 @@
-"""What attention is: specifications, their definition, fast kernels, a layer, and a catalogue of variants."""
+"""Attention: specifications, their definition, fast kernels, a layer, and a catalogue of variants.
 
+parts         scores, normalisers, masks, positions and operators, each with its equation and its variants
+spec          a variant as a value
+rules         what cannot be combined, and the nearest that can
+reference     attention by its definition
+kernels       fast ways to the same result
+functional    attention as a function of queries, keys and values
+linear        linear maps for training and decoding
+gradients     backward passes written by hand
+cache         what decoding remembers
+observer      what a forward pass reports its results to
+layer         multi-head attention
+catalogue     variants by name
+blackboard    one head on plain matrices, and a layer step by step
+"""
+
+from attnlab.attention.blackboard import (
+    dot_mean,
+    dot_variance,
+    draw_scores,
+    one_head,
+    softmax_slope,
+    weight_entropy,
+)
 from attnlab.attention.cache import Cache
 from attnlab.attention.catalogue import Variant, add_variant, equations, load_variants, variant, variants
 from attnlab.attention.functional import attend
@@ -22,9 +45,6 @@ from attnlab.attention.parts.scores import (
     Table,
 )
 from attnlab.attention.parts.sparse import Entmax, Entmax15, Softpick, Sparsemax
-from attnlab.attention.random_scores import dot_mean, dot_variance, draw_scores
-from attnlab.attention.sharpness import softmax_slope, weight_entropy
-from attnlab.attention.single import one_head
 from attnlab.attention.spec import AttentionSpec
 
 __all__ = [

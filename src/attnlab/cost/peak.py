@@ -30,7 +30,7 @@ from attnlab.cost.attention import AttentionCost
 from attnlab.cost.model import ModelCost
 from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.models import ModelSpec, loss, mlp
-from attnlab.models.architectures import OptimizerKind
+from attnlab.models.spec import OptimizerKind
 
 _LONG = 2  # times as long as wide, from where on Muon gathers its factors
 

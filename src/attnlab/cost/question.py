@@ -8,9 +8,9 @@ from pydantic import Field, PositiveInt, model_validator
 
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models import ModelSpec
-from attnlab.models.architectures import RECIPE_OPTIMIZERS, OptimizerKind
 from attnlab.models.sizes import Size
 from attnlab.models.sizes import size as size_called
+from attnlab.models.spec import RECIPE_OPTIMIZERS, OptimizerKind
 from attnlab.specification import Specification
 
 GPT2_VOCABULARY = 50257

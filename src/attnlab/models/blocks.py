@@ -52,7 +52,7 @@ class LayerCache:
         return self.own.nbytes + self.other.nbytes
 
 
-class Block(Observed):
+class TransformerBlock(Observed):
     """Attention, perhaps a look at another sequence, and a perceptron, each with a norm and a residual path."""
 
     reported: ClassVar[tuple[str, ...]] = (

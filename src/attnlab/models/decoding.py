@@ -21,11 +21,11 @@ from attnlab.attention.linear import PIECES, in_pieces, linear
 from attnlab.attention.parts.normalisers import Softmax
 from attnlab.attention.parts.positions import Alibi, Rope
 from attnlab.attention.parts.scores import ScaledDot
-from attnlab.models.activations import ACTIVATIONS
-from attnlab.models.blocks import Block
+from attnlab.models.blocks import TransformerBlock
 from attnlab.models.language_model import LanguageModel, ModelCache
+from attnlab.models.mlp import ACTIVATIONS
 from attnlab.models.spec import ModelSpec
-from attnlab.models.tapping import is_tapped
+from attnlab.models.taps import is_tapped
 
 
 class TokenDecoder:
@@ -85,7 +85,7 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
 class _Layer:
     """A block, laid out for one token. Vectors have the shape (1, 1, width)."""
 
-    def __init__(self, block: Block, spec: AttentionSpec, residual: Tensor, context: int) -> None:
+    def __init__(self, block: TransformerBlock, spec: AttentionSpec, residual: Tensor, context: int) -> None:
         attention, mlp = block.attention, block.mlp
         assert attention.output is not None
         self.spec, self.residual, self.activate = spec, residual, _activation(mlp.activation)
@@ -101,8 +101,8 @@ class _Layer:
         bias = torch.cat([part.bias for part in parts]) if spec.bias else None
         self.project = _Product(weight, bias, self.made)
         self.put = _Addition(attention.output, residual)
-        self.bent = residual.new_empty(1, 1, mlp.widen.weight.shape[0])
-        self.widen = _Product(mlp.widen.weight, mlp.widen.bias, self.bent)
+        self.before = residual.new_empty(1, 1, mlp.widen.weight.shape[0])
+        self.widen = _Product(mlp.widen.weight, mlp.widen.bias, self.before)
         self.narrow = _Addition(mlp.narrow, residual)
         self.extras = dict(attention.extras.items())
         self.plain = isinstance(spec.score, ScaledDot) and isinstance(spec.normaliser, Softmax)
@@ -126,7 +126,7 @@ class _Layer:
             out = attend(query, keys, values, self.spec, query_start=position, extras=self.extras)
         self.put(out.view(1, 1, -1))
         self.widen(self.mlp_norm(self.residual))
-        self.narrow(self.activate(self.bent))
+        self.narrow(self.activate(self.before))
 
 
 class _Product:

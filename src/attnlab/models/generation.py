@@ -14,34 +14,29 @@ the last half again and goes on from there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
-from attnlab.errors import InputError, as_spec_error
+from attnlab.errors import InputError
 from attnlab.models.decoding import TokenDecoder
 from attnlab.models.language_model import LanguageModel
+from attnlab.specification import Specification
 
 _GREEDY = 1e-4  # a temperature that would overflow
 
 
-class Sampling(BaseModel):
+class Sampling(Specification):
     """How the next token is chosen."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what = "sampling"
 
     temperature: Annotated[float, Field(ge=0)] = 1.0  # below 1e-4 the likeliest is taken
     top_k: PositiveInt | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     seed: NonNegativeInt = 0
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "sampling") from None
 
 
 def generate(

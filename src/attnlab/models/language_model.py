@@ -23,12 +23,12 @@ from attnlab.attention.linear import Linear, linear
 from attnlab.attention.observer import Observed
 from attnlab.corpora import IGNORED
 from attnlab.errors import InputError
-from attnlab.models import tapping
-from attnlab.models.blocks import Block, LayerCache, make_norm
+from attnlab.models import taps as tapping
+from attnlab.models.blocks import LayerCache, TransformerBlock, make_norm
 from attnlab.models.initial import initialise
 from attnlab.models.loss import cross_entropy
 from attnlab.models.spec import ModelSpec
-from attnlab.models.tapping import Replace, Seen, Taps
+from attnlab.models.taps import Replace, Seen, Taps
 
 
 class ModelCache:
@@ -60,7 +60,9 @@ class Stack(Observed):
         self.positions = nn.Embedding(spec.context_length, spec.model_width) if learned else None
         self.dropout = nn.Dropout(spec.dropout)
         others = cross or (None,) * len(attention)
-        self.blocks = nn.ModuleList(Block(spec, own, other) for own, other in zip(attention, others, strict=True))
+        self.blocks = nn.ModuleList(
+            TransformerBlock(spec, own, other) for own, other in zip(attention, others, strict=True)
+        )
         self.norm = make_norm(spec)
 
     def forward(

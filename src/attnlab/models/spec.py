@@ -4,41 +4,73 @@ ModelSpec.build("nano", vocabulary_size=96)                                GPT-2
 ModelSpec.build("gpt2", vocabulary_size=50257, variant="tied-kv")
 ModelSpec.build("nano", vocabulary_size=96, variant="softmax,window")      layers take turns
 ModelSpec.build("nano", vocabulary_size=96, architecture="fast", family="encoder")
+
+An architecture says what a block is made of, apart from its size and its attention:
+
+gpt2   learned positions, LayerNorm, GELU (its tanh form), biases, output projections scaled by the depth
+fast   RoPE, RMSNorm without parameters, squared ReLU, no biases, output projections that begin at zero, as in the
+       public NanoGPT speedrun
+
+Both tie the embedding to the head. The attention of the layers is chosen apart from either.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PositiveInt,
-    SerializeAsAny,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny, model_validator
 
-from attnlab.attention import AttentionSpec, Mask, variant
-from attnlab.attention.parts.positions import Learned, Position
-from attnlab.errors import SpecError, as_spec_error
-from attnlab.models.architectures import architecture as architecture_by_name
+from attnlab.attention import AttentionSpec, Learned, Mask, Position, Rope, variant
+from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models.sizes import size as size_by_name
+from attnlab.specification import Specification
 
 Family = Literal["decoder", "encoder", "encoder-decoder"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
-class ModelSpec(BaseModel):
+@dataclass(frozen=True)
+class Architecture:
+    """What a block is made of; the fields are those of `ModelSpec`."""
+
+    norm: str
+    activation: str
+    bias: bool
+    tied_embedding: bool
+    zero_outputs: bool
+    position: Position
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "gpt2": Architecture("layer", "gelu-tanh", True, True, False, Learned()),
+    "fast": Architecture("rms", "relu-squared", False, True, True, Rope()),
+}
+
+OptimizerKind = Literal["adamw", "muon"]
+
+# What trains each architecture in the recipe of its name (`attnlab.training.recipes` has the numbers).
+RECIPE_OPTIMIZERS: dict[str, OptimizerKind] = {"gpt2": "adamw", "fast": "muon"}
+
+
+def architecture(name: str) -> Architecture:
+    """Return an architecture by its name."""
+    if name not in ARCHITECTURES:
+        raise UnknownNameError("architecture", name, ARCHITECTURES)
+    return ARCHITECTURES[name]
+
+
+architecture_by_name = architecture
+
+
+class ModelSpec(Specification):
     """Everything that there is to say about a model before it has weights.
 
     `attention` has one spec for each layer. An encoder–decoder has `num_layers` of each kind: `attention` is the
     decoder's, `cross_attention` its look at the encoder, `encoder_attention` the encoder's.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    what = "a model spec"
 
     family: Family = "decoder"
     vocabulary_size: PositiveInt
@@ -59,12 +91,6 @@ class ModelSpec(BaseModel):
     initial_std: float = Field(default=0.02, gt=0)  # of weights and embeddings before the first step
     dropout: Probability = 0.0  # of the embedding and of what each block adds
     position: Annotated[SerializeAsAny[Position], BeforeValidator(Position.parse)] = Learned()
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise as_spec_error(error, "a model spec") from None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -119,7 +145,7 @@ class ModelSpec(BaseModel):
         heads, head_width = dimensions.pop("num_heads"), changes.pop("head_width", None)
         place = style.position if position is None else Position.parse(position)
         mlp_width = changes.pop("mlp_width", None) or 4 * dimensions["model_width"]
-        fields = {**style.model_fields_of_spec(), **dimensions, "mlp_width": mlp_width, "position": place, **changes}
+        fields = {**vars(style), **dimensions, "mlp_width": mlp_width, "position": place, **changes}
         dropout = fields.get("dropout", 0.0)
 
         def layers(**base: Any) -> tuple[AttentionSpec, ...]:
@@ -145,10 +171,6 @@ class ModelSpec(BaseModel):
             fields["encoder_attention"] = layers(mask=both)
             fields["cross_attention"] = layers(mask=both, source="cross")
         return cls(family=family, vocabulary_size=vocabulary_size, **fields)
-
-    def replace(self, **changes: Any) -> ModelSpec:
-        """Another spec with some fields changed."""
-        return ModelSpec(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
 
     @property
     def learns_positions(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from attnlab.errors import UnknownNameError
-from attnlab.models.architectures import RECIPE_OPTIMIZERS
+from attnlab.models.spec import RECIPE_OPTIMIZERS
 from attnlab.specification import Specification
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]

@@ -41,7 +41,7 @@ class Tensors:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CallOptions:
     """Everything else about a call."""
 
     normaliser: Normaliser
@@ -53,13 +53,13 @@ class Plan:
     dropout: float
 
 
-def blocked_attention(tensors: Tensors, plan: Plan) -> Tensor:
+def blocked_attention(tensors: Tensors, options: CallOptions) -> Tensor:
     """(batch, heads, queries, value width)."""
     if torch.compiler.is_compiling():
-        plain = plan.num_queries, plan.query_start, plan.scale, plan.alibi, plan.dropout
-        output: Tensor = _forward_op(*tensors.as_tuple(), plan.normaliser.text, plan.mask.text, *plain)[0]
+        plain = options.num_queries, options.query_start, options.scale, options.alibi, options.dropout
+        output: Tensor = _forward_op(*tensors.as_tuple(), options.normaliser.text, options.mask.text, *plain)[0]
         return output
-    return _Blocked.apply(plan, *tensors.as_tuple())  # type: ignore[no-any-return, no-untyped-call]
+    return _Blocked.apply(options, *tensors.as_tuple())  # type: ignore[no-any-return, no-untyped-call]
 
 
 @functools.lru_cache(maxsize=256)
@@ -67,12 +67,12 @@ def _parts(normaliser: str, mask: str) -> tuple[Normaliser, Mask]:
     return Normaliser.parse(json.loads(normaliser)), Mask.parse(json.loads(mask))
 
 
-def _plan(normaliser: str, mask: str, *plain: Any) -> Plan:
-    """A plan from what a compiled graph can hold."""
-    return Plan(*_parts(normaliser, mask), *plain)
+def _options(normaliser: str, mask: str, *plain: Any) -> CallOptions:
+    """The options from what a compiled graph can hold."""
+    return CallOptions(*_parts(normaliser, mask), *plain)
 
 
-def _kernel(tensors: Tensors, plan: Plan) -> BlockedAttention:
+def _kernel(tensors: Tensors, options: CallOptions) -> BlockedAttention:
     value = tensors.value
     batch, heads, keys, _ = value.shape
     exact = torch.float64 if value.dtype == torch.float64 else torch.float32
@@ -82,11 +82,12 @@ def _kernel(tensors: Tensors, plan: Plan) -> BlockedAttention:
             return None
         return vectors.to(exact).expand(batch, *vectors.shape[1:]).reshape(batch * heads, *vectors.shape[2:])
 
-    visibility = Visibility(plan.mask, plan.num_queries, keys, plan.query_start, tensors.padding, tensors.pattern)
+    lengths = options.num_queries, keys, options.query_start
+    visibility = Visibility(options.mask, *lengths, tensors.padding, tensors.pattern)
     flat_value = flat(value)
     assert flat_value is not None
     return BlockedAttention(
-        plan.normaliser,
+        options.normaliser,
         visibility,
         flat_value,
         flat(tensors.query),
@@ -95,22 +96,22 @@ def _kernel(tensors: Tensors, plan: Plan) -> BlockedAttention:
         flat(tensors.key_bias),
         None if tensors.table is None else tensors.table.to(exact).flatten(0, 1),
         heads,
-        plan.scale,
-        plan.alibi,
-        WeightDropout(plan.dropout, tensors.seed) if tensors.seed is not None else None,
+        options.scale,
+        options.alibi,
+        WeightDropout(options.dropout, tensors.seed) if tensors.seed is not None else None,
     )
 
 
-def _forward(tensors: Tensors, plan: Plan) -> tuple[Tensor, Tensor]:
+def _forward(tensors: Tensors, options: CallOptions) -> tuple[Tensor, Tensor]:
     with torch.autocast(tensors.value.device.type, enabled=False):
-        output, kept = _kernel(tensors, plan).forward()
+        output, kept = _kernel(tensors, options).forward()
     return output.view(*tensors.value.shape[:2], *output.shape[1:]).to(tensors.value.dtype), kept
 
 
-def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, plan: Plan) -> tuple[Tensor | None, ...]:
+def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, options: CallOptions) -> tuple[Tensor | None, ...]:
     """The gradients of query, key, table and value, in the shapes and types they came in."""
     with torch.autocast(tensors.value.device.type, enabled=False):
-        kernel = _kernel(tensors, plan)
+        kernel = _kernel(tensors, options)
         found = kernel.backward(gradient.flatten(0, 1).to(kernel.value.dtype), kept)
 
     def shaped(result: Tensor | None, original: Tensor | None) -> Tensor | None:
@@ -133,38 +134,38 @@ def _refuse() -> UnsupportedError:
 
 class _Blocked(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, plan: Plan, *tensors: Tensor | None) -> Tensor:
-        output, kept = _forward(Tensors(*tensors), plan)  # type: ignore[arg-type]
-        ctx.plan = plan
+    def forward(ctx: Any, options: CallOptions, *tensors: Tensor | None) -> Tensor:
+        output, kept = _forward(Tensors(*tensors), options)  # type: ignore[arg-type]
+        ctx.options = options
         ctx.save_for_backward(kept, *tensors)
         return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         kept, *tensors = ctx.saved_tensors
-        gradients = _Slope.apply(ctx.plan, gradient, kept, *tensors)  # type: ignore[no-untyped-call]
+        gradients = _Backward.apply(ctx.options, gradient, kept, *tensors)  # type: ignore[no-untyped-call]
         return None, *gradients, None, None, None
 
 
-class _Slope(torch.autograd.Function):
+class _Backward(torch.autograd.Function):
     """The backward pass as an operation of its own, so that differentiating it once more says why that fails."""
 
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ARG004
-        plan: Plan,
+        options: CallOptions,
         gradient: Tensor,
         kept: Tensor,
         *tensors: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
-        return _backward(gradient, kept, Tensors(*tensors), plan)  # type: ignore[arg-type]
+        return _backward(gradient, kept, Tensors(*tensors), options)  # type: ignore[arg-type]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: ARG004
         raise _refuse()
 
 
-# The two passes as operators. Their arguments are those of `Tensors`, then those of `Plan` with parts as text.
+# The two passes as operators. Their arguments are those of `Tensors`, then those of `CallOptions` with parts as text.
 
 
 @torch.library.custom_op("attnlab::blocked_attention", mutates_args=())
@@ -187,7 +188,7 @@ def _forward_op(
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
     tensors = Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed)
-    return _forward(tensors, _plan(normaliser, mask, num_queries, query_start, scale, alibi, dropout))
+    return _forward(tensors, _options(normaliser, mask, num_queries, query_start, scale, alibi, dropout))
 
 
 @torch.library.custom_op("attnlab::blocked_attention_backward", mutates_args=())
@@ -212,8 +213,8 @@ def _backward_op(
     dropout: float,
 ) -> list[Tensor]:
     tensors = Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed)
-    plan = _plan(normaliser, mask, num_queries, query_start, scale, alibi, dropout)
-    return [tensor.contiguous() for tensor in _backward(gradient, kept, tensors, plan) if tensor is not None]
+    options = _options(normaliser, mask, num_queries, query_start, scale, alibi, dropout)
+    return [tensor.contiguous() for tensor in _backward(gradient, kept, tensors, options) if tensor is not None]
 
 
 _DIFFERENTIABLE = 6  # the first of the tensors: query, key, their biases, table, value

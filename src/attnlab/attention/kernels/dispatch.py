@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from attnlab.attention.kernels.differentiable import Plan, Tensors, blocked_attention
+from attnlab.attention.kernels.differentiable import CallOptions, Tensors, blocked_attention
 from attnlab.attention.kernels.dropout import WeightDropout
 from attnlab.attention.kernels.fused import can_add_one, fused_softmax, fused_softmax_plus_one
 from attnlab.attention.parts.masks import Visibility
@@ -76,7 +76,7 @@ def _blocked(
         pattern=visibility.pattern,
         seed=None if dropout is None else dropout.seed,
     )
-    plan = Plan(
+    options = CallOptions(
         normaliser=spec.normaliser,
         mask=visibility.mask,
         num_queries=visibility.num_queries,
@@ -85,4 +85,4 @@ def _blocked(
         alibi=isinstance(spec.position, Alibi),
         dropout=0.0 if dropout is None else dropout.rate,
     )
-    return blocked_attention(tensors, plan)
+    return blocked_attention(tensors, options)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Score, equations, variant, variants
+from attnlab.attention.blackboard import follow
 from attnlab.attention.layer import projection_widths
-from attnlab.attention.stepwise import follow
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.storage.records import to_plain
 from attnlab.studio.work.forms import describe

@@ -31,7 +31,7 @@ _PROGRAM = '''\
 
 import torch
 from attnlab.attention import AttentionSpec, MultiHeadAttention
-from attnlab.attention.stepwise import follow
+from attnlab.attention.blackboard import follow
 
 torch.set_default_dtype(torch.float64)
 tokens = {tokens}

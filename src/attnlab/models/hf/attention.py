@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from attnlab.attention import Alibi, AttentionSpec, Mask, ScaledDot, Variant, attend, variant, variants
 from attnlab.errors import UnsupportedError
-from attnlab.models.hf_masks import as_padding, make_mask, read_mask
+from attnlab.models.hf.masks import as_padding, make_mask, read_mask
 
 PREFIX = "attnlab:"
 

@@ -1,0 +1,11 @@
+"""attnlab and Transformers: variants inside its models, and GPT-2's weights in and out.
+
+attention    variants as attention functions of Transformers (needs the extra `hf`)
+masks        masks between Transformers and attnlab
+gpt2         GPT-2's weights, read and written
+folder       the folder that holds a model of Transformers
+"""
+
+from attnlab.models.hf.attention import PREFIX, Registration, VariantAttention, register, why_not
+
+__all__ = ["PREFIX", "Registration", "VariantAttention", "register", "why_not"]
