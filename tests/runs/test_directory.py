@@ -362,4 +362,3 @@ def test_metrics_are_followed_while_they_are_written(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'garbled\n{"step": 2}\n')
     assert follower.read() == ([{"step": 2}], False)
-

@@ -13,8 +13,7 @@ from nicegui.events import GenericEventArguments
 
 from attnlab.errors import AttnlabError
 from attnlab.studio.frame import Frame, guarded, page
-from attnlab.studio.matrices import editable_html, rows_html, steps_html
-from attnlab.studio.matrices import read_number, read_whole
+from attnlab.studio.matrices import editable_html, read_number, read_whole, rows_html, steps_html
 from attnlab.studio.spec_form import SpecForm
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, choice, entry, heading, markup, slider

@@ -27,7 +27,11 @@ def _field(name: str, info: FieldInfo) -> dict[str, object]:
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     numbers = [kind for kind in kinds if kind in {int, float}]
     parts = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Part)]
-    described: dict[str, object] = {"name": name, "label": name.replace("_", " "), "optional": optional or not _has(info)}
+    described: dict[str, object] = {
+        "name": name,
+        "label": name.replace("_", " "),
+        "optional": optional or not _has(info),
+    }
     if parts:
         return {**described, **_part(parts[0])}
     if bool in kinds:
