@@ -82,7 +82,9 @@ def test_what_cannot_be_is_explained(more: list[str], said: str, capsys: pytest.
 def test_no_such_run(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("train", "generate"):
         assert main([verb, "nowhere"]) == 2
-        assert "attnlab runs list" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "nowhere" in said
+        assert "hint: " in said
 
 
 def test_one_text_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
