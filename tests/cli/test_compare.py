@@ -96,7 +96,7 @@ def test_seeds_are_added_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["compare", "tied-kv", "--seeds", "1"], "one seed says nothing"),
         (["compare", "tied-kv", "--margin", "0"], "margin"),
         (["compare", "tied-kv", "--on", "moon"], "on"),
-        (["compare", "tied-kv", "--where", "rubbish"], "no option"),
+        (["compare", "tied-kv", "--where", "rubbish"], "is no name=value"),
         (["compare", "tied-kv", "--where", "moon=1"], "option of a launcher called 'moon'"),
         (["compare", "tied-kv", "--on", "slurm", "--where", "cluster=moon"], "cluster called 'moon'"),
         (["compare", "tied-kv", "--corpus", "missing.txt"], "missing.txt"),

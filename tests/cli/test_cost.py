@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_not_measured(capsys: pytest.CaptureFixture[str], m
         (["--variant", "bidirectional"], 'family="encoder"'),
         (["--change", "num_layer=3"], "did you mean 'num_layers'"),
         (["--change", "num_layers=three"], "no whole number"),
-        (["--change", "num_layers"], "no whole number"),
+        (["--change", "num_layers"], "is no name=value"),
         (["--change", "num_heads=7"], "does not divide into 7 heads"),
         (["--number-bytes", "3"], "bytes_per_number"),
         (["--threads", "2"], "--threads belongs to --measure"),

@@ -23,7 +23,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """For --all: three that are quick."""
     names = ["worked-example", "copying", "kqv-construction"]
     chosen = [one for one in exhibits() if one.name in names]
-    monkeypatch.setattr("attnlab.cli.exhibit.exhibits", lambda: chosen)
+    monkeypatch.setattr("attnlab.cli.commands.exhibit.exhibits", lambda: chosen)
     return names
 
 
@@ -118,9 +118,9 @@ def test_a_failing_check_ends_with_1(
         (("copying", "--set", "kees=3"), "no parameter called 'kees'\n\nhint: did you mean 'keys'?\n"),
         (("copying", "--set", "keys=1"), "keys = 1 is impossible: input should be greater than or equal to 2"),
         (("copying", "--set", "keys=x"), "keys = x is impossible"),
-        (("copying", "--set", "keys"), "sets nothing"),
-        (("copying", "--set", "keys="), "sets nothing"),
-        (("copying", "--set", "keys=3", "--set", "keys=4"), "set twice"),
+        (("copying", "--set", "keys"), "is no name=value"),
+        (("copying", "--set", "keys="), "is no name=value"),
+        (("copying", "--set", "keys=3", "--set", "keys=4"), "--set sets keys twice"),
         (("copying", "--all"), "--all runs every exhibit"),
         (("--set", "keys=3"), "none is named"),
         (("--all", "--set", "keys=3"), "none is named"),

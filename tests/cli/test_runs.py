@@ -45,7 +45,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2][:8] == ["one", "unfinished", "4/10", "5.6", "cosine", "gpt2", "tiny", "2026-01-02"]
     assert lines[3][:8] == ["three", "new", "–", "–", "–", "–", "–", "–"]
     assert lines[4][:4] == ["two", "finished", "10/10", "5"]
-    assert lines[4][-1] == "kB"
+    assert lines[4][-1] == "KiB"
 
 
 def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +171,7 @@ def test_cleaning_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.checkpoints.steps() == [2, 4]
     with held_elsewhere(run.path):
         out, err = output(capsys, "gc")
-    assert "1 kB freed" in out
+    assert "1000 B freed" in out
     assert err.startswith("one was left alone: held by process ")
     found = json.loads(output(capsys, "gc", "--json")[0])
     assert found["dry_run"] is False
