@@ -9,10 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnlab.bench.results.findings import BenchListener, bars_table
-from attnlab.bench.results.page import findings_page
+from attnlab.bench.results.findings import BenchListener, bars_table, findings_page
 from attnlab.bench.trust import calibration, simulated
-from attnlab.bench.trust.calibration import Calibration, allowed_rate, bench_verdicts, calibrate, trained_null
+from attnlab.bench.trust.calibration import Calibration, allowed_rate, calibrate, trained_null
 from attnlab.bench.trust.simulated import Design, all_trials, draw_losses, take_looks
 from attnlab.errors import InputError, SpecError
 from attnlab.experiments.judging.judgement import judge
@@ -164,6 +163,6 @@ def test_the_bench_tells_what_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
     design = replace(Design(), arms=2, seeds=3, extension=1)
     monkeypatch.setattr(calibration, "Design", lambda *_: design)
-    found = bench_verdicts(2, Ears())
+    found = calibrate(2, listener=Ears())
     assert [done for _, done, _ in steps] == list(range(len(found.counts)))
     assert steps[0] == ("false difference: normal", 0, len(found.counts))

@@ -14,11 +14,12 @@ import torch
 import attnlab
 from attnlab.attention import Relu, variant
 from attnlab.bench import Durations
-from attnlab.bench.races import generation, steps, training
 from attnlab.bench.races import race as race_module
+from attnlab.bench.races import speed, steps, training
 from attnlab.bench.races.contenders import Contender, Matmul, Ours, RandomTokens
 from attnlab.bench.races.contestant import ContenderAnswers
 from attnlab.bench.races.entries import (
+    MEMORY_SHAPE,
     SHAPES,
     Peers,
     RaceEntry,
@@ -29,10 +30,10 @@ from attnlab.bench.races.entries import (
     shape,
     tiny,
 )
-from attnlab.bench.races.generation import GenerationPlan, bench_generate
 from attnlab.bench.races.peer_models import NanoGpt, Transformers, load_nanogpt
 from attnlab.bench.races.race import Race, race
-from attnlab.bench.races.training import TrainPlan, bench_train
+from attnlab.bench.races.speed import GenerationPlan, bench_generate
+from attnlab.bench.races.training import GridPlan, TrainPlan, bench_train
 from attnlab.bench.results.findings import BenchListener
 from attnlab.bench.results.memory import own_peak_bytes, tree_bytes
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
@@ -109,7 +110,7 @@ def test_nanogpt_learns(clone: Path) -> None:
 def test_a_whole_run_with_processes(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "_peak", lambda entry: 100 * entry.workers)
     peers = Peers(nanogpt=clone, transformers=False, compile=False, missing=("somebody is missing",))
-    plan = TrainPlan.make([SHAPES["small"]], (), memory=True, grid=False, rounds=2).smoke()
+    plan = TrainPlan((SHAPES["small"],), memory=MEMORY_SHAPE, rounds=2).smoke()
     found = bench_train(plan, peers, threads=2)
     assert [one.name for one in found.races[0].runners] == ["attnlab", "nanoGPT"]
     assert found.races[0].better_nanogpt == "nanoGPT"
@@ -131,7 +132,7 @@ def test_a_whole_run_with_processes(clone: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_model_on_each_core_against_another_version() -> None:
     here = Path(attnlab.__file__).parents[1]
-    plan = TrainPlan.make([SHAPES["rung"]], (), memory=False, grid=False, rounds=2, against=check_against(here)).smoke()
+    plan = TrainPlan((SHAPES["rung"],), rounds=2, against=check_against(here)).smoke()
     found = bench_train(plan, Peers(transformers=False), threads=2)
     (one,) = found.races
     assert [runner.name for runner in one.runners] == ["attnlab", "other attnlab"]
@@ -184,7 +185,7 @@ def test_a_contestant_answers_for_its_own_peak() -> None:
 
 
 def test_generation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generation, "race", fake_race)
+    monkeypatch.setattr(speed, "race", fake_race)
     found = bench_generate(GenerationPlan(rounds=2).smoke(), Peers(transformers=False), threads=1)
     assert [one.name for one in found.writers] == ["attnlab"]
     assert [(outcome.name, outcome.verdict) for outcome in found.bars] == [("generate", "not measured")]
@@ -204,8 +205,8 @@ def test_variants_and_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
         return SimpleNamespace(run=finish)
 
     monkeypatch.setattr(training, "launcher", pretend)
-    chosen = [variant(name) for name in ("sparsemax", "bidirectional", "full-value", "relu")]
-    plan = TrainPlan.make([], chosen, memory=False, grid=True, rounds=2).smoke()
+    chosen = tuple(variant(name) for name in ("sparsemax", "bidirectional", "full-value", "relu"))
+    plan = TrainPlan(variants=chosen, grid=GridPlan(), rounds=2).smoke()
     found = bench_train(plan, Peers(), threads=1)
     assert found.variants is not None
     assert [(step.name, step.claim) for step in found.variants.steps] == [
@@ -226,7 +227,7 @@ def test_a_grid_with_a_failed_run_is_no_measurement(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(training, "launcher", lambda *_: SimpleNamespace(run=fail))
     with pytest.raises(AttnlabError, match=r"a run of the grid failed.*: out of memory"):
-        training.race_grid(training.GridPlan.smoke(), 1, 1, BenchListener())
+        training.race_grid(GridPlan.smoke(), 1, 1, BenchListener())
 
 
 def test_a_contestant_that_dies_is_told(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

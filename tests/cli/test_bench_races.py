@@ -10,7 +10,7 @@ import pytest
 
 import attnlab
 from attnlab.bench import Durations
-from attnlab.bench.races import generation, speed
+from attnlab.bench.races import speed
 from attnlab.bench.races.entries import RaceEntry
 from attnlab.bench.races.race import Race
 from attnlab.bench.results.findings import BenchListener
@@ -44,8 +44,7 @@ def pretend(seconds: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
         taken = {entry.name: (seconds[entry.name],) * rounds for entry in entries}
         return Race(Durations(taken), dict.fromkeys(taken, 1.0))
 
-    for module in (speed, generation):
-        monkeypatch.setattr(module, "race", race)
+    monkeypatch.setattr(speed, "race", race)
 
 
 @pytest.fixture

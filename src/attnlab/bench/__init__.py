@@ -11,13 +11,12 @@ from attnlab.bench.kernels.attention import AttentionBench, Measured, bench_atte
 from attnlab.bench.kernels.bars import BARS, BarsBench, VariantBar, bench_bars
 from attnlab.bench.kernels.cases import CallSize
 from attnlab.bench.races.entries import SHAPES, Peers, Shape, find_peers
-from attnlab.bench.races.generation import GenerateBench, GenerationPlan, bench_generate
+from attnlab.bench.races.speed import GenerateBench, GenerationPlan, bench_generate
 from attnlab.bench.races.time_to_loss import TimeToLossBench, bench_time_to_loss
 from attnlab.bench.races.training import TrainBench, TrainPlan, bench_train
-from attnlab.bench.results.findings import BenchListener, Findings
+from attnlab.bench.results.findings import BenchListener, Findings, findings_page
 from attnlab.bench.results.judging import Bar, JudgedBar
 from attnlab.bench.results.memory import peak_bytes
-from attnlab.bench.results.page import findings_page
 from attnlab.bench.results.timing import Durations, Ratio, take_turns
 from attnlab.processes.machine import Machine, describe_machine, using_threads
 

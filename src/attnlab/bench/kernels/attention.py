@@ -11,9 +11,16 @@ import plotly.graph_objects as go
 
 from attnlab.attention import AttentionSpec, Variant, kernel_for
 from attnlab.bench.kernels.cases import PEER, CallSize, Case, SpecCases, fused_softmax, has_peer, peer_is_installed
-from attnlab.bench.results.findings import BenchListener, Findings, NoteKeeper, table_section, with_spread
+from attnlab.bench.results.findings import (
+    BenchListener,
+    Findings,
+    NoteKeeper,
+    name_rows,
+    ratio_ticks,
+    table_section,
+    with_spread,
+)
 from attnlab.bench.results.memory import MEBIBYTE, peak_bytes
-from attnlab.bench.results.page import name_rows, ratio_ticks
 from attnlab.bench.results.timing import Ratio, check_rounds, take_turns
 from attnlab.errors import SpecError
 from attnlab.formats import NOTHING, byte_count, plural, significant

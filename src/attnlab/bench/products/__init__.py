@@ -3,7 +3,6 @@
 main_job        the default comparison
 look            a look inside a model
 studio          the studio
-chromium        the browser that both are timed in
 cost            predicted beside measured cost, and how time grows with the context
 cost_process    the process that one model is measured in
 """

@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attnlab.bench.products.chromium import open_chromium, open_page
+from attnlab.bench.results.commands import open_chromium, open_page
 from attnlab.bench.results.findings import BenchListener, Figures, NoteKeeper
 from attnlab.bench.results.judging import Bar, judge_values
 from attnlab.bench.results.timing import Ratio, seconds_of, take_turns

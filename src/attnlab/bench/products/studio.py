@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from attnlab.bench.products.chromium import open_chromium, open_page
+from attnlab.bench.results.commands import open_chromium, open_page
 from attnlab.bench.results.findings import BenchListener, Figures
 from attnlab.bench.results.judging import Bar, judge_values
 from attnlab.bench.results.memory import TreePeak

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 from attnlab.attention import Variant
-from attnlab.bench.races.entries import MEMORY_SHAPE, VARIANTS_SHAPE, Peers, Shape, tiny
+from attnlab.bench.races.entries import VARIANTS_SHAPE, Peers, Shape, tiny
 from attnlab.bench.races.speed import SpeedRace, race_training
 from attnlab.bench.races.steps import StepMemory, VariantSteps, race_variants, weigh_steps
 from attnlab.bench.results.findings import BenchListener, Findings, NoteKeeper, table_section, with_spread
@@ -119,7 +119,7 @@ def _seconds(plan: GridPlan, out: Path, processes: int, threads: int) -> float:
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """What is measured: shapes, variants, memory at a shape, a grid; what is left empty is not."""
+    """The shapes and variants to train, the shape whose memory is measured, and the grid; what is empty is left out."""
 
     shapes: tuple[Shape, ...] = ()
     variants: tuple[Variant, ...] = ()
@@ -129,26 +129,6 @@ class TrainPlan:
     rounds: int = 9
     turn_seconds: float = 2.0
     against: Path | None = None  # the `src` folder of another attnlab that is raced, too
-
-    @classmethod
-    def make(
-        cls,
-        shapes: Sequence[Shape],
-        variants: Sequence[Variant],
-        *,
-        memory: bool,
-        grid: bool,
-        rounds: int,
-        against: Path | None = None,
-    ) -> TrainPlan:
-        return cls(
-            tuple(shapes),
-            tuple(variants),
-            memory=MEMORY_SHAPE if memory else None,
-            grid=GridPlan() if grid else None,
-            rounds=rounds,
-            against=against,
-        )
 
     def smoke(self) -> TrainPlan:
         """Return the same plan, so small that it takes no time and means nothing."""

@@ -1,19 +1,23 @@
-"""Whole commands, timed in processes of their own."""
+"""Whole commands in processes of their own, and the browser that pages are timed in."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attnlab.bench.results.memory import TreePeak
 from attnlab.errors import AttnlabError
+from attnlab.experiments.launching.extras import import_extra
 
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _TAIL = 5  # lines of what a command said before it failed
 
 
@@ -64,3 +68,22 @@ def run_command(
             last = said.read().decode(errors="replace").strip().splitlines()[-_TAIL:]
             raise AttnlabError(f"{name} ended with code {code}" + "".join(f"\n  {line}" for line in last))
     return CommandRun(seconds, lines, 0 if peak is None else peak.bytes)
+
+
+@contextmanager
+def open_chromium() -> Iterator[Any]:
+    """Start the Chromium of this machine, under playwright; refuse where one of them is missing."""
+    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        raise AttnlabError("there is no Chromium on the PATH", hint="install one to time pages in it")
+    with import_extra("playwright.sync_api", "test").sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def open_page(browser: Any) -> Any:
+    """Return a new, blank page of the size that all are timed at."""
+    return browser.new_page(viewport={"width": 1280, "height": 900})

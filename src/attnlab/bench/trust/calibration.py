@@ -89,13 +89,6 @@ class Calibration(Findings):
         return [table_section("Wrong verdicts", words, headings, rows, text_columns=(0, 1))]
 
 
-def bench_verdicts(
-    simulations: int = 2000, listener: BenchListener | None = None, trained: Mapping[int, float] | None = None
-) -> Calibration:
-    """The calibration of the default procedure; `trained` are final losses of one spec by seed, for `trained_null`."""
-    return calibrate(simulations, listener=listener, trained=trained)
-
-
 def calibrate(
     simulations: int = 2000,
     arms: int = 8,
@@ -107,7 +100,10 @@ def calibrate(
     listener: BenchListener | None = None,
     trained: Mapping[int, float] | None = None,
 ) -> Calibration:
-    """Simulate so many comparisons for every question and kind of noise, and count what goes wrong."""
+    """Simulate so many comparisons for every question and kind of noise, and count what goes wrong.
+
+    `trained` are final losses of one spec by seed, for `trained_null`.
+    """
     if simulations < 1:
         raise SpecError(
             f"{simulations} simulations show nothing", hint="use `simulations=1` or more; 2000 give a steady rate"

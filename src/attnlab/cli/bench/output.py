@@ -12,8 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from attnlab.bench.results.findings import BenchListener, Findings, bars_table, describe_bars, figures_table
-from attnlab.bench.results.page import findings_page
+from attnlab.bench.results.findings import (
+    BenchListener,
+    Findings,
+    bars_table,
+    describe_bars,
+    figures_table,
+    findings_page,
+)
 from attnlab.bench.results.timing import check_rounds
 from attnlab.cli.errors import with_options
 from attnlab.cli.options import Flag, JsonFlag

@@ -8,11 +8,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from attnlab.attention import variants as all_variants
-from attnlab.bench.races.entries import RACED, check_against, check_nanogpt, check_threads, find_peers
+from attnlab.bench.races.entries import MEMORY_SHAPE, RACED, check_against, check_nanogpt, check_threads, find_peers
 from attnlab.bench.races.entries import shape as shape_called
-from attnlab.bench.races.generation import GenerationPlan, bench_generate
+from attnlab.bench.races.speed import GenerationPlan, bench_generate
 from attnlab.bench.races.time_to_loss import bench_time_to_loss
-from attnlab.bench.races.training import TrainPlan, bench_train
+from attnlab.bench.races.training import GridPlan, TrainPlan, bench_train
 from attnlab.cli.bench.output import BENCH_OUTPUT, BenchOutput
 from attnlab.cli.options import Flag, Several
 
@@ -68,11 +68,11 @@ def train(
     if not (chosen or variants or memory or grid):
         chosen = [shape_called(name) for name in RACED]
         variants = memory = grid = output.bars
-    plan = TrainPlan.make(
-        chosen,
+    plan = TrainPlan(
+        tuple(chosen),
         all_variants() if variants else (),
-        memory=memory,
-        grid=grid,
+        memory=MEMORY_SHAPE if memory else None,
+        grid=GridPlan() if grid else None,
         rounds=rounds,
         against=None if against is None else check_against(against),
     )
