@@ -4,8 +4,9 @@ Rates start a factor of two apart around a first guess. The grid is extended unt
 refined by a factor of √2 on both sides. Every rate is tried with the same seeds.
 
 A seed *stays behind* if it diverges or ends well above the median of its rate: it has not left the plateau. The rate
-that is taken is the largest one at which no seed stays behind and whose mean loss is within a standard error of the
-best such mean. A rate with a better mean but a seed that stays behind is never taken while there is another.
+that is taken is the largest one at which no seed stays behind, whose mean loss is within a standard error of the best
+such mean, and above which the next rate is nearly as good. A rate with a better mean but a seed that stays behind is
+never taken while there is another.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median, stdev
 
@@ -27,6 +29,7 @@ BEHIND = 0.1  # nats above the median of its rate from which a seed counts as st
 _APART, _FINE = 2.0, math.sqrt(2.0)
 _EXTENSIONS = 6  # factors of two beyond the first grid, on each side
 _LEAST_TOLERANCE = 0.002  # nats by which two means may differ and count as equal
+_NEARLY_AS_GOOD = 0.02  # nats above the best mean that the next larger rate may have
 _REFINED_FROM = 5  # first rates from which on the best is refined
 
 
@@ -132,7 +135,11 @@ def search_rates(
 
 
 def choose_rate(name: str, trials: Sequence[Trial]) -> float:
-    """Return the largest rate at which no seed stays behind and whose mean is as good as the best such mean."""
+    """Return the largest rate that is as good as the best, at which no seed stays behind, with a margin of safety.
+
+    Three seeds say little about the rate above which training turns unstable, so the next larger rate that was tried
+    must be nearly as good, too. Where that holds for none, the smallest rate that is as good as the best is taken.
+    """
     stable = [trial for trial in trials if not stays_behind(trial.losses)]
     pool = stable or [trial for trial in trials if trial.loss is not None]
     if not pool:
@@ -144,7 +151,12 @@ def choose_rate(name: str, trials: Sequence[Trial]) -> float:
     if not stable:  # the one whose worst seed is best
         return min(pool, key=lambda trial: max(loss for loss in trial.losses if loss is not None)).learning_rate
     best = min(stable, key=lambda trial: _mean(trial.losses))
-    return max(trial.learning_rate for trial in stable if _as_good(trial, best))
+    good = [trial.learning_rate for trial in stable if _as_good(trial, best)]
+    near = {trial.learning_rate for trial in stable if _mean(trial.losses) <= _mean(best.losses) + _NEARLY_AS_GOOD}
+    safe = [
+        low for low, high in pairwise(sorted(trial.learning_rate for trial in trials)) if low in good and high in near
+    ]
+    return max(safe, default=min(good))
 
 
 def _as_good(trial: Trial, best: Trial) -> bool:
