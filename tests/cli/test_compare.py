@@ -84,9 +84,9 @@ def test_seeds_are_added_once(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SMALL, "--looks", "2", "--quiet"]
     assert main(words) == 0
     assert main([*words, "--add-seeds", "2"]) == 0
-    assert "Look 2 added seeds 3 and 4" in " ".join(capsys.readouterr().out.split())
+    assert "Analysis 2 added seeds 3 and 4" in " ".join(capsys.readouterr().out.split())
     assert main([*words, "--add-seeds", "2"]) == 2
-    assert "all of them were taken" in capsys.readouterr().err
+    assert "all planned interim analyses (2) are done" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

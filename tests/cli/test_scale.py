@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from attnlab.cli import main
+from attnlab.experiments import comparing
 from attnlab.experiments.planning import planner as planning
 from attnlab.experiments.planning import rate_search
-from attnlab.experiments.scale import study
 from support.requests import InProcess
 
 OPTIONS = {
@@ -52,7 +52,7 @@ def _here(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_process(*_: object, **__: object) -> InProcess:
         return InProcess(cache)
 
-    monkeypatch.setattr(study, "launcher", in_process)
+    monkeypatch.setattr(comparing, "launcher", in_process)
 
 
 def output(capsys: pytest.CaptureFixture[str], words: list[str], code: int = 0) -> tuple[str, str]:
