@@ -10,7 +10,6 @@ import pytest
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.knowledge import Material, Pair, SyntheticPair, gather
 from attnlab.knowledge.material.material import read_record, write_record
-from attnlab.knowledge.material.pairs import QuestionTemplate
 from attnlab.knowledge.material.text import DocumentIndex, read_documents
 from attnlab.knowledge.training.sources import answered_documents, exchange
 

@@ -28,9 +28,9 @@ from attnlab.knowledge import (
 from attnlab.knowledge.answers.decoding import CopySource, copy_from
 from attnlab.knowledge.material.codec import Codec, Row, make_tokenizer
 from attnlab.knowledge.material.material import read_record
-from attnlab.knowledge.training.sources import DocumentQA, UnseenEntities, answered_documents
+from attnlab.knowledge.training.sources import DocumentQA, SyntheticPairs, UnseenEntities, answered_documents
 from attnlab.knowledge.training.stages import make_codec, pretraining_corpus
-from attnlab.knowledge.training.synthetic_qa import SyntheticPairs, what_follows_names, write_synthetic_pairs
+from attnlab.knowledge.training.synthetic_qa import what_follows_names, write_synthetic_pairs
 from attnlab.models import build_model
 from attnlab.runs import RunDirectory
 from attnlab.training.progress import Silent

@@ -76,8 +76,8 @@ class Guarantee(BaseModel):
         """What is not promised."""
         return (
             "it holds for questions drawn like the calibration pairs: not for unseen entities (people whom the model "
-            "never read about), not for other kinds of questions, not for what is looked up, and not after the weights have "
-            "changed"
+            "never read about), not for other kinds of questions, not for what is looked up, and not after the weights "
+            "have changed"
         )
 
 
