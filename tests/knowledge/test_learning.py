@@ -83,13 +83,13 @@ def test_a_run_learns_what_was_told(run: Path, store: FactStore) -> None:
 
 
 def test_the_report_of_a_run(run: Path) -> None:
-    found = describe(run, samples=2, risk=0.5, nobodies=20)
+    found = describe(run, samples=2, risk=0.5, unseen=20)
     assert found.found.exact_match.total == len(world_material().heldout)
     assert [one.score for one in found.scores] == ["probability", "length_normalised", "agreement"]
     assert found.guarantee is not None
     assert found.alone is None  # it is itself the one without pretraining
     page = render(report_page(found))
-    for words in ("What the model knows", "Retrieved or invented", "Is the confidence true?", "How many to answer"):
+    for words in ("What the model knows", "Detection of unseen entities", "Calibration", "Risk and coverage"):
         assert words in page
     assert "http" not in page.split("<script>")[0].replace("http-equiv", "")
     data = found.to_dict()

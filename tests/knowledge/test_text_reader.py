@@ -137,12 +137,12 @@ def test_how_far_down_is_trusted() -> None:
 def test_it_remembers_until_something_is_imported(store: FactStore) -> None:
     fill(store)
     first = TextReader(store, TEMPLATE)
-    assert store.habits(str(TEMPLATE)) is not None
+    assert store.reading_statistics(str(TEMPLATE)) is not None
     store.add(TEMPLATE.ask("Told One"), "Bray", who="Ada", source="told")
     second = TextReader(store, TEMPLATE)
     assert (second.cut, second.estimates) == (first.cut, first.estimates)
     store.import_documents(["Another text."], who="Ada", source="text")
-    assert store.habits(str(TEMPLATE)) is None
+    assert store.reading_statistics(str(TEMPLATE)) is None
 
 
 def test_with_nothing_to_learn_from_only_the_plainest_way_is_read(store: FactStore) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -46,12 +46,12 @@ class Tokenizer(ABC):
     def _decode(self, ids: Sequence[int]) -> str: ...
 
     @abstractmethod
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> Mapping[str, object]:
         """What `_from_content` needs to build the tokenizer again."""
 
     @classmethod
     @abstractmethod
-    def _from_content(cls, content: dict[str, Any]) -> Tokenizer: ...
+    def _from_content(cls, content: Mapping[str, Any]) -> Tokenizer: ...
 
     def encode(self, text: str) -> list[int]:
         tokens: list[int] = self.encode_array(text).tolist()
@@ -136,11 +136,11 @@ class CharTokenizer(Tokenizer):
     def _decode(self, ids: Sequence[int]) -> str:
         return "".join(self.characters[token] for token in ids)
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> Mapping[str, object]:
         return {"characters": self.characters}
 
     @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> CharTokenizer:
+    def _from_content(cls, content: Mapping[str, Any]) -> CharTokenizer:
         return cls(content["characters"])
 
 
@@ -156,11 +156,11 @@ class ByteTokenizer(Tokenizer):
     def _decode(self, ids: Sequence[int]) -> str:
         return bytes(ids).decode("utf-8", errors="replace")
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> Mapping[str, object]:
         return {}
 
     @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> ByteTokenizer:
+    def _from_content(cls, content: Mapping[str, Any]) -> ByteTokenizer:
         if content:
             raise ValueError(f"a byte tokenizer has no {', '.join(content)}")
         return cls()
@@ -182,11 +182,11 @@ class ListTokenizer(Tokenizer):
         except KeyError:
             raise unknown(self.kind, (piece for piece in pieces if piece not in self._numbers)) from None
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> Mapping[str, object]:
         return {"pieces": self.pieces}
 
     @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> ListTokenizer:
+    def _from_content(cls, content: Mapping[str, Any]) -> ListTokenizer:
         return cls(content["pieces"])
 
 
@@ -246,11 +246,11 @@ class BpeTokenizer(Tokenizer):
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self._inner.decode(list(ids), skip_special_tokens=False))
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> Mapping[str, object]:
         return {"tokenizer": json.loads(self._inner.to_str())}
 
     @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> BpeTokenizer:
+    def _from_content(cls, content: Mapping[str, Any]) -> BpeTokenizer:
         try:
             return cls(tokenizers.Tokenizer.from_str(json.dumps(content["tokenizer"])))
         except KeyError:

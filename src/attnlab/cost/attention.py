@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from attnlab.attention import AttentionSpec, Operator
 from attnlab.attention.kernels import Kernel
@@ -61,7 +60,7 @@ class AttentionCost(Cost):
         held = min(tokens, self.call.spec.mask.window or tokens)
         return self.call.batch * held * self.cache_bytes_per_token + (self.state_bytes if tokens else 0)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Everything as plain numbers, for JSON."""
         return {
             "batch": self.call.batch,

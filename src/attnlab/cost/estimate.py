@@ -133,7 +133,7 @@ class CostEstimate:
                 found.append(part)
         return *found, Cost(tuple(norms)).total("norms")
 
-    def as_dict(self, *, tensors: bool = False) -> dict[str, Any]:
+    def as_dict(self, *, tensors: bool = False) -> dict[str, object]:
         """Everything as plain numbers, for JSON."""
         spec, memory = self.model, self.memory
         return {

@@ -9,7 +9,6 @@ up together are the value map of the head, factored through a small space. Unfac
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from attnlab.attention.layer import output_width, projection_widths
 from attnlab.cost.estimate import CostEstimate
@@ -72,7 +71,7 @@ class PerHead:
         """The width in whole thousands, as one says it."""
         return self.width // 1000 * 1000 or self.width
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "maps": [{**asdict(one), "parameters": one.parameters} for one in self.maps],
             "head": self.head,

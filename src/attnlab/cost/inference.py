@@ -17,8 +17,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.layer import output_width
@@ -68,20 +67,10 @@ class InferencePass:
         """The least time that it takes where each part is bound by arithmetic or by memory, whichever is slower."""
         return sum(max(part.flops / flops_per_second, part.bytes_moved / bytes_per_second) for part in self.parts)
 
-    def as_dict(self) -> dict[str, Any]:
-        parts = [
-            {"name": part.name, "flops": part.flops, "bytes_moved": part.bytes_moved, "intensity": part.intensity}
-            for part in self.parts
-        ]
-        return {
-            "batch": self.batch,
-            "tokens": self.tokens,
-            "cached": self.cached,
-            "flops": self.flops,
-            "bytes_moved": self.bytes_moved,
-            "intensity": self.intensity,
-            "parts": parts,
-        }
+    def as_dict(self) -> dict[str, object]:
+        names = ("batch", "tokens", "cached", "flops", "bytes_moved", "intensity")
+        parts = [{**asdict(part), "intensity": part.intensity} for part in self.parts]
+        return {**{name: getattr(self, name) for name in names}, "parts": parts}
 
 
 def inference_pass(

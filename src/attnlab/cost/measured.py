@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from attnlab.cost.estimate import CostEstimate
 
@@ -54,7 +53,7 @@ class MeasuredCost:
             "writing one token": self.decoding_seconds,
         }
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "question": self.estimate.question.model_dump(),
             "flops_per_second": self.rates.flops_per_second,

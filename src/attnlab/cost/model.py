@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.kernels import Kernel
@@ -99,7 +98,7 @@ class ModelCost(Cost):
             sums[kind] = Cost((sums.get(kind, PartCost(kind)), part)).total(kind)
         return tuple(sums.values())
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Everything as plain numbers, for JSON."""
         return {
             "family": self.call.spec.family,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Cost:
         """A part by its name; one that costs nothing if there is none."""
         return next((part for part in self.parts if part.name == name), PartCost(name))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The sums and the parts, for JSON."""
         sums = {field: getattr(self, field) for field in _NUMBERS}
         return {**sums, "parts": [asdict(part) for part in self.parts]}

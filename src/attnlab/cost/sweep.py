@@ -138,7 +138,7 @@ class Sweep:
 
         return sweep_figure(self)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "axis": self.axis,
             "question": self.question.model_dump(),

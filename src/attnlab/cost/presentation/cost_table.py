@@ -97,7 +97,7 @@ class CostTable:
         several = len({one.question.size for one in self.estimates}) > 1
         return found.label if several or len(self.estimates) == 1 else found.question.variant
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return everything as plain data, for JSON."""
         estimates = []
         for found in self.estimates:

@@ -177,7 +177,7 @@ def write_record(folder: Path, record: Mapping[str, object]) -> None:
     write_json(folder / RECORD, {"format": FORMAT, **record})
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> Mapping[str, Any]:
     """Return what knowledge.json says."""
     if not (folder / RECORD).is_file():
         raise FileError(

@@ -126,7 +126,7 @@ class PassageStatistics:
             return rights.get(place, 0) / (count - less_count + 1), min(place, len(sighting.candidates) - 1)
         return 0.0, 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         counts = [[list(kind), count, sorted(places.items())] for kind, (count, places) in self.counts.items()]
         return {"vocabulary": dict(self.vocabulary), "most_words": self.most_words, "counts": counts}
 
@@ -194,7 +194,7 @@ class TextReader:
         found = self._store.documents_naming(name, _DOCUMENTS)
         return [one for one in found if fold(one.text[: 2 * len(name)]).startswith(fold(name))] or found
 
-    def _learn(self) -> dict[str, Any]:
+    def _learn(self) -> dict[str, object]:
         facts = list(self._facts())
         vocabulary = Counter(answer for _, answer in facts)
         blank = PassageStatistics(vocabulary, usual_width(vocabulary))

@@ -116,17 +116,9 @@ def train_stage(
         write_record(path, _record(stage, recipe, length, material, None if parent is None else parent.path))
     spec = {"variant": recipe.variant, "recipe": recipe.name, "size": stage, "seed": options.seed}
     record = {"spec": {**spec, "steps": resolved.steps}}
-    start = None if parent is None else dict(parent.model.state_dict())
+    start = None if parent is None else parent.model.state_dict
     return _checked(
-        train_on(
-            corpus,
-            path,
-            resolved,
-            record,
-            start=None if start is None else lambda: start,
-            reporter=options.reporter,
-            saving=options.saving,
-        )
+        train_on(corpus, path, resolved, record, start=start, reporter=options.reporter, saving=options.saving)
     )
 
 
