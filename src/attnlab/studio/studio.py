@@ -52,7 +52,7 @@ class Settings:
             raise InputError(
                 f"{self.host} can be reached by other machines: whoever has the printed address could train, stop and "
                 "read runs here, and the connection is not encrypted",
-                hint="leave `host` out, or set `expose=True` if you mean it",
+                hint="leave `host` out, or set `expose` if you mean it",
             )
 
     def listen(self) -> socket.socket:
