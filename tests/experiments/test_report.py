@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from attnlab.experiments.judging.claims import Claim, judge_claims
+from attnlab.experiments.reporting.answer import TONES
 from attnlab.experiments.reporting.attention import measure_names
 from attnlab.experiments.reporting.report import comparison_page, machine_words, write_report
-from attnlab.experiments.reporting.tables import TONES, plan_rows
+from attnlab.experiments.reporting.tables import plan_rows
 from attnlab.experiments.reporting.wording import VERDICTS
 from attnlab.experiments.results import Comparison
 from attnlab.pages import Details, Page, Points, Section, Table, render

@@ -60,7 +60,7 @@ def architecture(name: str) -> Architecture:
     return ARCHITECTURES[name]
 
 
-architecture_by_name = architecture
+_architecture = architecture  # where a parameter has its name
 
 
 class ModelSpec(Specification):
@@ -140,7 +140,7 @@ class ModelSpec(Specification):
         layers take turns.
         """
         shape = size_by_name(size)
-        style = architecture_by_name(architecture)
+        style = _architecture(architecture)
         dimensions = {name: changes.pop(name, None) or value for name, value in shape.dimensions().items()}
         heads, head_width = dimensions.pop("num_heads"), changes.pop("head_width", None)
         place = style.position if position is None else Position.parse(position)

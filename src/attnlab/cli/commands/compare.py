@@ -23,25 +23,14 @@ from attnlab.cli.options import (
 from attnlab.cli.printing import fits, pairs_table, say, show, show_json
 from attnlab.errors import AttnlabError
 from attnlab.experiments.judging.claims import arms_of, published_claims
-from attnlab.experiments.reporting.answer import Answer, find_answer
+from attnlab.experiments.reporting.answer import TONES, Answer, find_answer
 from attnlab.experiments.request import QUESTIONS, Request, ladder
-from attnlab.pages import Table, Tone
+from attnlab.pages import Table
 
 if TYPE_CHECKING:
     from attnlab.experiments.planning.plan import Plan
 
 _DISPENSABLE = ("tokens/s", "parameters", "Δ loss", "cache", "worth", "p")  # the report has them all
-TONES: Mapping[str, Tone] = {
-    "better": "good",
-    "worse": "bad",
-    "unstable": "bad",
-    "equivalent": "even",
-    "undecided": "open",
-    "unsettled": "open",
-    "reproduced": "good",
-    "not reproduced": "bad",
-    "underpowered": "open",
-}
 
 
 @Parameter(name="*")

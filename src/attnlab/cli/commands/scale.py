@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from attnlab.cli.commands.compare import TONES
 from attnlab.cli.options import (
     LAUNCH,
     OUTPUT,
@@ -20,6 +19,7 @@ from attnlab.cli.options import (
     names_in,
 )
 from attnlab.cli.printing import pairs_table, say, show, show_json
+from attnlab.experiments.reporting.answer import TONES
 from attnlab.experiments.request import DEFAULT_TOKENS, QUESTIONS
 from attnlab.experiments.scale.request import RUNGS, ScaleRequest
 from attnlab.formats import fixed, general

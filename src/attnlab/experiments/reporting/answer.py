@@ -10,16 +10,29 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnlab.experiments.request import Request, sha256_of
+from attnlab.pages.tables import Tone
 from attnlab.storage.files import write_whole
 from attnlab.storage.records import to_plain
 
 ANSWER = "answer.json"
 _FORMAT = 1
+TONES: Mapping[str, Tone] = {
+    "better": "good",
+    "worse": "bad",
+    "unstable": "bad",
+    "equivalent": "even",
+    "undecided": "open",
+    "unsettled": "open",
+    "reproduced": "good",
+    "not reproduced": "bad",
+    "underpowered": "open",
+}
 _PYTHONS_OWN = ("pydoc", "python", "docstrings")  # the corpora that differ between releases of Python
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from attnlab.experiments.judging.claims import Standpoint
 from attnlab.experiments.judging.trends import ArmTrend, arm_trends
 from attnlab.experiments.numbers import share_text
+from attnlab.experiments.reporting.answer import TONES
 from attnlab.experiments.reporting.attention import gap_section, heads_section, measures_section
 from attnlab.experiments.reporting.charts import DifferenceAxis, cost_chart, differences_chart, size_chart
 from attnlab.experiments.reporting.curves import curve_figures, gap_figures, rate_figures
 from attnlab.experiments.reporting.tables import (
-    TONES,
     arms_table,
     plan_table,
     rung_table,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from attnlab.experiments.judging.judgement import Judgement
 from attnlab.experiments.judging.trends import ArmTrend
@@ -16,9 +16,10 @@ from attnlab.experiments.numbers import (
     with_ends,
 )
 from attnlab.experiments.planning.plan import Plan
+from attnlab.experiments.reporting.answer import TONES
 from attnlab.experiments.results import Comparison
 from attnlab.formats import NOTHING, byte_count, count, fixed, interval, p_value, plural, ratio, signed
-from attnlab.pages import Table, Tone
+from attnlab.pages import Table
 from attnlab.statistics import Interval
 
 HEADINGS = (
@@ -33,17 +34,6 @@ HEADINGS = (
     "cache",
     "tokens/s",
 )
-TONES: Mapping[str, Tone] = {
-    "better": "good",
-    "worse": "bad",
-    "unstable": "bad",
-    "equivalent": "even",
-    "undecided": "open",
-    "unsettled": "open",
-    "reproduced": "good",
-    "not reproduced": "bad",
-    "underpowered": "open",
-}
 LONG_HEADINGS = ("variant", "parameters", "tokens", "Δ perplexity", "interval", "verdict")
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from nicegui import ui
 
 from attnlab.errors import AttnlabError
+from attnlab.experiments.reporting.answer import TONES
 from attnlab.experiments.request import Request
 from attnlab.formats import NOTHING, percent
-from attnlab.pages import PALETTE, Table, Tone, new_figure, prose
+from attnlab.pages import PALETTE, Table, new_figure, prose
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.matrices import read_whole
 from attnlab.studio.studio import Studio
@@ -21,13 +22,6 @@ from attnlab.studio.widgets import button, entry, facts_html, heading, markup
 _REFRESH = 2.0  # seconds between two looks
 _MOST_SEEDS = 64  # at once
 _DASHES = ("solid", "dash", "dot", "dashdot")
-_TONES: dict[str, Tone] = {
-    "better": "good",
-    "worse": "bad",
-    "unstable": "bad",
-    "equivalent": "even",
-    "undecided": "open",
-}
 _WORDS = {
     "starting": "It is starting.",
     "planning": "The plan is being made: steps are timed, and a pilot shows the noise where it is unknown.",
@@ -204,5 +198,5 @@ def _answer_html(answer: Mapping[str, Any]) -> str:
     first, *others = answer["first_lines"]
     lines = f"<p><b>{prose(first)}</b></p>" + "".join(f"<p>{prose(line)}</p>" for line in others)
     notes = "".join(f'<p class="soft">{prose(note)}</p>' for note in answer["notes"])
-    table = Table(answer["headings"], answer["rows"], text_columns=(0, 1), tones=_TONES)
+    table = Table(answer["headings"], answer["rows"], text_columns=(0, 1), tones=TONES)
     return f"{lines}{table.to_html()}{notes}"
