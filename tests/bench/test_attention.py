@@ -100,7 +100,7 @@ def test_a_system_that_does_not_say_how_much_memory_it_has() -> None:
 
 def test_an_impossible_spec_is_refused_before_anything_is_measured() -> None:
     ears = Ears()
-    with pytest.raises(SpecError, match="rope turns pairs of numbers"):
+    with pytest.raises(SpecError, match="rope rotates pairs of numbers"):
         bench_attention([variant("softmax"), variant("rope")], replace(SMOKE, width=7), 1, ears)
     assert ears.steps == []
 

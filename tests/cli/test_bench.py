@@ -169,7 +169,7 @@ def test_variants_of_ones_own(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
         (["--threads", "0"], "0 threads cannot be measured", "use 1"),
         (["--threads", str(available_cores() + 1)], "threads cannot be measured on a machine with", "use 1"),
         (["--strict"], "--strict judges the bars, and they are not measured", "add --bars"),
-        (["softmax", "rope", "--width", "5"], "rope turns pairs of numbers", "key_width=6"),
+        (["softmax", "rope", "--width", "5"], "rope rotates pairs of numbers", "key_width=6"),
         (["--out", "missing-folder/page.html"], "there is no folder missing-folder", "make it, or name another"),
         (["--out", "."], ". is a folder", "name a file in it"),
         (["--variants-from", "missing.py"], "missing.py is no Python file", "give a .py file"),

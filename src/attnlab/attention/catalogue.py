@@ -100,7 +100,7 @@ def equations(spec: AttentionSpec) -> list[str]:
     if {spec.key_width, spec.value_width} != {ordinary} and spec.value_map == "factored":
         lines.append(f"D_k = {spec.key_width}, D_v = {spec.value_width}")
     if spec.position is not None and spec.position.kind == "rope":
-        lines.append("q and k turned by their position")
+        lines.append("q and k rotated by their position")
     if spec.operator is not None:
         lines.append(f"o = {spec.operator.equation}")
     else:
@@ -129,7 +129,7 @@ def _change(part: type[Part], one: Declared) -> Change:
     if not any(callable(number) for number in one.numbers.values()):
         return {"kind": part.kind, **one.numbers}
 
-    def make(context: int) -> dict[str, Any]:
+    def make(context: int) -> dict[str, object]:
         numbers = {name: value(context) if callable(value) else value for name, value in one.numbers.items()}
         return {"kind": part.kind, **numbers}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Softmax
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 class Rule:
     breaks: Callable[[AttentionSpec], bool]
     reason: Callable[[AttentionSpec], str]
-    mend: Callable[[AttentionSpec], dict[str, Any]]
+    mend: Callable[[AttentionSpec], dict[str, object]]
 
 
 def largest_divisor(number: int, at_most: int) -> int:
     return next(d for d in range(min(number, at_most), 0, -1) if number % d == 0)
 
 
-def _mend_odd_width(s: AttentionSpec) -> dict[str, Any]:
+def _mend_odd_width(s: AttentionSpec) -> dict[str, object]:
     if s.sharing == "identity":  # whose width is given
         return {"position": Learned()}
-    wider = {"key_width": s.key_width + 1}
+    wider: dict[str, object] = {"key_width": s.key_width + 1}
     return wider | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
 
 
@@ -106,12 +106,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         lambda s: isinstance(s.position, Rope) and not (s.score.projects_query and s.score.projects_key),
-        lambda s: f"rope turns queries and keys, and {s.score.kind} does not match them",
+        lambda s: f"rope rotates queries and keys, and {s.score.kind} does not match them",
         lambda _: {"position": Alibi()},
     ),
     Rule(
         lambda s: isinstance(s.position, Rope) and s.key_width % 2 == 1,
-        lambda s: f"rope turns pairs of numbers, so the key width must be even, not {s.key_width}",
+        lambda s: f"rope rotates pairs of numbers, so the key width must be even, not {s.key_width}",
         _mend_odd_width,
     ),
     Rule(
@@ -162,7 +162,7 @@ def check(spec: AttentionSpec) -> None:
     broken = next((rule for rule in RULES if rule.breaks(spec)), None)
     if broken is None:
         return
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     draft = spec
     for _ in RULES:  # one mend may break another rule, but not for ever
         changes |= next((rule.mend(draft) for rule in RULES if rule.breaks(draft)), {})

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PositiveInt, SerializeAsAny, ValidationError, model_validator
 
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser, Softmax
@@ -40,6 +40,7 @@ class AttentionSpec(Specification):
     for the full value map), `num_key_value_heads` = num_heads.
     """
 
+    model_config = ConfigDict(defer_build=True)
     what = "an attention spec"
 
     model_width: PositiveInt

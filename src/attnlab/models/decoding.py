@@ -100,14 +100,14 @@ class _Layer:
         weight = torch.cat([part.weight for part in parts])
         bias = torch.cat([part.bias for part in parts]) if spec.bias else None
         self.project = _Product(weight, bias, self.made)
-        self.put = _Addition(attention.output, residual)
+        self.put = _Product(attention.output.weight, attention.output.bias, residual, adds=True)
         self.before = residual.new_empty(1, 1, mlp.widen.weight.shape[0])
         self.widen = _Product(mlp.widen.weight, mlp.widen.bias, self.before)
-        self.narrow = _Addition(mlp.narrow, residual)
+        self.narrow = _Product(mlp.narrow.weight, mlp.narrow.bias, residual, adds=True)
         self.extras = dict(attention.extras.items())
         self.plain = isinstance(spec.score, ScaledDot) and isinstance(spec.normaliser, Softmax)
         self.plain = self.plain and not isinstance(spec.position, Alibi) and spec.group_size == 1
-        self.turn = _turning(spec, context, residual)
+        self.rotate = _rotation(spec, context, residual)
 
     def advance(self, position: int, new_key: Tensor, new_value: Tensor, keys: Tensor, values: Tensor) -> None:
         """Add what this block has to say about the token at `position` to the residual path.
@@ -116,8 +116,8 @@ class _Layer:
         """
         self.project(self.attention_norm(self.residual))
         query, key = self.query, self.key
-        if self.turn is not None:
-            query, key = self.turn(query, position), self.turn(key, position)
+        if self.rotate is not None:
+            query, key = self.rotate(query, position), self.rotate(key, position)
         new_key.copy_(key)
         new_value.copy_(self.value)
         if self.plain:
@@ -130,34 +130,23 @@ class _Layer:
 
 
 class _Product:
-    """y ← W x + b, into the same memory every time."""
+    """y ← W x + b, into the same memory every time; y ← y + W x + b where it `adds`."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, y: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, y: Tensor, *, adds: bool = False) -> None:
         self.weight = in_pieces(weight.detach())
         self.bias = None if bias is None else bias.detach().view(PIECES, 1, -1)
-        self.y = y.view(PIECES, 1, -1)
+        self.y, self.adds = y.view(PIECES, 1, -1), adds
 
     def __call__(self, x: Tensor) -> None:
         x = x.expand(PIECES, 1, -1)
-        if self.bias is None:
+        if self.adds:
+            if self.bias is not None:
+                self.y.add_(self.bias)
+            self.y.baddbmm_(x, self.weight)
+        elif self.bias is None:
             torch.bmm(x, self.weight, out=self.y)
         else:
             torch.baddbmm(self.bias, x, self.weight, out=self.y)
-
-
-class _Addition:
-    """y ← y + W x + b."""
-
-    def __init__(self, module: nn.Linear, y: Tensor) -> None:
-        self.weight = in_pieces(module.weight.detach())
-        bias: Tensor | None = module.bias
-        self.bias = None if bias is None else bias.detach().view(PIECES, 1, -1)
-        self.y = y.view(PIECES, 1, -1)
-
-    def __call__(self, x: Tensor) -> None:
-        if self.bias is not None:
-            self.y.add_(self.bias)
-        self.y.baddbmm_(x.expand(PIECES, 1, -1), self.weight)
 
 
 def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -185,16 +174,16 @@ def _room(held: Sequence[Tensor], spec: ModelSpec) -> Tensor:
     return room
 
 
-def _turning(spec: AttentionSpec, context: int, like: Tensor) -> Callable[[Tensor, int], Tensor] | None:
+def _rotation(spec: AttentionSpec, context: int, like: Tensor) -> Callable[[Tensor, int], Tensor] | None:
     """RoPE for one token, from a table."""
     if not isinstance(spec.position, Rope):
         return None
     ones = torch.cat([like.new_ones(spec.key_width // 2), like.new_zeros(spec.key_width // 2)])
-    turned = spec.position.rotate(ones.expand(1, 1, context, -1), 0)[0, 0]  # (cos, sin) of each position
-    cosines, sines = (part.repeat(1, 2) for part in turned.chunk(2, dim=-1))
+    rotated = spec.position.rotate(ones.expand(1, 1, context, -1), 0)[0, 0]  # (cos, sin) of each position
+    cosines, sines = (part.repeat(1, 2) for part in rotated.chunk(2, dim=-1))
     sines[:, : spec.key_width // 2].neg_()
 
-    def turn(vectors: Tensor, position: int) -> Tensor:
+    def rotate(vectors: Tensor, position: int) -> Tensor:
         return torch.addcmul(vectors * cosines[position], vectors.roll(spec.key_width // 2, -1), sines[position])
 
-    return turn
+    return rotate

@@ -166,55 +166,25 @@ class _Backward(torch.autograd.Function):
 
 
 # The two passes as operators. Their arguments are those of `Tensors`, then those of `CallOptions` with parts as text.
+_ARGUMENTS = (
+    "Tensor? query, Tensor? key, Tensor? query_bias, Tensor? key_bias, Tensor? table, Tensor value, "
+    "Tensor? padding, Tensor? pattern, Tensor? seed, "
+    "str normaliser, str mask, SymInt num_queries, SymInt query_start, float scale, bool alibi, float dropout"
+)
+_FORWARD = f"({_ARGUMENTS}) -> (Tensor, Tensor)"
+_BACKWARD = f"(Tensor gradient, Tensor kept, {_ARGUMENTS}) -> Tensor[]"
+_TENSORS = len(fields(Tensors))
 
 
-@torch.library.custom_op("attnlab::blocked_attention", mutates_args=())
-def _forward_op(
-    query: Tensor | None,
-    key: Tensor | None,
-    query_bias: Tensor | None,
-    key_bias: Tensor | None,
-    table: Tensor | None,
-    value: Tensor,
-    padding: Tensor | None,
-    pattern: Tensor | None,
-    seed: Tensor | None,
-    normaliser: str,
-    mask: str,
-    num_queries: int,
-    query_start: int,
-    scale: float,
-    alibi: bool,
-    dropout: float,
-) -> tuple[Tensor, Tensor]:
-    tensors = Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed)
-    return _forward(tensors, _options(normaliser, mask, num_queries, query_start, scale, alibi, dropout))
+@torch.library.custom_op("attnlab::blocked_attention", mutates_args=(), schema=_FORWARD)
+def _forward_op(*arguments: Any) -> tuple[Tensor, Tensor]:
+    return _forward(Tensors(*arguments[:_TENSORS]), _options(*arguments[_TENSORS:]))
 
 
-@torch.library.custom_op("attnlab::blocked_attention_backward", mutates_args=())
-def _backward_op(
-    gradient: Tensor,
-    kept: Tensor,
-    query: Tensor | None,
-    key: Tensor | None,
-    query_bias: Tensor | None,
-    key_bias: Tensor | None,
-    table: Tensor | None,
-    value: Tensor,
-    padding: Tensor | None,
-    pattern: Tensor | None,
-    seed: Tensor | None,
-    normaliser: str,
-    mask: str,
-    num_queries: int,
-    query_start: int,
-    scale: float,
-    alibi: bool,
-    dropout: float,
-) -> list[Tensor]:
-    tensors = Tensors(query, key, query_bias, key_bias, table, value, padding, pattern, seed)
-    options = _options(normaliser, mask, num_queries, query_start, scale, alibi, dropout)
-    return [tensor.contiguous() for tensor in _backward(gradient, kept, tensors, options) if tensor is not None]
+@torch.library.custom_op("attnlab::blocked_attention_backward", mutates_args=(), schema=_BACKWARD)
+def _backward_op(gradient: Tensor, kept: Tensor, *arguments: Any) -> list[Tensor]:
+    found = _backward(gradient, kept, Tensors(*arguments[:_TENSORS]), _options(*arguments[_TENSORS:]))
+    return [tensor.contiguous() for tensor in found if tensor is not None]
 
 
 _DIFFERENTIABLE = 6  # the first of the tensors: query, key, their biases, table, value
@@ -240,9 +210,8 @@ def _(gradient: Tensor, kept: Tensor, *inputs: Any) -> list[Tensor]:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    tensors = len(fields(Tensors))
-    ctx.plain = inputs[tensors:]
-    ctx.save_for_backward(output[1], *inputs[:tensors])
+    ctx.plain = inputs[_TENSORS:]
+    ctx.save_for_backward(output[1], *inputs[:_TENSORS])
 
 
 def _derive(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.specification import Specification
@@ -35,6 +35,7 @@ class Declared:
 class Part(Specification):
     """A named choice with its numbers; equal, hashed and stored by value."""
 
+    model_config = ConfigDict(defer_build=True)  # most kinds are never used in a run, and building each takes time
     family: ClassVar[str] = "part"
     kind: ClassVar[str]
     variants: ClassVar[tuple[Declared, ...]] = ()
@@ -92,7 +93,7 @@ class Part(Specification):
         return known(**numbers)
 
     @model_serializer(mode="wrap")
-    def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         return {"kind": type(self).kind, **handler(self)}
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """How attention learns where a token stands.
 
 learned   a vector per position, added to the embedding by the model; attention itself does nothing
-rope      q and k are turned by an angle that grows with the position, so that q·k depends on the distance alone
+rope      q and k are rotated by an angle that grows with the position, so that q·k depends on the distance alone
           (arXiv 2104.09864)
 alibi     −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
 none      nothing anywhere: only the causal mask breaks the symmetry (arXiv 2203.16634)
@@ -30,14 +30,14 @@ class Learned(Position):
 
 
 class Rope(Position):
-    """Rotary embedding: the pair (x[i], x[i + d/2]) turns by position · base^(−2i/d)."""
+    """Rotary embedding: the pair (x[i], x[i + d/2]) is rotated by position · base^(−2i/d)."""
 
     kind: ClassVar[str] = "rope"
     relative: ClassVar[bool] = True
     variants = (
         Declared(
             "rope",
-            "Queries and keys are turned by their position.",
+            "Queries and keys are rotated by their position.",
             "Su et al. 2021, arXiv 2104.09864",
             "pre: the assignment's own third model",
         ),
@@ -46,13 +46,13 @@ class Rope(Position):
     base: float = Field(default=10_000.0, gt=1)
 
     def rotate(self, vectors: Tensor, start: int) -> Tensor:
-        """Turn (batch, heads, tokens, width), whose first token stands at position `start`."""
+        """Rotate (batch, heads, tokens, width), whose first token stands at position `start`."""
         tokens, width = vectors.shape[-2:]
         exact = torch.float64 if vectors.dtype == torch.float64 else torch.float32
         frequency = self.base ** (-torch.arange(0, width, 2, device=vectors.device, dtype=exact) / width)
         angle = torch.outer(torch.arange(start, start + tokens, device=vectors.device, dtype=exact), frequency)
         cos, sin = (part.to(vectors.dtype)[:, None] for part in (angle.cos(), angle.sin()))  # (tokens, 1, width / 2)
-        # Turned in the layout that the projections leave, (batch, tokens, heads, width), so that joining the heads
+        # Rotated in the layout that the projections leave, (batch, tokens, heads, width), so that joining the heads
         # behind the fused kernel needs no copy.
         first, second = vectors.transpose(1, 2).chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).transpose(1, 2)

@@ -6,7 +6,7 @@
     hf.register()
     model = AutoModelForCausalLM.from_config(config, attn_implementation="attnlab:sigmoid")
 
-Whatever the model projects, turns and caches stays the model's. A variant is offered if it is a function of the query,
+What the model projects, rotates and caches stays the model's. A variant is offered if it is a function of the query,
 key and value that the model hands over: a score, a normaliser, a window, ALiBi, an operator, and joins of these such as
 "window+sigmoid". `register` says which variants are left out, and why.
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,7 +176,7 @@ class VariantAttention:
         return self._specs[asked]
 
     def _refuse(
-        self, module: nn.Module, causal: bool, query: Tensor, key: Tensor, dropout: float, others: dict[str, Any]
+        self, module: nn.Module, causal: bool, query: Tensor, key: Tensor, dropout: float, others: Mapping[str, object]
     ) -> None:
         """Refuse what the model asks of attention and the variant cannot give."""
         name = self.variant.name
@@ -210,7 +210,7 @@ def _two_sequences(module: nn.Module, causal: bool, query: Tensor, key: Tensor) 
     return named or (not causal and (bool(getattr(module, "is_decoder", False)) or query.shape[2] != key.shape[2]))
 
 
-def _weights_wanted(others: dict[str, Any]) -> bool:
+def _weights_wanted(others: Mapping[str, object]) -> bool:
     """Whether attention weights are asked for. Some models keep the request to themselves, but collect the answers."""
     if others.get("output_attentions"):
         return True

@@ -31,7 +31,7 @@ _REPLACED = (CONFIG, "model*.safetensors", INDEX, "pytorch_model*.bin", "pytorch
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> Mapping[str, Any]:
     """What config.json says."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
@@ -103,7 +103,7 @@ def _tensor_files(folder: Path) -> list[Path]:
 
 
 def write_folder(
-    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], is_ours: Callable[[Path], bool]
+    folder: Path, config: Mapping[str, object], tensors: Mapping[str, Tensor], is_ours: Callable[[Path], bool]
 ) -> None:
     """Put a model into a folder that is new, empty, or holds a model that may be replaced (`is_ours`).
 
@@ -120,7 +120,7 @@ def write_folder(
 
 
 def _write_folder(
-    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], is_ours: Callable[[Path], bool]
+    folder: Path, config: Mapping[str, object], tensors: Mapping[str, Tensor], is_ours: Callable[[Path], bool]
 ) -> None:
     target = folder.resolve()  # through symbolic links, so that a link stays one
     for path in (target, target.parent):
@@ -175,7 +175,7 @@ def _link(source: str, copy: str) -> None:
         shutil.copy2(source, copy, follow_symlinks=False)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> Mapping[str, Any]:
     try:
         data = json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:

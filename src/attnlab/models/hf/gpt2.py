@@ -251,7 +251,7 @@ def _refuse_other_gpt2(values: Mapping[str, Any], path: Path) -> None:
     raise UnsupportedError(f"{path} describes a GPT-2 that attnlab cannot express: {reason}", hint=hint)
 
 
-def _config_of(spec: ModelSpec) -> dict[str, Any]:
+def _config_of(spec: ModelSpec) -> dict[str, object]:
     first = spec.attention[0]
     # GPT-2's own vocabulary ends with the token that parts texts; what parts them in another is not known here.
     end = spec.vocabulary_size - 1 if spec.vocabulary_size == _DEFAULTS["vocab_size"] else None

@@ -13,6 +13,7 @@ may look, or None where position alone decides, so that the kernels can use what
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,19 +43,19 @@ def make_mask(
     return mask
 
 
-def _queries_come_last(asked: dict[str, Any]) -> bool:
+def _queries_come_last(asked: Mapping[str, Any]) -> bool:
     """Not so in a cache with room for tokens to come, whose offset is a tensor that nobody should wait for."""
     first = asked.get("q_offset")
     return type(first) is int and first + asked["q_length"] == asked.get("kv_offset", 0) + asked["kv_length"]
 
 
-def _all_in_reach(asked: dict[str, Any]) -> bool:
+def _all_in_reach(asked: Mapping[str, Any]) -> bool:
     """Whether a sliding window or chunk, if there is one, is longer than the sequence."""
     reach = asked.get("local_size")
     return reach is None or asked.get("kv_offset", 0) + asked["kv_length"] < reach
 
 
-def _nothing_padded(asked: dict[str, Any]) -> bool:
+def _nothing_padded(asked: Mapping[str, Any]) -> bool:
     padding = asked.get("attention_mask")
     if padding is None:
         return True
