@@ -249,7 +249,7 @@ def test_a_full_disk_loses_no_batch(tmp_path: Path) -> None:
             store.import_facts(
                 [Pair(asked(f"Q{number}"), "X") for number in range(5000)], who="Ada", source="more", batch=100
             )
-        assert "same command again" in str(caught.value)
+        assert "import the same file again" in str(caught.value)
         kept = store.counts()["facts"]
         assert kept % 100 == 0
         assert store.check() == []
