@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.store import benchmark
 from attnlab.knowledge.store.store import FactStore
 
 BATCH = 40
@@ -80,3 +81,9 @@ def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
         counts = store.counts()
         assert (counts["facts"], counts["documents"], counts["told"]) == (3 * 400 + 50, 3 * 400, 50)
         assert {one.who for one in store.facts()} == {"Ada", "Bo", "Cy", "Dee"}
+
+
+def test_the_benchmark_measures_with_real_processes(tmp_path: Path) -> None:
+    assert not benchmark._kill(tmp_path / "killed.sqlite", 0.2)
+    kept, lost = benchmark._write_at_once(tmp_path / "shared.sqlite", 2)
+    assert (kept, lost) == (2 * benchmark._WRITTEN, 0)
