@@ -2,6 +2,15 @@
 
     comparison = attnlab.compare(variants=("tied-kv",))
 
+errors, specification, formats     error classes, the base of specifications, numbers as text
+storage, processes, runs           files and records, child processes, runs on disk
+attention, models                  variants of attention, and the models around them
+corpora, statistics, pages         text and tasks as tokens, tests and forecasts, offline pages
+cost, training, lens               what a model costs, how it is trained, what its heads do
+experiments                        compare and scale: request, plan, launch, judge, report
+knowledge, exhibits, bench         applications: question answering, claims as programs, measurements
+studio, cli                        applications: the laboratory in a browser and on the command line
+
 Importing this package is cheap on purpose: nothing heavy is imported before it is used, so that `attnlab --help`
 answers at once.
 """

@@ -31,6 +31,14 @@ class Specification(BaseModel):
         """Return the error to raise for what pydantic refused."""
         return as_spec_error(error, cls.what, fields=cls.model_fields, hint=cls.help_at)
 
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return what a text of JSON specifies."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise as_spec_error(error, cls.what, fields=cls.model_fields, hint=cls.help_at) from None
+
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed, validated like a new one."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})

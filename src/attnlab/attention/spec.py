@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, PositiveInt, SerializeAsAny, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PositiveInt, SerializeAsAny, model_validator
 
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser, Softmax
@@ -22,7 +22,7 @@ from attnlab.attention.parts.operators import Operator
 from attnlab.attention.parts.positions import Position
 from attnlab.attention.parts.scores import ScaledDot, Score
 from attnlab.attention.rules import check
-from attnlab.errors import FileError, SpecError, as_spec_error
+from attnlab.errors import FileError, SpecError
 from attnlab.specification import Specification
 
 Sharing = Literal["none", "key-value", "query-key", "query-key-value", "identity"]
@@ -132,7 +132,4 @@ class AttentionSpec(Specification):
                 text = path.read_bytes()
             except OSError as error:
                 raise FileError(f"cannot read the spec {path}: {error.strerror}", hint="check the path") from None
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise as_spec_error(error, cls.what) from None
+        return super().from_json(text)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveInt, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveInt, field_validator, model_validator
 
-from attnlab.errors import SpecError, UnknownNameError, as_spec_error
+from attnlab.errors import SpecError, UnknownNameError
 from attnlab.specification import Specification
 
 TOKENIZERS = ("char", "byte", "word", "bpe")
@@ -175,13 +175,6 @@ class CorpusSpec(Specification):
 
     def to_json(self, indent: int | None = None) -> str:
         return self.model_dump_json(indent=indent)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> CorpusSpec:
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise as_spec_error(error, cls.what, fields=cls.model_fields) from None
 
     def __hash__(self) -> int:
         return hash((self.name, self.tokenizer, self.vocabulary_size, self.validation_share, self.seed))

@@ -3,6 +3,21 @@
 estimate("gpt2", variant="tied-kv").memory.peak        one model, in milliseconds, without building it
 tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; prints, and shows itself in a notebook
 Sweep.over("context", Question(size="gpt2"))           where attention overtakes the rest
+
+question       which model, how it is trained, on how much at once
+call           the number of sequences and their lengths in one call
+parts          the cost of a part, and sums of parts
+heads          the maps of one head, from which the parameters of attention follow
+tensors        every parameter by name and shape
+attention      the cost of an attention layer
+activations    what autograd keeps between forward and backward
+model          the cost of a whole model
+peak           the most memory of a training step, and its moment
+inference      reading a prompt and decoding tokens
+estimate       all of it for one question
+sweep          FLOPs as the context or the width grows
+measured       measurements beside predictions
+presentation   tables, pages and plots
 """
 
 from importlib import import_module

@@ -128,7 +128,7 @@ def look(
     )
     if compare is not None:
         _check_comparing(more, run, text, one_run=(layer, head, step, source, weights or None, names or None))
-        paths = [find_run(path, runs) for path in compare]
+        paths = [_find_subject(path, runs) for path in compare]
         if page is not None:
             check_writable(page)  # before the work
         compared = compare_heads(paths, run, tokens=tokens, worth=worth, on=on)
@@ -139,7 +139,7 @@ def look(
         return
     if run is None:
         raise InputError("there is no run to look at", hint="name one; `attnlab runs list` shows them")
-    path = find_run(Path(run), runs)
+    path = _find_subject(Path(run), runs)
     if names:
         _list_names(path, step, as_json)
         return
@@ -176,7 +176,7 @@ def _finish(found: Look | HeadComparison, data: object, page: Path | None) -> No
         say(f"wrote {page}")
 
 
-def find_run(run: Path, root: Path) -> Path:
+def _find_subject(run: Path, root: Path) -> Path:
     """A run may be given by its folder, or by its name below the folder of the runs."""
     return run if (run / "config.json").is_file() else locate_run(run, root) or run
 

@@ -1,4 +1,13 @@
-"""The studio's pages: one file each, drawn in one frame."""
+"""The studio's pages: one file each, drawn in one frame.
+
+playground   tokens and matrices to edit, any attention from a form
+compare      a form that becomes a plan, and all comparisons
+comparison   one comparison while it runs, and its verdicts
+heads        the maps of a run's heads; two runs side by side
+cost         what a model costs while its shape changes
+ask          questions to a trained model and its fact store
+exhibits     claims as small programs with their checks
+"""
 
 from __future__ import annotations
 
