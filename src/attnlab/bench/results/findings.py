@@ -99,8 +99,8 @@ def table_section(
     rows: Sequence[Sequence[str]],
     text_columns: Sequence[int] = (0,),
 ) -> Section:
-    """Return a table under a heading; its first column wraps where a terminal is narrow."""
-    return Section(heading, [words, Table(headings, rows, text_columns=text_columns, wrap_columns=(0,))])
+    """Return a table under a heading; its text wraps where a terminal is narrow."""
+    return Section(heading, [words, Table(headings, rows, text_columns=text_columns, wrap_columns=text_columns)])
 
 
 def with_spread(ratio: Ratio | None) -> str:
