@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
+from attnlab.storage.locks import find_holder
 from support.studio import StudioServer, Visit
+from support.training import children_of
 
 TINY = "num_layers=1 model_width=16 num_heads=2 context_length=8 batch_size=4 validation_rows=4 evaluate_every=300"
 
@@ -26,6 +30,18 @@ def start(visit: Visit) -> None:
     visit.page.wait_for_url(re.compile("/compare/[0-9a-f]{16}$"))
 
 
+def pause(runs: Path) -> list[int]:
+    """Stop the processes of the comparison, so that it cannot end before the next studio has been seen."""
+    (folder,) = (path.parent for path in runs.glob("*/plan.json"))
+    holder = find_holder(folder)
+    assert holder is not None
+    assert holder.pid is not None
+    processes = [holder.pid, *children_of(holder.pid)]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    return processes
+
+
 def test_started_killed_found_stopped_resumed_and_read(browser: Any, tmp_path: Path) -> None:
     first = StudioServer(tmp_path / "runs", tmp_path / "cache")
     try:
@@ -34,6 +50,7 @@ def test_started_killed_found_stopped_resumed_and_read(browser: Any, tmp_path: P
         start(visit)
         visit.see("It is running")
         visit.page.wait_for_selector(".js-plotly-plot .main-svg")
+        training = pause(tmp_path / "runs")
         path = visit.page.url.removeprefix(first.base)
     finally:
         first.kill()
@@ -48,6 +65,8 @@ def test_started_killed_found_stopped_resumed_and_read(browser: Any, tmp_path: P
         visit.open(path)
         visit.see("It is running")
         visit.page.get_by_role("button", name="Stop").click()
+        for process in training:
+            os.kill(process, signal.SIGCONT)
         visit.see("It was stopped")
         assert not list((tmp_path / "runs").glob("*/answer.json"))
         visit.page.get_by_role("button", name="Go on").click()

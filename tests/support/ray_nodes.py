@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from attnlab.experiments.launching.launcher import launcher
+from attnlab.runs import RunDirectory
 from attnlab.storage.records import to_plain
 from support.launching import SAVING, Hearing, Meanwhile, grid, runs_under_way
 from support.training import children_of
@@ -37,9 +39,17 @@ def removed(folder: Path, short: str) -> dict[str, Any]:
     other = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
     raylet = other.all_processes["raylet"][0].process.pid
+
+    def lose(run: RunDirectory) -> None:
+        assert run.holder is not None
+        os.kill(run.holder.pid, signal.SIGSTOP)  # so that it cannot end before its node is gone
+        cluster.remove_node(other, allow_graceful=False)
+        with suppress(ProcessLookupError):
+            os.kill(run.holder.pid, signal.SIGKILL)
+
     meanwhile = Meanwhile(
         folder / "runs",
-        lambda _: cluster.remove_node(other, allow_graceful=False),
+        lose,
         lambda run: run.holder is not None and run.holder.pid in children_of(raylet),
     )
     heard = Hearing()

@@ -133,7 +133,8 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
 def children_of(process: int) -> list[int]:
     """The living processes that this one started."""
     with contextlib.suppress(FileNotFoundError):
-        return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+        threads = Path(f"/proc/{process}/task").glob("*/children")
+        return [int(child) for thread in threads for child in thread.read_text().split()]
     return []
 
 
