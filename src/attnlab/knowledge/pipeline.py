@@ -6,7 +6,7 @@ outcome.path, outcome.evaluation.accuracy
 On a generated world (`tell`) it is known who is in the text and who is not. It compares
 
 finetuned only             a model that was finetuned without having read the text
-the commonest place        the baseline that knows nobody
+the commonest place        the baseline without any knowledge
 pretrained, then asked     the same model after pretraining, by how many documents name a person
 unseen entities            people who appear nowhere: whatever is answered is made up. How well does each confidence
                            score tell them from the known, and how many are rejected at the threshold that keeps nine

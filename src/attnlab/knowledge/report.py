@@ -223,7 +223,7 @@ def _unseen(found: Description) -> Section:
     )
     words = (
         "Unseen entities are names put together from parts of real ones that stand nowhere in the text. Whatever is "
-        "answered about them is invented. AUROC is the probability that somebody in the text gets a higher confidence "
+        "answered about them is invented. AUROC is the probability that a person in the text gets a higher confidence "
         "than an unseen entity: 0.5 is chance, 1 is perfect."
     )
     table = Table(("score", "AUROC, 95 % interval (DeLong)"), rows)

@@ -54,7 +54,7 @@ class AsyncChild:
         return await asyncio.shield(asyncio.ensure_future(self._in_turn({"task": task, **question}, seconds)))
 
     def stop(self) -> None:
-        """Give up the question under way; whoever asked it gets an error that says so."""
+        """Give up the question under way; its caller gets an error that says so."""
         self._stopped = True
         if self._child is not None:
             self._child.kill()

@@ -50,7 +50,7 @@ class Settings:
             raise InputError(f"{self.runs} is no folder", hint="name the folder that the runs lie in")
         if not self.exposed and not is_loopback(self.host):
             raise InputError(
-                f"{self.host} can be reached by other machines: whoever has the printed address could train, stop and "
+                f"{self.host} can be reached by other machines: anyone with the printed address could train, stop and "
                 "read runs here, and the connection is not encrypted",
                 hint="leave `host` out, or set `expose` if you mean it",
             )

@@ -112,7 +112,7 @@ class TimeToLossBench(Findings):
 def bench_time_to_loss(
     text: Path, nanogpt: Path, seeds: int = 5, listener: BenchListener | None = None, *, smoke: bool = False
 ) -> TimeToLossBench:
-    """Train ours for each seed, with the peer's in between, so that a machine that grows slower favours nobody."""
+    """Train ours for each seed, with the peer's in between, so that a machine that grows slower favours neither."""
     listener, machine = listener or BenchListener(), describe_machine()
     if seeds < 1:
         raise SpecError(f"{seeds} seeds measure nothing", hint="use `seeds=1` or more; the bar asks for 5")

@@ -22,7 +22,7 @@ def studio(
 ) -> None:
     """Open the laboratory in a web browser: playground, compare, heads, cost, exhibits, ask.
 
-    Whoever has the printed address, which holds a key, can use the studio. Comparisons that were started there continue
+    Anyone with the printed address, which holds a key, can use the studio. Comparisons that were started there continue
     when the studio ends, and a studio that is started again finds them.
 
     Parameters
@@ -36,7 +36,7 @@ def studio(
     no_browser
         Only print the address.
     expose
-        Let other machines in. Whoever has the address can train, stop and read runs here, and nothing is encrypted.
+        Let other machines in. Anyone with the address can train, stop and read runs here, and nothing is encrypted.
     as_json
         Print the address as JSON.
     """
@@ -56,7 +56,7 @@ def studio(
             print(address)
         sys.stdout.flush()
         if not is_loopback(host):
-            say("note: other machines can reach this studio, and whoever has the address can use it, unencrypted")
+            say("note: other machines can reach this studio, and anyone with the address can use it, unencrypted")
         say(f"The studio shows the runs in {runs}. Ctrl-C ends it; comparisons continue.")
         if not no_browser:
             webbrowser.open(address)

@@ -13,8 +13,8 @@ An example is as long as the context.
     s7 s2 s9 s4 | s9 s7 s4 s2      targets: p2 p0 p3 p1 under the second half, IGNORED before
 
 No symbol occurs twice in a half, and which ones occur is random too, so that nothing but comparing the symbol that asks
-with each one before it tells the place. Whoever compares nothing is right once in as many times as there are places.
-What is left of the context is blank.
+with each one before it tells the place. A model that compares nothing is right once in as many times as there are
+places. What is left of the context is blank.
 """
 
 from __future__ import annotations

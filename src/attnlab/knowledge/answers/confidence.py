@@ -101,7 +101,7 @@ def name_of(score: ScoreName) -> str:
 def measure_scores(
     answers: Sequence[ModelAnswer], right: Sequence[bool], seen: Sequence[bool], unseen: Sequence[ModelAnswer]
 ) -> tuple[tuple[ScoreFindings, ...], tuple[ScoreComparison, ...]]:
-    """Return each score by itself, and each pair of them. `seen`: which questions are about somebody in the text."""
+    """Return each score by itself, and each pair of them. `seen`: which questions are about people in the text."""
     usable = [score for score in SCORES if all(getattr(answer, score) is not None for answer in answers)]
     values = {score: [score_of(answer, score) for answer in answers] for score in usable}
     groups = {

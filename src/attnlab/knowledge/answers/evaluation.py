@@ -17,7 +17,7 @@ from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
 from attnlab.knowledge.material.pairs import Pair, commonest_answer, sort_out, write_lines
 from attnlab.statistics import Interval, clopper_pearson
 
-# Documents that name somebody, from … to.
+# Documents that name a person, from … to.
 EXPOSURES = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, None))
 _COLUMNS = ("question", "expected", "answer", "right", "probability", "length_normalised", "agreement", "documents")
 

@@ -91,7 +91,7 @@ class KnowledgeModel:
         return self.material.documents
 
     def exposure(self, name: str) -> int:
-        """Return how many documents name somebody; 0 for an unseen entity."""
+        """Return how many documents name a person; 0 for an unseen entity."""
         return len(self.material.index.find(name))
 
     def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[ModelAnswer]:

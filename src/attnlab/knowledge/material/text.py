@@ -1,4 +1,4 @@
-"""Text as a knowledge model reads it: how it is cleaned and compared, and which documents name somebody.
+"""Text as a knowledge model reads it: how it is cleaned and compared, and which documents name a person.
 
 clean  for the model: composed characters (NFC), one space for any white space, none of the two marks
 tidy   for the store: composed characters, one space for any white space, no control characters
@@ -84,7 +84,7 @@ def read_documents(path: Path) -> list[str]:
 
 
 class DocumentIndex:
-    """Which documents name somebody. A name counts where no letter or digit stands beside it."""
+    """Find the documents that name a person. A name counts where no letter or digit stands beside it."""
 
     def __init__(self, documents: Sequence[str]) -> None:
         self._documents = tuple(documents)

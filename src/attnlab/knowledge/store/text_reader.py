@@ -45,7 +45,7 @@ Counts = Mapping[Kind, tuple[int, Mapping[int, int]]]  # how often a kind was se
 
 @dataclass(frozen=True)
 class Evidence:
-    """An answer with what it rests on: a fact that somebody gave, a sentence of a text, or both."""
+    """An answer with what it rests on: a fact that a user gave, a sentence of a text, or both."""
 
     answer: str
     quote: str | None  # the sentence it stands in, if there is one
