@@ -1,8 +1,8 @@
 """The catalogue: variants by name.
 
-A variant says what it changes about GPT-2's attention, and nothing else; the command line, the
-cost model, the benchmarks and the tests read the list from here. `a+b` names a variant that changes both. A variant that puts
-a part in the place of GPT-2's is declared by the class of that part; those that change a field of the spec stand below.
+A variant says what it changes about GPT-2's attention, and nothing else; the command line, the cost model, the
+benchmarks and the tests read the list from here. `a+b` names a variant that changes both. A variant that puts a part in
+the place of GPT-2's is declared by the class of that part; those that change a field of the spec stand below.
 
 One's own, in a notebook or in a file:
 
