@@ -57,7 +57,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         lambda: attend(None, None, q(), variant("synthesizer-random").spec(8, 2, context_length=6)),
         "without queries, their number is unknown",
     ),
-    "no parameters": (lambda: attend(q(), None, q(), DENSE), "needs its parameter 'places'"),
+    "no parameters": (lambda: attend(q(), None, q(), DENSE), "needs its 'places', and it is missing"),
     "beyond the context": (lambda: layer(DENSE)(q(1, 7, 8)), "a sequence of 7 tokens is longer than the context of 6"),
     "padding of another length": (
         lambda: attend(q(), q(), q(), SPEC, padding=torch.ones(1, 4, dtype=torch.bool)),

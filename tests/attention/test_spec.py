@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from attnlab.attention import AttentionSpec, Cosine, Entmax, Mask, Rope, Sigmoid, Softmax, rules, variants
+from attnlab.attention import AttentionSpec, Cosine, Entmax, Mask, Projection, Rope, Sigmoid, Softmax, rules, variants
 from attnlab.errors import FileError, SpecError, UnknownNameError
 
 GPT2 = {"model_width": 768, "num_heads": 12}
 INTERVAL = {"kind": "interval"}
+
+
+class TokenNormaliser(Softmax):
+    kind = "test-token-normaliser"
+    projected: ClassVar = {"gate": Projection()}
 
 
 def test_widths_are_derived() -> None:
@@ -93,6 +99,7 @@ IMPOSSIBLE = {
     "operator with a score": ({"operator": "linear", "score": "dot"}, {}),
     "operator with a normaliser": ({"operator": "linear", "normaliser": "relu"}, {"normaliser": Softmax()}),
     "operator with a window": ({"operator": "linear", "mask": Mask(window=3)}, {"mask": Mask()}),
+    "normaliser with tokens": ({"normaliser": TokenNormaliser()}, {"normaliser": Softmax()}),
     "operator with dropout": ({"operator": "linear", "weight_dropout": 0.1}, {"weight_dropout": 0.0}),
     "operator with alibi": ({"operator": "linear", "position": "alibi"}, {}),
     "two at once": (

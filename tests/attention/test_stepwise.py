@@ -7,6 +7,7 @@ import torch
 
 from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention, attend, variants
 from attnlab.attention.blackboard import follow
+from attnlab.attention.functional import finish
 from attnlab.errors import InputError, UnsupportedError
 
 X = torch.randn(5, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -32,7 +33,8 @@ def test_the_steps_end_where_the_layer_does(variant: object) -> None:
         return
     group = layer.spec.group_size
     values = steps.value.repeat_interleave(group, dim=0)
-    torch.testing.assert_close(steps.weights @ values, steps.output)
+    heads = finish((steps.weights @ values)[None], layer.spec, layer.learned(X[None]))[0]
+    torch.testing.assert_close(heads, steps.output)
     assert steps.weights[:, ~steps.visible].eq(0).all()
 
 

@@ -36,9 +36,9 @@ def test_inputs_have_the_shapes_of_their_spec(name: str) -> None:
     assert inputs.key is None or inputs.key.shape == (2, keys, 48, spec.key_width)
     assert (inputs.query is not None) == spec.score.projects_query
     assert inputs.query is None or inputs.query.shape == (2, spec.num_heads, 48, spec.key_width)
-    assert {name: tuple(extra.shape) for name, extra in inputs.extras.items()} == {
-        name: extra.shape for name, extra in spec.score.extras(spec).items()
-    }
+    shapes = {name: one.stored_shape(spec.num_heads) for name, one in spec.parameters.items()}
+    shapes |= {name: (2, spec.num_heads, 48, one.width) for name, one in spec.projections.items()}
+    assert {name: tuple(extra.shape) for name, extra in inputs.extras.items()} == shapes
     assert all(tensor.requires_grad for tensor in inputs.leaves)
     if spec.sharing == "none":
         assert sum(tensor.nbytes for tensor in inputs.leaves) == input_bytes(spec, SIZE)

@@ -34,7 +34,7 @@ from attnlab.attention import (
 )
 from attnlab.attention.parts import Part
 from attnlab.cost import PartCost, attention_cost
-from attnlab.errors import InputError, SpecError, UnsupportedError
+from attnlab.errors import InputError, SpecError
 
 WIDTH, HEADS, CONTEXT = 16, 4, 160
 NAMES = [v.name for v in variants()]
@@ -72,14 +72,13 @@ class TwoProducts(Score):
 
 
 class Silent(Operator):
-    """An operator that does not say what it costs."""
+    """An operator by its definition alone, which does not say what it costs."""
 
     kind: ClassVar[str] = "test-silent"
-    equation: ClassVar[str] = "v"
+    equation: ClassVar[str] = "Σ q·k_j v_j"
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
-        del query, key, visibility
-        return value
+    def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+        return ((query @ key.mT) * visibility.grid(query.device)) @ value
 
 
 for own in (TwoProducts, Silent):
@@ -390,8 +389,11 @@ def test_bad_number_of_cached_tokens_is_refused() -> None:
 
 
 def test_operator_that_does_not_state_its_cost() -> None:
-    with pytest.raises(UnsupportedError, match="test-silent"):
-        attention_cost(SPECS["softmax"].replace(operator=Silent()), queries=8)
+    """PyTorch counts it: a product for the scores and one for the output."""
+    found = attention_cost(SPECS["softmax"].replace(operator=Silent()), batch=2, queries=8)
+    pairs = 2 * HEADS * 8 * 8
+    assert found.part("operator").forward_flops == 2 * pairs * (found.call.spec.key_width + found.call.spec.value_width)
+    assert found.cache_bytes_per_token == attention_cost(SPECS["softmax"], queries=8).cache_bytes_per_token
 
 
 def test_public_names() -> None:

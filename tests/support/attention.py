@@ -55,13 +55,20 @@ def make_inputs(
     keys = queries if keys is None else keys
 
     def draw(*shape: int, std: float = 1.0, mean: float = 0.0) -> Tensor:
-        return (torch.randn(*shape, dtype=torch.float64) * std + mean).to(dtype).requires_grad_()
+        return (torch.randn(shape, dtype=torch.float64) * std + mean).to(dtype).requires_grad_()
 
     return Inputs(
         draw(batch, spec.num_heads, queries, spec.key_width) if spec.score.projects_query else None,
         draw(batch, spec.num_key_value_heads, keys, spec.key_width) if spec.score.projects_key else None,
         draw(batch, spec.num_key_value_heads, keys, spec.value_width),
-        {name: draw(*e.shape, std=e.std or 0.3, mean=e.mean) for name, e in spec.score.extras(spec).items()},
+        {
+            name: draw(*one.stored_shape(spec.num_heads), std=one.std or 0.3, mean=one.initial)
+            for name, one in spec.parameters.items()
+        }
+        | {
+            name: draw(batch, spec.num_heads, queries if one.of == "query" else keys, one.width)
+            for name, one in spec.projections.items()
+        },
         draw(batch, spec.num_heads, queries, spec.value_width).detach(),
     )
 
@@ -84,7 +91,8 @@ def by_reference(inputs: Inputs, spec: AttentionSpec, **options: Any) -> Tensor:
         key = inputs.key.repeat_interleave(spec.group_size, 1)
         queries, start = inputs.gradient.shape[2], options.get("query_start", 0)
         visibility = Visibility(spec.mask, queries, value.shape[2], start, options.get("padding"))
-        return spec.operator.define(inputs.query, key, value, visibility)
+        own = spec.own(spec.operator, inputs.extras)
+        return spec.operator.define(inputs.query, key, value, visibility, **own)
     return by_kernel(inputs, spec, return_weights=True, **options)[0]
 
 
@@ -96,7 +104,10 @@ def weights_by_kernel(inputs: Inputs, spec: AttentionSpec, **options: Any) -> Te
     """The weights that the kernel uses, read off with values that are unit vectors."""
     keys = inputs.value.shape[2]
     unit = torch.eye(keys, dtype=inputs.value.dtype).expand(*inputs.value.shape[:2], keys, keys)
-    wide = AttentionSpec(**{name: getattr(spec, name) for name in AttentionSpec.model_fields} | {"value_width": keys})
+    wide = AttentionSpec(
+        **{name: getattr(spec, name) for name in AttentionSpec.model_fields}
+        | {"value_width": keys, "head_output": None}
+    )
     return by_kernel(inputs.with_value(unit), wide, **options)
 
 

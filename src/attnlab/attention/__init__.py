@@ -1,6 +1,6 @@
 """Attention: specifications, their definition, fast kernels, a layer, and a catalogue of variants.
 
-parts         scores, normalisers, masks, positions and operators, each with its equation and its variants
+parts         scores, normalisers, masks, positions, operators and head outputs, each with its equation and variants
 spec          a variant as a value
 rules         what cannot be combined, and the nearest that can
 reference     attention by its definition
@@ -10,6 +10,7 @@ linear        linear maps for training and decoding
 gradients     backward passes written by hand
 cache         what decoding remembers
 observer      what a forward pass reports its results to
+declarations  whether a part of one's own declares what it learns
 layer         multi-head attention
 catalogue     variants by name
 blackboard    one head on plain matrices, and a layer step by step
@@ -28,9 +29,11 @@ from attnlab.attention.catalogue import Variant, add_variant, equations, load_va
 from attnlab.attention.functional import attend
 from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
+from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import Normaliser, Relu, Sigmoid, Softmax, SoftmaxPlusOne, SquaredRelu
 from attnlab.attention.parts.operators import LinearAttention, Operator
+from attnlab.attention.parts.part import Parameter, Part, Projection
 from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Position, Rope
 from attnlab.attention.parts.scores import (
     Cosine,
@@ -57,6 +60,7 @@ __all__ = [
     "Dot",
     "Entmax",
     "Entmax15",
+    "HeadOutput",
     "InnerProduct",
     "Learned",
     "LinearAttention",
@@ -66,7 +70,11 @@ __all__ = [
     "NoPosition",
     "Normaliser",
     "Operator",
+    "OutputGate",
+    "Parameter",
+    "Part",
     "Position",
+    "Projection",
     "RandomSynthesizer",
     "Relu",
     "Rope",

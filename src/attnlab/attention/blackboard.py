@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import reference
-from attnlab.attention.functional import attend, for_every_query_head
+from attnlab.attention.functional import attend, finish, for_every_query_head
 from attnlab.attention.layer import MultiHeadAttention
 from attnlab.attention.parts.masks import Mask, Visibility
 from attnlab.attention.parts.normalisers import Normaliser, Softmax
@@ -102,6 +102,7 @@ def follow(layer: MultiHeadAttention, x: Tensor, factor: float = 1.0) -> LayerSt
     if x.dim() != 2:
         raise InputError(f"x has shape {tuple(x.shape)}, not (tokens, model width)", hint="give one sequence")
     query, key, value = layer.place(*layer.project(x[None]))
+    extras = layer.learned(x[None])
     visibility = Visibility(spec.mask, len(x), len(x))
     visible = visibility.grid(x.device).expand(1, 1, -1, -1)[0, 0]
     if spec.operator is not None:
@@ -109,18 +110,18 @@ def follow(layer: MultiHeadAttention, x: Tensor, factor: float = 1.0) -> LayerSt
             raise UnsupportedError(
                 f"the operator {spec.operator} has no scores to multiply", hint="leave scale and temperature at 1"
             )
-        output = attend(query, key, value, spec)
+        output = attend(query, key, value, spec, extras=extras)
         return LayerSteps(_first(query), _first(key), value[0], None, visible, None, output[0])
     given = Matched(
         query,
         None if key is None else for_every_query_head(key, spec),
         len(x),
         len(x),
-        extras=dict(layer.extras.items()),
+        extras=extras,
     )
     scores = factor * reference.scores(given, spec, value)
-    weights = spec.normaliser.weights(scores, visible)
-    output = weights.to(value.dtype) @ for_every_query_head(value, spec)
+    weights = spec.normaliser.defined(scores, visible, **spec.own(spec.normaliser, extras))
+    output = finish(weights.to(value.dtype) @ for_every_query_head(value, spec), spec, extras)
     return LayerSteps(_first(query), _first(key), value[0], scores[0], visible, weights[0], output[0])
 
 

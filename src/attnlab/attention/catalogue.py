@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.attention.kernels import Kernel, kernel_for
+from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser
 from attnlab.attention.parts.operators import Operator
@@ -104,11 +105,13 @@ def equations(spec: AttentionSpec) -> list[str]:
     if spec.operator is not None:
         lines.append(f"o = {spec.operator.equation}")
     else:
-        bias = " − slope·|i − j|" if spec.position is not None and spec.position.kind == "alibi" else ""
-        lines.append(f"s_j = {spec.score.formula()}{bias}")
+        biases = "".join(f" + {part.equation}" for part in spec.biased).replace("+ −", "− ")
+        lines.append(f"s_j = {spec.score.formula()}{biases}")
         lines.append(f"p_j = {spec.normaliser.formula()}")
         lines.append("o = Σ p_j v_j")
     lines.append(f"over the keys j that the mask shows: {spec.mask}")
+    if spec.head_output is not None:
+        lines.append(f"o ← {spec.head_output.formula()}")
     inner = {"projection": "(o_1, …, o_H)", "average": "mean(o_1, …, o_H)"}[spec.join] if spec.num_heads > 1 else "o"
     if spec.value_map == "full":
         inner = {"projection": "o_1 + … + o_H", "average": inner}[spec.join]
@@ -120,7 +123,8 @@ def _declared(family: type[Part]) -> Iterator[Variant]:
     """The variants that the parts of a family declare."""
     for part in family.members():
         for one in vars(part).get("variants", ()):
-            yield Variant(one.name, one.meaning, {part.family: _change(part, one)}, one.source, one.asks, builtin=True)
+            field = part.family.replace(" ", "_")
+            yield Variant(one.name, one.meaning, {field: _change(part, one)}, one.source, one.asks, builtin=True)
 
 
 def _change(part: type[Part], one: Declared) -> Change:
@@ -223,6 +227,7 @@ _BUILTIN: tuple[Variant, ...] = (
     *_declared(Mask),
     *_declared(Position),
     *_declared(Operator),
+    *_declared(HeadOutput),
 )
 _known: dict[str, Variant] = {variant.name: variant for variant in _BUILTIN}
 

@@ -61,14 +61,15 @@ def attend(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """What each query gets, (batch, heads, queries, value width).
 
-    Of the spec it uses score, normaliser, mask, the ALiBi bias, weight dropout (in training) and operator; projections
-    and rotations are the caller's, and `MultiHeadAttention` does them.
+    Of the spec it uses score, normaliser, mask, biases, weight dropout (in training), operator and head output;
+    projections and rotations are the caller's, and `MultiHeadAttention` does them.
 
     query         (batch, heads, queries, key width); None where the score wants none, with `num_queries` instead
     key           (batch, key-value heads, keys, key width); None where the score wants none
     value         (batch, key-value heads, keys, value width)
     query_start   the position of the first query among the keys, when decoding
-    extras        the score's own parameters, such as a learned temperature
+    extras        what the parts learned, such as a temperature, and what they need of the tokens, such as a gate, by
+                  the names of `spec.parameters` and `spec.projections`
     padding       (batch, keys), True for each real token
     visible       (batch or 1, heads or 1, queries, keys), True where a query may look, on top of the spec's mask
     """
@@ -85,12 +86,19 @@ def attend(
     drops = training and spec.weight_dropout > 0
     dropout = WeightDropout(spec.weight_dropout, draw_seed(value.device)) if drops else None
     if not return_weights:
-        return kernels.attend(given, value, spec, visibility, dropout)
+        return finish(kernels.attend(given, value, spec, visibility, dropout), spec, given.extras)
     if spec.operator is not None:
         raise UnsupportedError(
             f"the operator {spec.operator} has no attention weights to return", hint="ask for the output alone"
         )
-    return reference.attend(given, value, spec, visibility, dropout)
+    heads, weights = reference.attend(given, value, spec, visibility, dropout)
+    return finish(heads, spec, given.extras), weights
+
+
+def finish(heads: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor]) -> Tensor:
+    """Apply the spec's head output to what the heads made."""
+    part = spec.head_output
+    return heads if part is None else part.apply(heads, **spec.own(part, extras))
 
 
 def for_every_query_head(vectors: Tensor, spec: AttentionSpec) -> Tensor:

@@ -1,7 +1,7 @@
 """Multi-head attention as a layer: projections, positions, attention, and the way back to the model's width.
 
     q = x W_Q,  k = y W_K,  v = y W_V        y is x, or the other sequence in cross-attention
-    o_h = attend(q_h, k_h, v_h)              for each head h
+    o_h = attend(q_h, k_h, v_h)              for each head h; perhaps gated, normed or mixed
     out = (o_1, …, o_H) W_O                  or the mean of the heads; a full value map needs no W_O and adds up
 
 The three projections serve all heads at once; the spec's sharing leaves some of them out.
@@ -10,13 +10,15 @@ The three projections serve all heads at once; the spec's sharing leaves some of
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from attnlab.attention.cache import Cache
-from attnlab.attention.functional import attend, for_every_query_head
+from attnlab.attention.declarations import check_declarations
+from attnlab.attention.functional import attend, finish, for_every_query_head
 from attnlab.attention.linear import Linear, in_heads, together
 from attnlab.attention.observer import Observed, Observer
 from attnlab.attention.parts.masks import Visibility
@@ -43,21 +45,42 @@ class MultiHeadAttention(Observed):
         )
         inner = output_width(spec)
         self.output = None if inner is None else Linear(inner, spec.model_width, spec.bias)
-        extras = spec.score.extras(spec)
-        self.extras = nn.ParameterDict({name: nn.Parameter(torch.empty(e.shape)) for name, e in extras.items()})
+        check_declarations(spec)
+        self.extras = nn.ParameterDict(
+            {
+                name: nn.Parameter(torch.empty(parameter.stored_shape(spec.num_heads)))
+                for name, parameter in spec.parameters.items()
+            }
+        )
+        if spec.projections:  # most layers have none, and not even the empty module
+            self.token_maps = nn.ModuleDict(
+                {
+                    name: Linear(spec.model_width, spec.num_heads * projection.width, bias=False)
+                    for name, projection in spec.projections.items()
+                }
+            )
+        self.lenders: dict[str, MultiHeadAttention] = {}  # where a parameter of the whole model lives
         self.dropout = nn.Dropout(spec.output_dropout)
         self.drops = spec.output_dropout > 0
         self.reset_parameters()
 
     def reset_parameters(self, std: float = 0.02) -> None:
-        """GPT-2's start: normal weights, zero biases; the score's own parameters as it says."""
+        """GPT-2's start: normal weights, zero biases; what the parts learn as they say."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=std)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        for name, extra in self.spec.score.extras(self.spec).items():
-            nn.init.normal_(self.extras[name], extra.mean, extra.std)
+        for name, tensor in self.extras.items():
+            parameter = self.spec.parameters[name]
+            nn.init.normal_(tensor, parameter.initial, parameter.std)
+
+    def borrow(self, lender: MultiHeadAttention) -> None:
+        """Use the parameters of another layer where they belong to the whole model."""
+        for name, parameter in self.spec.parameters.items():
+            if parameter.per == "model" and lender.spec.parameters.get(name) == parameter and name in self.extras:
+                self.lenders[name] = lender
+                del self.extras[name]
 
     def forward(
         self,
@@ -78,15 +101,16 @@ class MultiHeadAttention(Observed):
         spec, observer = self.spec, self.observer
         first = 0 if cache is None or spec.source == "cross" else cache.length
         query, key, value = self._project(x, source, self._holds_source(cache))
+        extras = self.learned(x, source)
         if observer is not None and observer.wants(*_INSIDE):
             query, key, value = _report_vectors(observer, query, key, value, cache)
-        if spec.operator is not None and cache is not None and spec.source == "self":
+        if spec.operator is not None and spec.operator.keeps_state and cache is not None and spec.source == "self":
             if visible is not None:
                 raise InputError(
                     f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead"
                 )
-            return self._join(self._decode(query, key, value, cache, padding, return_weights))
-        query, key, value = self.place(query, key, value, cache)
+            return self._join(self._decode(query, key, value, cache, padding, return_weights, extras))
+        query, key, value = self.place(query, key, value, cache, extras)
         start = 0 if cache is None else cache.start
         call = functools.partial(
             attend,
@@ -96,7 +120,7 @@ class MultiHeadAttention(Observed):
             spec,
             num_queries=x.shape[1],
             query_start=first - start,
-            extras=dict(self.extras.items()),
+            extras=extras,
             padding=None if padding is None else padding[:, start:],
             visible=visible,
         )
@@ -104,7 +128,7 @@ class MultiHeadAttention(Observed):
         if observer is not None and observer.wants("weights"):
             weights = observer.offer("weights", call(return_weights=True)[1])
         if weights is not None:
-            heads = weights.to(value.dtype) @ for_every_query_head(value, spec)
+            heads = finish(weights.to(value.dtype) @ for_every_query_head(value, spec), spec, extras)
         elif return_weights:
             heads, weights = call(training=self.training, return_weights=True)
         else:
@@ -122,12 +146,28 @@ class MultiHeadAttention(Observed):
         assert value is not None
         return query, key, value
 
+    def learned(self, x: Tensor, source: Tensor | None = None) -> dict[str, Tensor]:
+        """Return what the parts learned and what they need of these tokens, by the names of the layer."""
+        found: dict[str, Tensor] = dict(self.extras.items())
+        for name, lender in self.lenders.items():
+            found[name] = lender.extras[name]
+        for name, projection in self.spec.projections.items():
+            tokens = x if source is None or projection.of == "query" else source
+            found[name] = in_heads(self.token_maps[name](tokens), projection.width)
+        return found
+
     def place(
-        self, query: Tensor | None, key: Tensor | None, value: Tensor | None, cache: Cache | None = None
+        self,
+        query: Tensor | None,
+        key: Tensor | None,
+        value: Tensor | None,
+        cache: Cache | None = None,
+        extras: dict[str, Tensor] | None = None,
     ) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """The vectors as attention takes them: rotated by their position, with keys and values of the cache in front.
 
         Where the value is the key, the cache keeps the one vector as it is, and it is rotated when it is read as a key.
+        What parts need of the tokens that are looked at is kept and extended likewise, in `extras`.
         """
         rope, start = self.rope, 0 if cache is None else cache.length
         late = self.tied and cache is not None
@@ -142,12 +182,17 @@ class MultiHeadAttention(Observed):
                 held = cache.held
             else:
                 new = {"key": key} if self.tied else {"key": key, "value": value}
+                for name, projection in self.spec.projections.items():
+                    if extras is not None and projection.of == "key":
+                        new[name] = extras[name]
                 window = self.spec.mask.window
                 held = cache.append(
                     {name: tensor for name, tensor in new.items() if tensor is not None},
                     keep=None if window is None else window - 1,
                 )
             key, value = held.get("key"), held["key" if self.tied else "value"]
+            if extras is not None:
+                extras.update({name: tensor for name, tensor in held.items() if name in extras})
             if late and rope is not None:
                 key = rope.rotate(value, cache.start)
         assert value is not None
@@ -203,6 +248,7 @@ class MultiHeadAttention(Observed):
         cache: Cache,
         padding: Tensor | None,
         return_weights: bool,
+        extras: Mapping[str, Tensor],
     ) -> Tensor:
         """An operator's step from its state."""
         operator = self.spec.operator
@@ -221,8 +267,9 @@ class MultiHeadAttention(Observed):
         real = cache.advance(new, padding)
         others = {} if real is None else {"padding": real}
         with full_precision(value) as cast:
+            others |= {name: cast(tensor) for name, tensor in self.spec.own(operator, extras).items()}
             output, cache.state = operator.decode(cast(query), cast(key), cast(value), cache.state, **others)
-        return output.to(value.dtype)
+        return finish(output.to(value.dtype), self.spec, extras)
 
     def _join(self, heads: Tensor) -> Tensor:
         """(batch, heads, tokens, value width) → (batch, tokens, model width)."""

@@ -1,6 +1,6 @@
 """Attention by its definition: every weight in one matrix, nothing clever.
 
-    s = score(q, k) + position bias          (batch, heads, queries, keys)
+    s = score(q, k) + biases                 (batch, heads, queries, keys)
     p = normalise(s), 0 where masked
     o = dropout(p) v                         (batch, heads, queries, value width)
 
@@ -15,26 +15,26 @@ from torch import Tensor
 
 from attnlab.attention.kernels.dropout import WeightDropout
 from attnlab.attention.parts.masks import Visibility
-from attnlab.attention.parts.positions import Alibi
 from attnlab.attention.parts.scores import Matched
 from attnlab.attention.spec import AttentionSpec
 
 
 def scores(given: Matched, spec: AttentionSpec, like: Tensor) -> Tensor:
     """The scores before the mask, (batch or 1, heads, queries, keys)."""
-    result = spec.score.define(given)
-    if isinstance(spec.position, Alibi):
+    result = spec.score.define(given, **spec.own(spec.score, given.extras))
+    for part in spec.biased:
         queries = torch.arange(given.num_queries, device=like.device) + given.query_start
         keys = torch.arange(given.num_keys, device=like.device)
-        slopes = spec.position.slopes(result.shape[1], like)
-        result = result + slopes[:, None, None] * spec.position.distance(queries, keys, like.dtype)
+        bias = part.bias(queries, keys, spec.num_heads, **spec.own(part, given.extras))
+        result = result + bias.to(like.dtype)
     return result
 
 
 def weights(given: Matched, spec: AttentionSpec, visibility: Visibility, like: Tensor) -> Tensor:
     """The attention weights, (batch or 1, heads, queries, keys), exactly 0 where masked."""
     visible = visibility.grid(like.device)
-    return spec.normaliser.weights(scores(given, spec, like), visible)
+    own = spec.own(spec.normaliser, given.extras)
+    return spec.normaliser.defined(scores(given, spec, like), visible, **own)
 
 
 def attend(

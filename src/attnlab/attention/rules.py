@@ -38,6 +38,12 @@ def _mend_odd_width(s: AttentionSpec) -> dict[str, object]:
     return wider | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
 
 
+def _without_tokens(s: AttentionSpec) -> str | None:
+    """The first part that needs vectors of the tokens and cannot have them."""
+    parts = {"normaliser": s.normaliser, "mask": s.mask, "position": s.position}
+    return next((name for name, part in parts.items() if part is not None and part.projections(s)), None)
+
+
 _ONE_VECTOR = {"key-value", "query-key-value", "identity"}
 
 RULES: tuple[Rule, ...] = (
@@ -130,6 +136,14 @@ RULES: tuple[Rule, ...] = (
         lambda _: {"normaliser": Softmax()},
     ),
     Rule(
+        lambda s: _without_tokens(s) is not None,
+        lambda s: (
+            f"the {_without_tokens(s)} needs vectors of the tokens, which only scores, operators and head outputs "
+            "can have"
+        ),
+        lambda s: {_without_tokens(s) or "": type(s).model_fields[_without_tokens(s) or ""].default},
+    ),
+    Rule(
         lambda s: s.operator is not None and s.score != ScaledDot(),
         lambda s: f"the operator {s.operator} replaces score and normaliser: {s.score} would do nothing",
         lambda _: {"score": ScaledDot()},
@@ -150,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         lambda _: {"weight_dropout": 0.0},
     ),
     Rule(
-        lambda s: s.operator is not None and isinstance(s.position, Alibi | Rope),
+        lambda s: s.operator is not None and (isinstance(s.position, Rope) or s.position in s.biased),
         lambda s: f"{s.position} acts on scores, and the operator {s.operator} has none",
         lambda _: {"position": Learned()},
     ),

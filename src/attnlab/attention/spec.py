@@ -10,26 +10,30 @@ A spec is checked when it is built: what is impossible is refused with the reaso
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, PositiveInt, SerializeAsAny, model_validator
+from torch import Tensor
 
+from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser, Softmax
 from attnlab.attention.parts.operators import Operator
+from attnlab.attention.parts.part import Biased, Parameter, Part, Projection
 from attnlab.attention.parts.positions import Position
 from attnlab.attention.parts.scores import ScaledDot, Score
 from attnlab.attention.rules import check
-from attnlab.errors import FileError, SpecError
+from attnlab.errors import FileError, InputError, SpecError
 from attnlab.specification import Specification
 
 Sharing = Literal["none", "key-value", "query-key", "query-key-value", "identity"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
-def _optional(family: type[Position] | type[Operator]) -> BeforeValidator:
+def _optional(family: type[Part]) -> BeforeValidator:
     return BeforeValidator(lambda value: None if value is None else family.parse(value))
 
 
@@ -55,10 +59,13 @@ class AttentionSpec(Specification):
     sharing: Sharing = "none"
     value_map: Literal["factored", "full"] = "factored"
     join: Literal["projection", "average"] = "projection"
-    mask: Annotated[Mask, BeforeValidator(Mask.parse)] = Mask()
+    mask: Annotated[SerializeAsAny[Mask], BeforeValidator(Mask.parse)] = Mask()
     source: Literal["self", "cross"] = "self"
     position: Annotated[SerializeAsAny[Position] | None, _optional(Position)] = None  # None: as the recipe says
     operator: Annotated[SerializeAsAny[Operator] | None, _optional(Operator)] = None
+    head_output: Annotated[SerializeAsAny[HeadOutput] | None, _optional(HeadOutput)] = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
 
     bias: bool = True
     weight_dropout: Probability = 0.0
@@ -91,6 +98,7 @@ class AttentionSpec(Specification):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         check(self)
+        assert self._names is not None  # made now, because `torch.compile` can read it later but not make it
         return self
 
     def replace(self, **changes: Any) -> Self:
@@ -109,6 +117,55 @@ class AttentionSpec(Specification):
         if "num_heads" in changes and self.num_key_value_heads == self.num_heads:
             names.add("num_key_value_heads")
         return names
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that act in this layer: an operator acts in place of score and normaliser."""
+        middle = (self.score, self.normaliser) if self.operator is None else (self.operator,)
+        return tuple(part for part in (*middle, self.mask, self.position, self.head_output) if part is not None)
+
+    @property
+    def biased(self) -> tuple[Biased, ...]:
+        """The parts that add a bias to the scores."""
+        return tuple(part for part in (self.position, self.mask) if part is not None and part.adds_bias)
+
+    def parameters_of(self, part: Part) -> dict[str, Parameter]:
+        """What a part learns, by the names under which the layer keeps it."""
+        names = self._names.get(part.family, {})
+        return {key: one for key, one in names.values() if isinstance(one, Parameter)}
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """What the parts learn, by the names under which the layer keeps it."""
+        return {key: one for key, one in self._declared() if isinstance(one, Parameter)}
+
+    @property
+    def projections(self) -> dict[str, Projection]:
+        """The vectors that the parts need of every token, by the names of the layer."""
+        return {key: one for key, one in self._declared() if isinstance(one, Projection)}
+
+    def _declared(self) -> Iterator[tuple[str, Parameter | Projection]]:
+        return (item for names in self._names.values() for item in names.values())
+
+    def own(self, part: Part, extras: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what a part learned or needs of the tokens, by its own names, in the shapes in which it gets them."""
+        found = {}
+        for name, (key, one) in self._names.get(part.family, {}).items():
+            if key not in extras:
+                raise InputError(f"{part} needs its {name!r}, and it is missing", hint=f"pass extras={{{key!r}: …}}")
+            found[name] = one.arrange(extras[key]) if isinstance(one, Parameter) else extras[key]
+        return found
+
+    @functools.cached_property
+    def _names(self) -> dict[str, dict[str, tuple[str, Parameter | Projection]]]:
+        """For each family that declares any: its own names, those of the layer, and the declarations."""
+        found = {}
+        for part in self.parts:
+            declared: dict[str, Parameter | Projection] = {**part.parameters(self), **part.projections(self)}
+            if declared:
+                prefix = "" if part.family == "score" else part.family.replace(" ", "_") + "_"
+                found[part.family] = {name: (prefix + name, one) for name, one in declared.items()}
+        return found
 
     @property
     def group_size(self) -> int:
@@ -133,3 +190,14 @@ class AttentionSpec(Specification):
             except OSError as error:
                 raise FileError(f"cannot read the spec {path}: {error.strerror}", hint="check the path") from None
         return super().from_json(text)
+
+
+def borrowed(specs: Sequence[AttentionSpec]) -> list[frozenset[str]]:
+    """For each layer of a model the parameters that an earlier layer has for it, since they belong to the model."""
+    seen: set[tuple[str, Parameter]] = set()
+    found = []
+    for spec in specs:
+        shared = {item for item in spec.parameters.items() if item[1].per == "model"}
+        found.append(frozenset(name for name, _ in shared & seen))
+        seen |= shared
+    return found

@@ -32,11 +32,12 @@ import functools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import for_every_query_head
@@ -125,7 +126,7 @@ def _kept(call: AttentionCall) -> Kept:
             output = walk.weighted(logits, value)
         else:
             output = walk.operated(call.spec.operator, query, key, value)
-        walk.joined(output)
+        walk.joined(walk.finished(output))
     width = logits.query.shape[-1] if isinstance(logits, InnerProduct) else 0
     return Kept(walk.ledger.bytes_by_part(), width)
 
@@ -137,6 +138,7 @@ class _Walk:
     call: AttentionCall
     layer: MultiHeadAttention
     ledger: Ledger
+    extras: dict[str, Tensor] = field(default_factory=dict)  # what the parts learn, and need of the tokens
 
     def vectors(self) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Queries, keys and values of every query head, (batch, heads, tokens, width)."""
@@ -152,6 +154,9 @@ class _Walk:
             value = key
         else:
             value = self._projected("value", source, spec.num_key_value_heads)
+        with self.ledger.watch("token projection"):
+            self.extras.update(self.layer.learned(x, source))
+        self.ledger.made("token projection", *(self.extras[name] for name in spec.projections))
         if isinstance(spec.position, Rope):
             assert query is not None
             assert key is not None
@@ -171,15 +176,17 @@ class _Walk:
                 self.ledger.keep("operator", q, k, v)
                 output = torch.empty(*q.shape[:-1], v.shape[-1], dtype=value.dtype, requires_grad=True)
             else:
-                output = operator.attend(q, k, v, self.call.visibility).to(value.dtype)
+                own = {name: x.to(self.call.exact) for name, x in self.call.spec.own(operator, self.extras).items()}
+                output = operator.attend(q, k, v, self.call.visibility, **own).to(value.dtype)
         self.ledger.made("operator", output)
         return output
 
     def scored(self, query: Tensor | None, key: Tensor | None) -> InnerProduct | Table:
         """What the kernel makes the scores of."""
-        extras = dict(self.layer.extras.items())
+        spec = self.call.spec
         with self.ledger.watch("scores"):
-            logits = self.call.spec.score.logits(Matched(query, key, self.call.queries, self.call.keys, extras=extras))
+            given = Matched(query, key, self.call.queries, self.call.keys)
+            logits = spec.score.logits(given, **spec.own(spec.score, self.extras))
         pieces = (logits.entries,) if isinstance(logits, Table) else (logits.query, logits.key)
         self.ledger.made("scores", *pieces)
         return logits
@@ -189,6 +196,16 @@ class _Walk:
         if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
             return self._fused(logits, value)
         return self._blocked(logits, value)
+
+    def finished(self, heads: Tensor) -> Tensor:
+        """What leaves the heads."""
+        head_output = self.call.spec.head_output
+        if head_output is None:
+            return heads
+        with self.ledger.watch("head output"):
+            result = head_output.apply(heads, **self.call.spec.own(head_output, self.extras))
+        self.ledger.made("head output", result)
+        return result
 
     def joined(self, heads: Tensor) -> None:
         """The way back to the model's width."""
@@ -247,6 +264,39 @@ class _Walk:
         seed = torch.empty((), dtype=torch.int64) if spec.weight_dropout else None
         self.ledger.keep("weighted sum", value, statistics, seed)
         return torch.empty(*rows, value.shape[-1], dtype=self.call.dtype, requires_grad=True)
+
+
+@functools.lru_cache(maxsize=512)
+def products_of_head_output(call: AttentionCall) -> int:
+    """The multiply–adds of matrix products in what happens to the outputs of the heads, counted by PyTorch."""
+    spec = call.spec
+    assert spec.head_output is not None
+    with torch.device("meta"), torch.no_grad():
+        own = spec.own(spec.head_output, _extras(call))
+        heads = torch.empty(call.batch, spec.num_heads, call.queries, spec.value_width)
+        with FlopCounterMode(display=False) as counter:
+            spec.head_output.apply(heads, **own)
+    return int(counter.get_total_flops()) // 2
+
+
+@functools.lru_cache(maxsize=512)
+def products_of_operator(call: AttentionCall) -> int:
+    """The multiply–adds of matrix products in an operator that does not state them, counted by PyTorch."""
+    spec = call.spec
+    assert spec.operator is not None
+    with torch.device("meta"), torch.no_grad():
+        own = spec.own(spec.operator, _extras(call))
+        query, key = (torch.empty(call.batch, spec.num_heads, n, spec.key_width) for n in (call.queries, call.keys))
+        value = torch.empty(call.batch, spec.num_heads, call.keys, spec.value_width)
+        with FlopCounterMode(display=False) as counter:
+            spec.operator.attend(query, key, value, call.visibility, **own)
+    return int(counter.get_total_flops()) // 2
+
+
+def _extras(call: AttentionCall) -> dict[str, Tensor]:
+    """What the parts learn and need of the tokens, without numbers."""
+    tokens = (torch.empty(call.batch, count, call.spec.model_width) for count in (call.queries, call.keys))
+    return MultiHeadAttention(call.spec).learned(*tokens)
 
 
 @functools.lru_cache(maxsize=512)

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from attnlab.attention import AttentionSpec, Operator
 from attnlab.attention.kernels import Kernel
 from attnlab.attention.layer import output_width, projection_widths
-from attnlab.cost.activations import kept_for_backward
+from attnlab.cost.activations import kept_for_backward, products_of_head_output, products_of_operator
 from attnlab.cost.call import AttentionCall, require_count
 from attnlab.cost.parts import Cost, PartCost
-from attnlab.errors import UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class AttentionCost(Cost):
     def state_bytes(self) -> int:
         """The state that an operator decodes from, for the whole batch; it is never kept in half precision."""
         spec = self.call.spec
-        if spec.operator is None or not spec.mask.causal:
+        if spec.operator is None or not spec.operator.keeps_state or not spec.mask.causal:
             return 0
         numbers = spec.num_heads * math.prod(spec.operator.state_shape(spec.key_width, spec.value_width))
         return self.call.batch * numbers * self.call.exact.itemsize
@@ -83,15 +82,17 @@ def attention_cost(
     keys: int | None = None,
     visible_only: bool = False,
     bytes_per_number: int = 4,
+    lent: frozenset[str] = frozenset(),
 ) -> AttentionCost:
     """The cost of one layer for one batch: forward and backward, where the input's gradient is wanted too.
 
     keys           as many as queries if left out. In self-attention more of them means decoding: the queries are new,
                    the keys before them cached, and there is no backward pass.
     visible_only   count the pairs that the mask shows, and not every pair
+    lent           parameters that another layer of the model has, and that are not counted here
     """
     call = AttentionCall(spec, batch, queries, queries if keys is None else keys, bytes_per_number)
-    parameters, products, kept = _parameters(spec), multiply_adds(call, visible_only), kept_for_backward(call)
+    parameters, products, kept = _parameters(spec, lent), multiply_adds(call, visible_only), kept_for_backward(call)
     again = {"scores": batch * spec.num_heads * _pairs(call, visible_only) * kept.product_width}
     if spec.operator is not None and spec.operator.recomputes and not call.decodes:
         again["operator"] = multiply_adds(call, visible_only=True)["operator"]
@@ -117,25 +118,41 @@ _ORDER = (
     "query projection",
     "key projection",
     "value projection",
+    "token projection",
     "position",
     "repeated heads",
     "scores",
     "weighted sum",
     "operator",
+    "head output",
     "output projection",
     "output dropout",
 )
 
 
-def _parameters(spec: AttentionSpec) -> dict[str, int]:
+def _parameters(spec: AttentionSpec, lent: frozenset[str]) -> dict[str, int]:
     """A projection that makes two vectors is counted once, at the one that it is named after."""
     inputs = spec.model_width + spec.bias
     result = {f"{name} projection": inputs * width for name, width in projection_widths(spec).items()}
-    result["scores"] = sum(math.prod(extra.shape) for extra in spec.score.extras(spec).values())
     inner = output_width(spec)
     if inner is not None:
         result["output projection"] = (inner + spec.bias) * spec.model_width
+    result["token projection"] = spec.model_width * _token_width(spec)
+    for part in spec.parts:
+        place = _PLACES.get(part.family, "scores")
+        stored = {name: one.stored_shape(spec.num_heads) for name, one in spec.parameters_of(part).items()}
+        numbers = sum(math.prod(shape) for name, shape in stored.items() if name not in lent)
+        result[place] = result.get(place, 0) + numbers
     return result
+
+
+def _token_width(spec: AttentionSpec, of: str | None = None) -> int:
+    """The numbers that parts need of each token, in all heads."""
+    return sum(spec.num_heads * one.width for one in spec.projections.values() if of in (None, one.of))
+
+
+# Where what a part brings is counted; the rest makes scores.
+_PLACES = {"operator": "operator", "head output": "head output"}
 
 
 def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
@@ -146,6 +163,10 @@ def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
     inner = output_width(spec)
     if inner is not None:
         result["output projection"] = call.batch * call.queries * inner * spec.model_width
+    made = call.queries * _token_width(spec, "query") + call.new_keys * _token_width(spec, "key")
+    result["token projection"] = call.batch * spec.model_width * made
+    if spec.head_output is not None:
+        result["head output"] = products_of_head_output(call)
     if spec.operator is None:
         pairs = heads * _pairs(call, visible_only)
         return result | {"scores": pairs * spec.score.multiply_adds(spec), "weighted sum": pairs * spec.value_width}
@@ -153,17 +174,13 @@ def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
 
 
 def _operated(call: AttentionCall, operator: Operator, visible_only: bool) -> int:
-    """The multiply–adds of an operator for one head of one sequence, as it states them."""
+    """The multiply–adds of an operator for one head of one sequence, as it states them or as PyTorch counts them."""
+    if type(operator).multiply_adds is Operator.multiply_adds:
+        return products_of_operator(call) // (call.batch * call.spec.num_heads)
     sizes = call.spec.key_width, call.spec.value_width, call.queries, call.keys
-    try:
-        if visible_only or call.decodes:
-            return operator.multiply_adds(*sizes, causal=call.spec.mask.causal)
-        return operator.defined_multiply_adds(*sizes)
-    except NotImplementedError:
-        raise UnsupportedError(
-            f"the operator {operator.kind!r} does not state what it costs",
-            hint="define its `multiply_adds` and `defined_multiply_adds`",
-        ) from None
+    if visible_only or call.decodes:
+        return operator.multiply_adds(*sizes, causal=call.spec.mask.causal)
+    return operator.defined_multiply_adds(*sizes)
 
 
 def _projected(call: AttentionCall) -> dict[str, int]:
@@ -189,7 +206,8 @@ def _pairs(call: AttentionCall, visible_only: bool) -> int:
 
 def _cache_numbers(spec: AttentionSpec) -> int:
     """The numbers that the cache keeps of one token: a key and a value per head, or the one vector that is both."""
-    if spec.operator is not None and spec.source == "self":
+    if spec.operator is not None and spec.operator.keeps_state and spec.source == "self":
         return 0
     tied = "value" not in projection_widths(spec)
-    return spec.num_key_value_heads * (spec.key_width * spec.score.projects_key + spec.value_width * (not tied))
+    vectors = spec.key_width * spec.score.projects_key + spec.value_width * (not tied)
+    return spec.num_key_value_heads * vectors + _token_width(spec, "key")

@@ -109,9 +109,11 @@ _ORDER = (
     "query projection",
     "key projection",
     "value projection",
+    "token projection",
     "scores",
     "weighted sum",
     "operator",
+    "head output",
     "output projection",
     "mlp",
     "head",
@@ -131,6 +133,8 @@ def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
             yield name, _product(rows, columns, products // (rows * columns))
     out = batch * spec.num_heads * call.queries * spec.value_width
     query = batch * spec.num_heads * call.queries * spec.key_width * spec.score.projects_query
+    if spec.head_output is not None:
+        yield "head output", 2 * out
     if spec.operator is not None:
         yield "operator", query + out + _operator_numbers(call, spec)
         return
@@ -144,11 +148,11 @@ def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
 
 
 def _extras_read(call: AttentionCall, spec: AttentionSpec) -> int:
-    """The numbers of a score's own parameters that these queries and keys need."""
+    """The numbers that parts learned and that these queries and keys need."""
     held, queries = call.visibility.num_keys, call.queries
     total = 0
-    for extra in spec.score.extras(spec).values():
-        sizes = list(extra.shape)
+    for parameter in spec.parameters.values():
+        sizes = list(parameter.stored_shape(spec.num_heads))
         if len(sizes) == 3 and sizes[1] == sizes[2] == spec.context_length:
             sizes[1] = queries
             sizes[2] = held
@@ -164,6 +168,8 @@ def _operator_numbers(call: AttentionCall, spec: AttentionSpec) -> int:
     vectors = call.batch * spec.num_key_value_heads * call.new_keys * (spec.key_width + spec.value_width)
     if not call.decodes:
         return vectors
+    if not spec.operator.keeps_state:
+        return vectors // call.new_keys * call.visibility.num_keys
     state = math.prod(spec.operator.state_shape(spec.key_width, spec.value_width))
     return vectors + 2 * call.batch * spec.num_heads * state
 

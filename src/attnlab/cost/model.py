@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.kernels import Kernel
+from attnlab.attention.spec import borrowed
 from attnlab.cost.activations import kept_by_embedding, kept_by_loss, kept_outside_attention
 from attnlab.cost.attention import AttentionCost, attention_cost, multiply_adds
 from attnlab.cost.call import ModelCall
@@ -159,18 +160,20 @@ class _Builder:
         self, specs: tuple[AttentionSpec, ...], queries: int, keys: int | None = None
     ) -> tuple[AttentionCost, ...]:
         """The attention of each layer, worked out once for layers that are alike."""
+        layers = list(zip(specs, borrowed(specs), strict=True))
         known = {
-            spec: attention_cost(
+            (spec, lent): attention_cost(
                 spec,
                 batch=self.call.batch,
                 queries=queries,
                 keys=keys,
                 visible_only=self.visible_only,
                 bytes_per_number=self.call.bytes_per_number,
+                lent=lent,
             )
-            for spec in set(specs)
+            for spec, lent in set(layers)
         }
-        return tuple(known[spec] for spec in specs)
+        return tuple(known[layer] for layer in layers)
 
     def parts(
         self, own: tuple[AttentionCost, ...], cross: tuple[AttentionCost, ...], encoder: tuple[AttentionCost, ...]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.layer import output_width, projection_widths
+from attnlab.attention.spec import borrowed
 from attnlab.models import ModelSpec
 
 _LAYER = re.compile(r"blocks\.(\d+)\.")
@@ -98,24 +99,27 @@ def _stack(
     for number, attention in enumerate(own):
         block = f"{place}blocks.{number}."
         yield from _norm(f"{block}attention_norm.", spec)
-        yield from _attention(f"{block}attention.", attention)
+        yield from _attention(f"{block}attention.", attention, borrowed(own)[number])
         if cross:
             yield from _norm(f"{block}cross_norm.", spec)
-            yield from _attention(f"{block}cross_attention.", cross[number])
+            yield from _attention(f"{block}cross_attention.", cross[number], borrowed(cross)[number])
         yield from _norm(f"{block}mlp_norm.", spec)
         yield from _linear(f"{block}mlp.widen.", spec.mlp_width, spec.model_width, spec.bias)
         yield from _linear(f"{block}mlp.narrow.", spec.model_width, spec.mlp_width, spec.bias)
     yield from _norm(f"{place}norm.", spec)
 
 
-def _attention(place: str, spec: AttentionSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _attention(place: str, spec: AttentionSpec, lent: frozenset[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
     for name, width in projection_widths(spec).items():
         yield from _linear(f"{place}projections.{name}.", width, spec.model_width, spec.bias)
     inner = output_width(spec)
     if inner is not None:
         yield from _linear(f"{place}output.", spec.model_width, inner, spec.bias)
-    for name, extra in sorted(spec.score.extras(spec).items()):  # as PyTorch keeps them
-        yield f"{place}extras.{name}", extra.shape
+    for name, parameter in sorted(spec.parameters.items()):  # as PyTorch keeps them
+        if name not in lent:
+            yield f"{place}extras.{name}", parameter.stored_shape(spec.num_heads)
+    for name, projection in spec.projections.items():
+        yield f"{place}token_maps.{name}.weight", (spec.num_heads * projection.width, spec.model_width)
 
 
 def _linear(place: str, rows: int, columns: int, bias: bool) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -70,6 +70,12 @@ class TransformerBlock(Observed):
         self.mlp_norm = make_norm(spec)
         self.mlp = MLP(spec)
 
+    def borrow(self, lender: TransformerBlock) -> None:
+        """Use the parameters of another block where they belong to the whole model."""
+        self.attention.borrow(lender.attention)
+        if self.cross_attention is not None and lender.cross_attention is not None:
+            self.cross_attention.borrow(lender.cross_attention)
+
     def forward(
         self,
         x: Tensor,

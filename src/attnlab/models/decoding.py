@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from attnlab.attention import AttentionSpec, attend
 from attnlab.attention.linear import PIECES, in_pieces, linear
 from attnlab.attention.parts.normalisers import Softmax
-from attnlab.attention.parts.positions import Alibi, Rope
+from attnlab.attention.parts.positions import Rope
 from attnlab.attention.parts.scores import ScaledDot
 from attnlab.models.blocks import TransformerBlock
 from attnlab.models.language_model import LanguageModel, ModelCache
@@ -79,7 +79,8 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
     shaped = spec.value_map == "factored" and spec.join == "projection"
     heads = spec.num_heads * spec.key_width, spec.num_key_value_heads * (spec.key_width + spec.value_width)
     cut = sum(heads) % PIECES == 0 and spec.num_heads * spec.value_width % PIECES == 0
-    return projected and shaped and cut and spec.operator is None and spec.mask.window is None
+    plain = spec.operator is None and spec.head_output is None and not spec.projections
+    return projected and shaped and cut and plain and spec.mask.window is None
 
 
 class _Layer:
@@ -104,9 +105,9 @@ class _Layer:
         self.before = residual.new_empty(1, 1, mlp.widen.weight.shape[0])
         self.widen = _Product(mlp.widen.weight, mlp.widen.bias, self.before)
         self.narrow = _Product(mlp.narrow.weight, mlp.narrow.bias, residual, adds=True)
-        self.extras = dict(attention.extras.items())
+        self.extras = attention.learned(residual)
         self.plain = isinstance(spec.score, ScaledDot) and isinstance(spec.normaliser, Softmax)
-        self.plain = self.plain and not isinstance(spec.position, Alibi) and spec.group_size == 1
+        self.plain = self.plain and not spec.biased and spec.group_size == 1
         self.rotate = _rotation(spec, context, residual)
 
     def advance(self, position: int, new_key: Tensor, new_value: Tensor, keys: Tensor, values: Tensor) -> None:

@@ -5,7 +5,7 @@ begin with the same weights wherever their shapes agree, whatever else they have
 
     weights and embeddings ~ N(0, σ²), biases 0, norms 1                       σ = `initial_std`, GPT-2's is 0.02
     projections back into the residual path ~ N(0, σ² / 2L) for L layers, or 0 (`zero_outputs`)
-    a score's own parameters as the score says
+    what a part of attention learns as the part says
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def initialise(model: LanguageModel, seed: int) -> None:
             elif isinstance(module, nn.Linear | nn.Embedding):
                 _draw(parameter, 0.0, outputs if _writes_residual(path) else spec.initial_std, seed, name)
         if isinstance(module, MultiHeadAttention):
-            for name, extra in module.spec.score.extras(module.spec).items():
-                _draw(module.extras[name], extra.mean, extra.std, seed, f"{path}.extras.{name}")
+            for name, tensor in module.extras.items():
+                declared = module.spec.parameters[name]
+                _draw(tensor, declared.initial, declared.std, seed, f"{path}.extras.{name}")
 
 
 def _writes_residual(path: str) -> bool:

@@ -10,6 +10,7 @@ and the head, which is the embedding itself when they are tied.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import ClassVar
@@ -60,9 +61,10 @@ class Stack(Observed):
         self.positions = nn.Embedding(spec.context_length, spec.model_width) if learned else None
         self.dropout = nn.Dropout(spec.dropout)
         others = cross or (None,) * len(attention)
-        self.blocks = nn.ModuleList(
-            TransformerBlock(spec, own, other) for own, other in zip(attention, others, strict=True)
-        )
+        blocks = [TransformerBlock(spec, own, other) for own, other in zip(attention, others, strict=True)]
+        for earlier, block in itertools.combinations(blocks, 2):
+            block.borrow(earlier)
+        self.blocks = nn.ModuleList(blocks)
         self.norm = make_norm(spec)
 
     def forward(

@@ -13,7 +13,7 @@ costs what its band costs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -22,12 +22,23 @@ from torch import Tensor
 from attnlab.attention.kernels.dropout import DropoutGrid, WeightDropout
 from attnlab.attention.parts.masks import Block, Visibility
 from attnlab.attention.parts.normalisers import Normaliser
+from attnlab.attention.parts.part import Biased
 from attnlab.attention.parts.positions import Alibi
 
 _ROWS = 64  # queries in a block
 _LARGE = 512  # rows of a product that is worth adding while multiplying
 _LONG = 2**18  # numbers in a block of one head, from which on few heads are taken at once
 _CACHED = 3 * 2**18  # numbers in a block of scores that stay near the processor
+
+
+@dataclass(frozen=True)
+class LearnedTensor:
+    """What a part of the kernel learns: (heads of one sequence, …), or the same for all heads."""
+
+    family: str
+    name: str
+    per_head: bool
+    tensor: Tensor
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class Gradients:
     key_bias: Tensor | None
     table: Tensor | None
     value: Tensor
+    learned: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,8 @@ class BlockedAttention:
     table: Tensor | None  # (heads, or those of one sequence; queries; keys)
     num_heads: int  # of one sequence
     scale: float = 1.0
-    alibi: bool = False
+    biased: tuple[Biased, ...] = ()
+    learned: tuple[LearnedTensor, ...] = ()
     dropout: WeightDropout | None = None
 
     def forward(self) -> tuple[Tensor, Tensor]:
@@ -68,7 +81,8 @@ class BlockedAttention:
         (space,) = self._scratch(1)
         draws = self._draws()
         for heads, block in self._tiles():
-            weights, numbers = self.normaliser.forward(self._scores(space, heads, block), block)
+            scores, own = self._scores(space, heads, block), self._own("normaliser", heads)
+            weights, numbers = self.normaliser.forward(scores, block, **own)
             if numbers is not None:
                 kept[heads, block.queries] = numbers
             if draws is not None:
@@ -87,20 +101,24 @@ class BlockedAttention:
             key_bias=_zeros(self.key_bias),
             table=_zeros(self.table),
             value=torch.zeros_like(self.value),
+            learned=tuple(torch.zeros_like(one.tensor) for one in self.learned),
         )
         space, second = self._scratch(2)
         draws = self._draws()
         for heads, block in self._tiles():
             rows = gradient[heads, block.queries]
-            scores = self._scores(space, heads, block)
-            weights, context = self.normaliser.recompute(scores, kept[heads, block.queries], block)
+            scores, own = self._scores(space, heads, block), self._own("normaliser", heads)
+            weights, context = self.normaliser.recompute(scores, kept[heads, block.queries], block, **own)
             slope = torch.bmm(rows, self.value[heads, block.keys].mT, out=_shaped(second, scores.shape))
             used = weights
             if draws is not None:
                 stays = draws.bits(heads, block.queries, block.keys)
                 used, slope = draws.apply_(weights.clone(), stays), draws.apply_(slope, stays)
             _add_product(result.value[heads, block.keys], used.mT, rows)
-            self._push(self.normaliser.backward(weights, slope, context, block), heads, block, result)
+            found = self.normaliser.backward(weights, slope, context, block, **own)
+            if isinstance(found, tuple):
+                self._gather("normaliser", found[1], heads, result)
+            self._push(found if isinstance(found, Tensor) else found[0], heads, block, result)
         return result
 
     def _scores(self, space: Tensor, heads: slice, block: Block) -> Tensor:
@@ -118,23 +136,53 @@ class BlockedAttention:
             scores.add_(self.query_bias[heads, block.queries, None])
         if self.key_bias is not None:
             scores.add_(self.key_bias[heads, None, block.keys])
-        if self.alibi:
-            self._add_distance(scores, heads, block)
+        for part in self.biased:
+            if isinstance(part, Alibi):
+                self._add_distance(scores, heads, block)
+            else:
+                bias = part.bias(*self._places(block), self.num_heads, **self._own(part.family)).to(scores.dtype)
+                scores.add_(bias if bias.shape[0] == 1 else bias[self._repeated(heads, self.num_heads)])
         return block.hide_(scores)
+
+    def _places(self, block: Block) -> tuple[Tensor, Tensor]:
+        """The places of the queries and keys of a block."""
+        first, device = self.visibility.query_start, self.value.device
+        queries = torch.arange(first + block.queries.start, first + block.queries.stop, device=device)
+        return queries, torch.arange(block.keys.start, block.keys.stop, device=device)
 
     def _add_distance(self, scores: Tensor, heads: slice, block: Block) -> None:
         """Add −slope·|i − j|. Looking back only, it is slope·(j − i): a term of the key's and one of the query's."""
-        first, device = self.visibility.query_start + block.queries.start, scores.device
-        queries = torch.arange(first, first + scores.shape[1], device=device)
-        keys = torch.arange(block.keys.start, block.keys.stop, device=device)
+        first = self.visibility.query_start + block.queries.start
+        queries, keys = self._places(block)
         slopes = Alibi.slopes(self.num_heads, scores)[self._repeated(heads, self.num_heads), None, None]
         if self.visibility.mask.causal and self.visibility.mask.prefix is None:
             scores.add_(slopes * (keys - first)).sub_(slopes * (queries - first)[:, None])
         else:
             scores.addcmul_(slopes, Alibi.distance(queries, keys, scores.dtype))
 
+    def _own(self, family: str, heads: slice | None = None) -> dict[str, Tensor]:
+        """What a part learned, of one sequence's heads or of a run over batch × heads."""
+        mine = [one for one in self.learned if one.family == family]
+        if heads is None:
+            return {one.name: one.tensor for one in mine}
+        which = self._repeated(heads, self.num_heads) if mine else None
+        return {one.name: one.tensor[which] if one.per_head else one.tensor for one in mine}
+
+    def _gather(self, family: str, found: Mapping[str, Tensor], heads: slice | None, result: Gradients) -> None:
+        """Add the gradients of what a part learned."""
+        for one, total in zip(self.learned, result.learned, strict=True):
+            if one.family != family:
+                continue
+            if heads is None or not one.per_head:
+                total.add_(found[one.name])
+            else:
+                total.index_add_(0, self._repeated(heads, self.num_heads), found[one.name])
+
     def _push(self, slope: Tensor, heads: slice, block: Block, result: Gradients) -> None:
         """Add the gradient of a block of scores to that of what made them."""
+        for part in self.biased:
+            if own := self._own(part.family):
+                self._push_bias(part, own, slope, heads, block, result)
         if result.table is not None:
             result.table[:, block.queries, block.keys].index_add_(
                 0, self._repeated(heads, result.table.shape[0]), slope
@@ -151,6 +199,19 @@ class BlockedAttention:
             result.query_bias[heads, block.queries] = slope.sum(2)
         if result.key_bias is not None:
             result.key_bias[heads, block.keys] += slope.sum(1)
+
+    def _push_bias(
+        self, part: Biased, own: Mapping[str, Tensor], slope: Tensor, heads: slice, block: Block, result: Gradients
+    ) -> None:
+        """Add the gradients of what a bias learned. Hidden scores have none."""
+        with torch.enable_grad():
+            learned = {name: tensor.detach().requires_grad_() for name, tensor in own.items()}
+            bias = part.bias(*self._places(block), self.num_heads, **learned)
+            whole = slope.new_zeros(self.num_heads, *slope.shape[1:])
+            whole.index_add_(0, self._repeated(heads, self.num_heads), slope)
+            whole = whole.sum_to_size(bias.shape).to(bias.dtype)
+            found = torch.autograd.grad(bias, [*learned.values()], whole, materialize_grads=True)
+        self._gather(part.family, dict(zip(learned, found, strict=True)), None, result)
 
     def _draws(self) -> DropoutGrid | None:
         total, keys, _ = self.value.shape

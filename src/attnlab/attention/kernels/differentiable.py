@@ -15,10 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.attention.kernels.blocked import BlockedAttention
+from attnlab.attention.kernels.blocked import BlockedAttention, LearnedTensor
 from attnlab.attention.kernels.dropout import WeightDropout
 from attnlab.attention.parts.masks import Mask, Visibility
 from attnlab.attention.parts.normalisers import Normaliser
+from attnlab.attention.parts.part import Biased
+from attnlab.attention.parts.positions import Position
 from attnlab.errors import UnsupportedError
 
 
@@ -35,9 +37,19 @@ class Tensors:
     padding: Tensor | None
     pattern: Tensor | None
     seed: Tensor | None
+    learned: tuple[Tensor, ...] = ()  # as the parts get them, without a batch
 
     def as_tuple(self) -> tuple[Tensor | None, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
+        return *(getattr(self, name) for name in _ALONE), *self.learned
+
+    @classmethod
+    def from_flat(cls, *tensors: Tensor | None) -> Tensors:
+        """Return what `as_tuple` came from."""
+        alone: Any = dict(zip(_ALONE, tensors, strict=False))
+        return cls(**alone, learned=tensors[len(_ALONE) :])  # type: ignore[arg-type]
+
+
+_ALONE = tuple(field.name for field in fields(Tensors))[:-1]
 
 
 @dataclass(frozen=True)
@@ -46,30 +58,57 @@ class CallOptions:
 
     normaliser: Normaliser
     mask: Mask
+    position: Position | None
+    learned: tuple[tuple[str, str, bool], ...]  # family, name, and whether each head has its own
     num_queries: int
     query_start: int
     scale: float
-    alibi: bool
     dropout: float
+
+    @property
+    def uses_autograd(self) -> bool:
+        """Whether the backward pass differentiates an equation, which it cannot do as an operator of a graph."""
+        return type(self.normaliser).backward is Normaliser.backward or bool(self.learned)
+
+    @property
+    def biased(self) -> tuple[Biased, ...]:
+        return tuple(part for part in (self.position, self.mask) if part is not None and part.adds_bias)
 
 
 def blocked_attention(tensors: Tensors, options: CallOptions) -> Tensor:
     """(batch, heads, queries, value width)."""
     if torch.compiler.is_compiling():
-        plain = options.num_queries, options.query_start, options.scale, options.alibi, options.dropout
-        output: Tensor = _forward_op(*tensors.as_tuple(), options.normaliser.text, options.mask.text, *plain)[0]
+        if options.uses_autograd:
+            apart = torch.compiler.disable(_Blocked.apply)  # type: ignore[no-untyped-call]
+            eager: Tensor = apart(options, *tensors.as_tuple())
+            return eager
+        position = "" if options.position is None else options.position.text
+        texts = options.normaliser.text, options.mask.text, position, _listed(options.learned)
+        plain = options.num_queries, options.query_start, options.scale, options.dropout
+        alone = (getattr(tensors, name) for name in _ALONE)
+        output: Tensor = _forward_op(*alone, list(tensors.learned), *texts, *plain)[0]
         return output
     return _Blocked.apply(options, *tensors.as_tuple())  # type: ignore[no-any-return, no-untyped-call]
 
 
+def _listed(learned: tuple[tuple[str, str, bool], ...]) -> str:
+    return ";".join(f"{family},{name},{'heads' if per_head else ''}" for family, name, per_head in learned)
+
+
 @functools.lru_cache(maxsize=256)
-def _parts(normaliser: str, mask: str) -> tuple[Normaliser, Mask]:
-    return Normaliser.parse(json.loads(normaliser)), Mask.parse(json.loads(mask))
+def _parts(normaliser: str, mask: str, position: str, learned: str) -> tuple[Any, ...]:
+    listed = [one.split(",") for one in learned.split(";") if one]
+    return (
+        Normaliser.parse(json.loads(normaliser)),
+        Mask.parse(json.loads(mask)),
+        Position.parse(json.loads(position)) if position else None,
+        tuple((family, name, bool(per_head)) for family, name, per_head in listed),
+    )
 
 
-def _options(normaliser: str, mask: str, *plain: Any) -> CallOptions:
+def _options(normaliser: str, mask: str, position: str, learned: str, *plain: Any) -> CallOptions:
     """The options from what a compiled graph can hold."""
-    return CallOptions(*_parts(normaliser, mask), *plain)
+    return CallOptions(*_parts(normaliser, mask, position, learned), *plain)
 
 
 def _kernel(tensors: Tensors, options: CallOptions) -> BlockedAttention:
@@ -97,7 +136,11 @@ def _kernel(tensors: Tensors, options: CallOptions) -> BlockedAttention:
         None if tensors.table is None else tensors.table.to(exact).flatten(0, 1),
         heads,
         options.scale,
-        options.alibi,
+        options.biased,
+        tuple(
+            LearnedTensor(*names, tensor.detach().to(exact))
+            for names, tensor in zip(options.learned, tensors.learned, strict=True)
+        ),
         WeightDropout(options.dropout, tensors.seed) if tensors.seed is not None else None,
     )
 
@@ -109,7 +152,7 @@ def _forward(tensors: Tensors, options: CallOptions) -> tuple[Tensor, Tensor]:
 
 
 def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, options: CallOptions) -> tuple[Tensor | None, ...]:
-    """The gradients of query, key, table and value, in the shapes and types they came in."""
+    """The gradients of query, key, biases, table, value and what is learned, in the shapes and types they came in."""
     with torch.autocast(tensors.value.device.type, enabled=False):
         kernel = _kernel(tensors, options)
         found = kernel.backward(gradient.flatten(0, 1).to(kernel.value.dtype), kept)
@@ -122,7 +165,9 @@ def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, options: CallOpt
             result = result.sum(0, keepdim=True)
         return result.to(original.dtype)
 
-    return tuple(shaped(getattr(found, field.name), getattr(tensors, field.name)) for field in fields(found))
+    alone = tuple(shaped(getattr(found, name), getattr(tensors, name)) for name in _ALONE[:_DIFFERENTIABLE])
+    learned = (one.to(tensor.dtype) for one, tensor in zip(found.learned, tensors.learned, strict=True))
+    return *alone, *learned
 
 
 def _refuse() -> UnsupportedError:
@@ -135,7 +180,7 @@ def _refuse() -> UnsupportedError:
 class _Blocked(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, options: CallOptions, *tensors: Tensor | None) -> Tensor:
-        output, kept = _forward(Tensors(*tensors), options)  # type: ignore[arg-type]
+        output, kept = _forward(Tensors.from_flat(*tensors), options)
         ctx.options = options
         ctx.save_for_backward(kept, *tensors)
         return output
@@ -144,7 +189,8 @@ class _Blocked(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         kept, *tensors = ctx.saved_tensors
         gradients = _Backward.apply(ctx.options, gradient, kept, *tensors)  # type: ignore[no-untyped-call]
-        return None, *gradients, None, None, None
+        found, learned = gradients[:_DIFFERENTIABLE], gradients[_DIFFERENTIABLE:]
+        return None, *found, *(None,) * (len(_ALONE) - _DIFFERENTIABLE), *learned
 
 
 class _Backward(torch.autograd.Function):
@@ -158,7 +204,7 @@ class _Backward(torch.autograd.Function):
         kept: Tensor,
         *tensors: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
-        return _backward(gradient, kept, Tensors(*tensors), options)  # type: ignore[arg-type]
+        return _backward(gradient, kept, Tensors.from_flat(*tensors), options)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: ARG004
@@ -168,22 +214,27 @@ class _Backward(torch.autograd.Function):
 # The two passes as operators. Their arguments are those of `Tensors`, then those of `CallOptions` with parts as text.
 _ARGUMENTS = (
     "Tensor? query, Tensor? key, Tensor? query_bias, Tensor? key_bias, Tensor? table, Tensor value, "
-    "Tensor? padding, Tensor? pattern, Tensor? seed, "
-    "str normaliser, str mask, SymInt num_queries, SymInt query_start, float scale, bool alibi, float dropout"
+    "Tensor? padding, Tensor? pattern, Tensor? seed, Tensor[] learned, "
+    "str normaliser, str mask, str position, str names, SymInt num_queries, SymInt query_start, float scale, "
+    "float dropout"
 )
 _FORWARD = f"({_ARGUMENTS}) -> (Tensor, Tensor)"
 _BACKWARD = f"(Tensor gradient, Tensor kept, {_ARGUMENTS}) -> Tensor[]"
 _TENSORS = len(fields(Tensors))
 
 
+def _tensors(arguments: tuple[Any, ...]) -> Tensors:
+    return Tensors.from_flat(*arguments[: _TENSORS - 1], *arguments[_TENSORS - 1])
+
+
 @torch.library.custom_op("attnlab::blocked_attention", mutates_args=(), schema=_FORWARD)
 def _forward_op(*arguments: Any) -> tuple[Tensor, Tensor]:
-    return _forward(Tensors(*arguments[:_TENSORS]), _options(*arguments[_TENSORS:]))
+    return _forward(_tensors(arguments), _options(*arguments[_TENSORS:]))
 
 
 @torch.library.custom_op("attnlab::blocked_attention_backward", mutates_args=(), schema=_BACKWARD)
 def _backward_op(gradient: Tensor, kept: Tensor, *arguments: Any) -> list[Tensor]:
-    found = _backward(gradient, kept, Tensors(*arguments[:_TENSORS]), _options(*arguments[_TENSORS:]))
+    found = _backward(gradient, kept, _tensors(arguments), _options(*arguments[_TENSORS:]))
     return [tensor.contiguous() for tensor in found if tensor is not None]
 
 
@@ -192,7 +243,7 @@ _DIFFERENTIABLE = 6  # the first of the tensors: query, key, their biases, table
 
 @_forward_op.register_fake
 def _(*inputs: Any) -> tuple[Tensor, Tensor]:
-    value, normaliser, num_queries = inputs[5], inputs[9], inputs[11]
+    value, normaliser, num_queries = inputs[5], inputs[_TENSORS], inputs[_TENSORS + 4]
     batch, heads, _, width = value.shape
     exact = torch.float64 if value.dtype == torch.float64 else torch.float32
     statistics = Normaliser.parse(json.loads(normaliser)).statistics
@@ -205,21 +256,22 @@ def _(*inputs: Any) -> tuple[Tensor, Tensor]:
 @_backward_op.register_fake
 def _(gradient: Tensor, kept: Tensor, *inputs: Any) -> list[Tensor]:
     del gradient, kept
-    present = (tensor for tensor in inputs[:_DIFFERENTIABLE] if tensor is not None)
+    given = (*inputs[:_DIFFERENTIABLE], *inputs[_TENSORS - 1])
+    present = (tensor for tensor in given if tensor is not None)
     return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in present]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.plain = inputs[_TENSORS:]
-    ctx.save_for_backward(output[1], *inputs[:_TENSORS])
+    ctx.save_for_backward(output[1], *inputs[: _TENSORS - 1], *inputs[_TENSORS - 1])
 
 
-def _derive(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _derive(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Any, ...]:
     kept, *tensors = ctx.saved_tensors
-    found = iter(_backward_op(gradient, kept, *tensors, *ctx.plain))
-    gradients = [None if tensor is None else next(found) for tensor in tensors[:_DIFFERENTIABLE]]
-    rest = len(tensors) - _DIFFERENTIABLE + len(ctx.plain)
-    return *gradients, *(None,) * rest
+    alone, learned = tensors[: _TENSORS - 1], list(tensors[_TENSORS - 1 :])
+    found = iter(_backward_op(gradient, kept, *alone, learned, *ctx.plain))
+    gradients = [None if tensor is None else next(found) for tensor in alone[:_DIFFERENTIABLE]]
+    return *gradients, *(None,) * (len(alone) - _DIFFERENTIABLE), list(found), *(None,) * len(ctx.plain)
 
 
 _forward_op.register_autograd(_derive, setup_context=_setup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from torch import Tensor
@@ -11,7 +12,6 @@ from attnlab.attention.kernels.dropout import WeightDropout
 from attnlab.attention.kernels.fused import can_add_one, fused_softmax, fused_softmax_plus_one
 from attnlab.attention.parts.masks import Visibility
 from attnlab.attention.parts.operators import full_precision
-from attnlab.attention.parts.positions import Alibi
 from attnlab.attention.parts.scores import InnerProduct, Matched, Table
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import InputError
@@ -28,7 +28,7 @@ def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dro
     reducible = (
         spec.normaliser.fused != "no"
         and spec.score.pure_product
-        and not isinstance(spec.position, Alibi)
+        and len(spec.biased) == 0  # and not `not`, which `torch.compile` refuses for a tuple
         and not dropout
         and spec.key_width == spec.value_width  # else filling up the narrower costs more than it saves
         and (visibility.plainly_causal or visibility.hides_nothing)
@@ -45,19 +45,21 @@ def attend(
             raise InputError(f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead")
         query, key = given.vectors
         with full_precision(value) as cast:
-            return spec.operator.attend(cast(query), cast(key), cast(value), visibility).to(value.dtype)
-    logits = spec.score.logits(given)
+            own = {name: cast(tensor) for name, tensor in spec.own(spec.operator, given.extras).items()}
+            return spec.operator.attend(cast(query), cast(key), cast(value), visibility, **own).to(value.dtype)
+    logits = spec.score.logits(given, **spec.own(spec.score, given.extras))
     if isinstance(logits, InnerProduct) and kernel_for(spec, visibility, dropout=dropout is not None) == "fused":
         causal = visibility.plainly_causal
         if spec.normaliser.fused == "plain":
             return fused_softmax(logits, value, causal=causal)
         if can_add_one(value):
             return fused_softmax_plus_one(logits, value, causal=causal)
-    return _blocked(logits, value, spec, visibility, dropout)
+    return _blocked(logits, given.extras, value, spec, visibility, dropout)
 
 
 def _blocked(
     logits: InnerProduct | Table,
+    extras: Mapping[str, Tensor],
     value: Tensor,
     spec: AttentionSpec,
     visibility: Visibility,
@@ -65,6 +67,11 @@ def _blocked(
 ) -> Tensor:
     table = logits.entries if isinstance(logits, Table) else None
     product = None if isinstance(logits, Table) else logits
+    learned = {
+        (part.family, name): (part.parameters(spec)[name].per == "head", tensor)
+        for part in (spec.normaliser, *spec.biased)
+        for name, tensor in spec.own(part, extras).items()
+    }
     tensors = Tensors(
         query=None if product is None else product.query,
         key=None if product is None else product.key,
@@ -75,14 +82,16 @@ def _blocked(
         padding=visibility.padding,
         pattern=visibility.pattern,
         seed=None if dropout is None else dropout.seed,
+        learned=tuple(tensor for _, tensor in learned.values()),
     )
     options = CallOptions(
         normaliser=spec.normaliser,
         mask=visibility.mask,
+        position=spec.position,
+        learned=tuple((*names, per_head) for names, (per_head, _) in learned.items()),
         num_queries=visibility.num_queries,
         query_start=visibility.query_start,
         scale=1.0 if product is None else product.scale,
-        alibi=isinstance(spec.position, Alibi),
         dropout=0.0 if dropout is None else dropout.rate,
     )
     return blocked_attention(tensors, options)

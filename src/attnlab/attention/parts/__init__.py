@@ -7,9 +7,10 @@ normalisers    from scores to weights
 sparse         normalisers that give exact zeros
 positions      how attention learns where a token stands
 operators      what does not factor into a score and a normaliser
+head_outputs   what happens to the outputs of the heads
 """
 
-from attnlab.attention.parts import masks, normalisers, operators, positions, scores, sparse
+from attnlab.attention.parts import head_outputs, masks, normalisers, operators, positions, scores, sparse
 from attnlab.attention.parts.part import Part
 
-__all__ = ["Part", "masks", "normalisers", "operators", "positions", "scores", "sparse"]
+__all__ = ["Part", "head_outputs", "masks", "normalisers", "operators", "positions", "scores", "sparse"]

@@ -23,14 +23,17 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from attnlab.attention.parts.part import Declared, Part
+from attnlab.attention.parts.part import Biased, Declared
 from attnlab.errors import InputError, SpecError
 
 Position = TypeVar("Position", int, Tensor)
 
 
-class Mask(Part):
-    """The structural part of a mask: causal or not, an optional window, an optional prefix."""
+class Mask(Biased):
+    """The structural part of a mask: causal or not, an optional window, an optional prefix.
+
+    A subclass with a `bias` is a soft mask besides: the logarithm of how visible a key is.
+    """
 
     family: ClassVar[str] = "mask"
     kind: ClassVar[str] = "interval"

@@ -11,12 +11,15 @@
 scores again, calls `recompute` with those numbers, and `backward` with the gradient of the weights. Scores that a query
 does not see arrive as −∞.
 
-A normaliser of one's own needs `weights` alone: the rest then follows by differentiating it, more slowly.
+A normaliser of one's own needs `weights` alone: the rest then follows by differentiating it, more slowly. What it
+learns arrives by name in each of these functions, (heads, 1, 1) for a number per head; `backward` then returns the
+gradients of those, too.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -50,27 +53,46 @@ class Normaliser(Part):
         """The equation with its numbers."""
         return self.equation
 
-    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+    def weights(self, scores: Tensor, visible: Tensor, *args: Any, **own: Any) -> Tensor:
         """The definition: (…, queries, keys) → the same, exactly 0 where not visible."""
         raise NotImplementedError
 
-    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
+    def defined(self, scores: Tensor, visible: Tensor, **own: Tensor) -> Tensor:
+        """The definition, and zeros for a query that sees nothing, so that an equation need not think of that."""
+        some = visible.any(-1, keepdim=True)
+        weights = self.weights(scores.masked_fill(~some, 0.0), visible | ~some, **own)
+        return weights.masked_fill(~some, 0.0)
+
+    def _in_block(self, scores: Tensor, block: Block, own: Mapping[str, Tensor]) -> Tensor:
+        return (self.defined if block.some_empty else self.weights)(scores, block.visible(), **own)
+
+    def forward(self, scores: Tensor, block: Block, *args: Any, **own: Any) -> tuple[Tensor, Tensor | None]:
         """The weights of a block, and (heads, queries, statistics) numbers to keep. May write into `scores`."""
-        return self.weights(scores, block.visible()), None
+        del args
+        return self._in_block(scores, block, own), None
 
-    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
+    def recompute(
+        self, scores: Tensor, kept: Tensor | None, block: Block, *args: Any, **own: Any
+    ) -> tuple[Tensor, Tensor | None]:
         """The weights again, and one tensor that `backward` wants besides. May write into `scores`."""
-        del kept
-        return self.weights(scores, block.visible()), scores
+        del kept, args
+        return self._in_block(scores, block, own), scores
 
-    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
-        """The gradient of the scores from the gradient of the weights. May write into `gradient`."""
-        del weights
+    def backward(
+        self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block, *args: Any, **own: Any
+    ) -> Tensor | tuple[Tensor, Mapping[str, Tensor]]:
+        """The gradient of the scores from the gradient of the weights. May write into `gradient`.
+
+        A normaliser that learns returns it with the gradients of what it learned, by name.
+        """
+        del weights, args
         assert context is not None
         with torch.enable_grad():
             scores = context.detach().requires_grad_()
-            (result,) = torch.autograd.grad(self.weights(scores, block.visible()), scores, gradient)
-        return result
+            learned = {name: tensor.detach().requires_grad_() for name, tensor in own.items()}
+            made = self._in_block(scores, block, learned)
+            found = torch.autograd.grad(made, [scores, *learned.values()], gradient, materialize_grads=True)
+        return (found[0], dict(zip(learned, found[1:], strict=True))) if own else found[0]
 
 
 class _Exponential(Normaliser):

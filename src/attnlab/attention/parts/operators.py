@@ -4,13 +4,16 @@
 
 The sums over j of φ(k_j) v_jᵀ and φ(k_j) are a state of fixed size: time grows with N, and decoding needs no cache of
 keys. There is no attention map to show.
+
+An operator of one's own needs `define` alone: it is then differentiated as it stands, and decodes from a cache of keys
+and values. What it learns arrives by name in each of these functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -30,16 +33,32 @@ class Operator(Part):
     equation: ClassVar[str]
     recomputes: ClassVar[bool] = False  # whether the backward pass of `attend` does the forward pass again
 
-    def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+    @property
+    def keeps_state(self) -> bool:
+        """Whether it decodes from a state of fixed size, and not from a cache of keys and values."""
+        return type(self).decode is not Operator.decode
+
+    def define(
+        self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility, *args: Any, **own: Any
+    ) -> Tensor:
         """The output by its equation, materialised."""
         raise NotImplementedError
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility, *args: Any, **own: Any
+    ) -> Tensor:
         """The same, fast."""
-        raise NotImplementedError
+        return self.define(query, key, value, visibility, *args, **own)
 
     def decode(
-        self, query: Tensor, key: Tensor, value: Tensor, state: Tensor | None, padding: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        state: Tensor | None,
+        padding: Tensor | None = None,
+        *args: Any,
+        **own: Any,
     ) -> tuple[Tensor, Tensor]:
         """Return the output for tokens that follow those which made the state, and the new state.
 

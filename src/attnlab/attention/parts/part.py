@@ -1,8 +1,18 @@
 """The base of everything that a specification is made of: a small frozen value with a `kind`.
 
-A family (scores, normalisers, masks, positions, operators) is an abstract subclass of `Part` that names its `family`; a
-concrete part is a subclass that names its `kind`. Defining the class is all it takes to make the kind known, in this
-package or in a user's own file. The class also declares the variants of the catalogue that it makes.
+A family (scores, normalisers, masks, positions, operators, head outputs) is an abstract subclass of `Part` that names
+its `family`; a concrete part is a subclass that names its `kind`. Defining the class is all it takes to make the kind
+known, in this package or in a user's own file. The class also declares the variants of the catalogue that it makes, and
+what it learns:
+
+    class SoftmaxPower(Normaliser):
+        kind = "softmax-power"
+        learned = {"gamma": Parameter(initial=1.0)}                 one number for each head
+
+        def weights(self, scores, visible, gamma): ...
+
+The layer owns these tensors: they are trained, saved, resumed and counted like its other weights. The functions of the
+part get them by name.
 """
 
 from __future__ import annotations
@@ -10,12 +20,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from torch import Tensor
 
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.specification import Specification
+
+if TYPE_CHECKING:
+    from attnlab.attention.spec import AttentionSpec
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,44 @@ class Declared:
     numbers: Mapping[str, object | Callable[[int], object]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """A tensor that a part learns, and the normal distribution that it starts from.
+
+    `shape` is that of one head's, of one layer's or of the whole model's, as `per` says. A part gets the values of all
+    heads in a shape that broadcasts with scores (batch, heads, queries, keys) and with vectors (batch, heads, tokens,
+    width): (heads, 1, 1) for a number per head, (heads, 1, n) for n of them, (heads, m, n) for a table. What belongs to
+    a layer or to the model arrives in its own shape.
+    """
+
+    initial: float = 0.0
+    std: float = 0.0
+    shape: tuple[int, ...] = ()
+    per: Literal["head", "layer", "model"] = "head"
+    decay: bool | None = None  # whether weight decay acts on it; None: on tables, as on other weights
+
+    def stored_shape(self, num_heads: int) -> tuple[int, ...]:
+        """Return the shape in which the layer keeps it."""
+        return (num_heads, *self.shape) if self.per == "head" else self.shape
+
+    def arrange(self, tensor: Tensor) -> Tensor:
+        """Return the stored tensor in the shape in which the part gets it."""
+        missing = 2 - len(self.shape)
+        return tensor.view(tensor.shape[0], *(1,) * missing, *self.shape) if self.per == "head" and missing else tensor
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A vector that a part needs of every token: x W, of this width for each head, without a bias.
+
+    It arrives as (batch, heads, tokens, width). `of` is "query" for the tokens that look and "key" for those that are
+    looked at, whose vectors the cache keeps.
+    """
+
+    width: int = 1
+    of: Literal["query", "key"] = "query"
+
+
 class Part(Specification):
     """A named choice with its numbers; equal, hashed and stored by value."""
 
@@ -39,6 +91,8 @@ class Part(Specification):
     family: ClassVar[str] = "part"
     kind: ClassVar[str]
     variants: ClassVar[tuple[Declared, ...]] = ()
+    learned: ClassVar[Mapping[str, Parameter]] = {}
+    projected: ClassVar[Mapping[str, Projection]] = {}
     _known: ClassVar[dict[tuple[str, str], type[Part]]] = {}
 
     def __init__(self, **fields: Any) -> None:
@@ -49,6 +103,14 @@ class Part(Specification):
     def text(self) -> str:
         """The part as JSON."""
         return self.model_dump_json()
+
+    def parameters(self, spec: AttentionSpec) -> Mapping[str, Parameter]:  # noqa: ARG002
+        """Return what this part learns at the size of a spec."""
+        return self.learned
+
+    def projections(self, spec: AttentionSpec) -> Mapping[str, Projection]:  # noqa: ARG002
+        """Return the vectors that this part needs of every token, at the size of a spec."""
+        return self.projected
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -99,3 +161,19 @@ class Part(Specification):
     def __str__(self) -> str:
         numbers = ", ".join(f"{name}={getattr(self, name)}" for name in type(self).model_fields)
         return type(self).kind + (f"({numbers})" if numbers else "")
+
+
+class Biased(Part):
+    """A part that may add a bias to the scores, by the places of query and key."""
+
+    equation: ClassVar[str] = ""  # of the bias
+    adds_bias: ClassVar[bool] = False  # whether the class states a `bias`
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **others: Any) -> None:
+        super().__pydantic_init_subclass__(**others)
+        cls.adds_bias = cls.bias is not Biased.bias
+
+    def bias(self, queries: Tensor, keys: Tensor, num_heads: int, *args: Any, **own: Any) -> Tensor:
+        """Return what is added to the scores of queries and keys at these places, (heads or 1, queries, keys)."""
+        raise NotImplementedError

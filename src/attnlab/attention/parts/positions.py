@@ -5,6 +5,8 @@ rope      q and k are rotated by an angle that grows with the position, so that 
           (arXiv 2104.09864)
 alibi     −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
 none      nothing anywhere: only the causal mask breaks the symmetry (arXiv 2203.16634)
+
+A position of one's own may add a bias to the scores (`bias`), by the places of query and key.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from attnlab.attention.parts.part import Declared, Part
+from attnlab.attention.parts.part import Biased, Declared
 
 
-class Position(Part):
+class Position(Biased):
     """Where position enters; the base of the four."""
 
     family: ClassVar[str] = "position"
@@ -63,6 +65,7 @@ class Alibi(Position):
 
     kind: ClassVar[str] = "alibi"
     relative: ClassVar[bool] = True
+    equation: ClassVar[str] = "−slope·|i − j|"
     variants = (
         Declared(
             "alibi",
@@ -71,6 +74,10 @@ class Alibi(Position):
             "0.3: what draws attention",
         ),
     )
+
+    def bias(self, queries: Tensor, keys: Tensor, num_heads: int) -> Tensor:
+        distance = self.distance(queries, keys, torch.float64)
+        return self.slopes(num_heads, distance)[:, None, None] * distance
 
     @staticmethod
     def slopes(num_heads: int, like: Tensor) -> Tensor:

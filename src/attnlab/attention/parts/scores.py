@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from attnlab.attention.gradients import direction
-from attnlab.attention.parts.part import Declared, Part
+from attnlab.attention.parts.part import Declared, Parameter, Part
 from attnlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,25 +43,13 @@ class Matched:
     num_queries: int
     num_keys: int
     query_start: int = 0
-    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # what the parts learned, by the names of the layer
 
     @property
     def vectors(self) -> tuple[Tensor, Tensor]:
         if self.query is None or self.key is None:
             raise InputError("this score matches queries with keys, and one of them is missing", hint="give both")
         return self.query, self.key
-
-    def extra(self, name: str, *lengths: int) -> Tensor:
-        """A parameter of the score, refused if its context is shorter than the sequence."""
-        if name not in self.extras:
-            raise InputError(f"this score needs its parameter {name!r}", hint=f"pass extras={{{name!r}: …}}")
-        tensor = self.extras[name]
-        if any(length > size for length, size in zip(lengths, tensor.shape[1:], strict=False)):
-            raise InputError(
-                f"a sequence of {max(lengths)} tokens is longer than the context of {tensor.shape[1]}",
-                hint="build the specification with a larger context_length, or cut the sequence",
-            )
-        return tensor
 
 
 @dataclass(frozen=True)
@@ -82,17 +70,8 @@ class Table:
     entries: Tensor  # (batch or 1, heads, queries, keys)
 
 
-@dataclass(frozen=True)
-class Extra:
-    """A parameter that a score brings: its shape, and the normal distribution that it starts from."""
-
-    shape: tuple[int, ...]
-    std: float = 0.0
-    mean: float = 0.0
-
-
 class Score(Part):
-    """The base: what is projected for it, the parameters it brings, its definition, and its form for the kernels."""
+    """The base: what is projected for it, its definition, and its form for the kernels."""
 
     family: ClassVar[str] = "score"
     equation: ClassVar[str]
@@ -107,10 +86,6 @@ class Score(Part):
         """Whether a kernel gets all scores of a sequence at once, because the class does not state its `logits`."""
         return type(self).logits is Score.logits
 
-    def extras(self, spec: AttentionSpec) -> dict[str, Extra]:  # noqa: ARG002
-        """The parameters that the layer makes for this score."""
-        return {}
-
     def multiply_adds(self, spec: AttentionSpec) -> int:
         """The multiply–adds of matrix products in one score: an inner product, unless a score says otherwise."""
         return spec.key_width if self.projects_query else 0
@@ -119,13 +94,13 @@ class Score(Part):
         """The equation with its numbers."""
         return self.equation
 
-    def define(self, given: Matched) -> Tensor:
-        """The scores (batch, heads, queries, keys), by their equation."""
+    def define(self, given: Matched, *args: Any, **own: Any) -> Tensor:
+        """The scores (batch, heads, queries, keys), by their equation; what the score learns arrives by name."""
         raise NotImplementedError
 
-    def logits(self, given: Matched) -> InnerProduct | Table:
+    def logits(self, given: Matched, *args: Any, **own: Any) -> InnerProduct | Table:
         """The same scores as a kernel takes them. A score of one's own that does not say is materialised."""
-        return Table(self.define(given))
+        return Table(self.define(given, *args, **own))
 
 
 class ScaledDot(Score):
@@ -200,25 +175,27 @@ class Cosine(Score):
             return f"{self.equation}, each head with a T of its own"
         return "q·k / (|q| |k|)" if self.temperature == 1 else f"{self.equation}, T = {self.temperature:g}"
 
-    def extras(self, spec: AttentionSpec) -> dict[str, Extra]:
+    def parameters(self, spec: AttentionSpec) -> dict[str, Parameter]:
         if self.temperature != "learned":
             return {}
-        return {"log_temperature": Extra((spec.num_heads,), mean=-0.5 * math.log(spec.key_width))}
+        return {"log_temperature": Parameter(initial=-0.5 * math.log(spec.key_width))}
 
-    def define(self, given: Matched) -> Tensor:
+    def define(self, given: Matched, log_temperature: Tensor | None = None) -> Tensor:
         query, key = (F.normalize(vectors, dim=-1) for vectors in given.vectors)
-        return query @ key.transpose(-2, -1) / self._temperature(given)
+        return query @ key.transpose(-2, -1) / self._temperature(log_temperature)
 
-    def logits(self, given: Matched) -> InnerProduct:
+    def logits(self, given: Matched, log_temperature: Tensor | None = None) -> InnerProduct:
         query, key = given.vectors
-        if self.temperature == "learned":
-            return InnerProduct(direction(query, self._temperature(given)), direction(key))
-        return InnerProduct(direction(query), direction(key), 1 / self.temperature)
+        temperature = self._temperature(log_temperature)
+        if isinstance(temperature, Tensor):
+            return InnerProduct(direction(query, temperature), direction(key))
+        return InnerProduct(direction(query), direction(key), 1 / temperature)
 
-    def _temperature(self, given: Matched) -> Tensor | float:
-        if self.temperature == "learned":
-            return given.extra("log_temperature").exp()[:, None, None]
-        return self.temperature
+    def _temperature(self, log_temperature: Tensor | None) -> Tensor | float:
+        if self.temperature != "learned":
+            return self.temperature
+        assert log_temperature is not None
+        return log_temperature.exp()
 
 
 class SquaredDistance(Score):
@@ -248,7 +225,7 @@ class SquaredDistance(Score):
 
 
 class DenseSynthesizer(Score):
-    """Each token says by itself how much of which place it wants; A is the query's projection, B and b₂ are extras."""
+    """Each token says by itself how much of which place it wants; A is the query's projection, B and b₂ are learned."""
 
     kind: ClassVar[str] = "synthesizer-dense"
     equation: ClassVar[str] = "(ReLU(x A + b₁) B + b₂)_j"
@@ -263,24 +240,27 @@ class DenseSynthesizer(Score):
     projects_key: ClassVar[bool] = False
     needs_context: ClassVar[bool] = True
 
-    def extras(self, spec: AttentionSpec) -> dict[str, Extra]:
-        places = spec.num_heads, spec.context_length or 0
-        return {"places": Extra((*places, spec.key_width), std=0.02), "place_bias": Extra(places)}
+    def parameters(self, spec: AttentionSpec) -> dict[str, Parameter]:
+        context = spec.context_length or 0
+        return {
+            "places": Parameter(std=0.02, shape=(context, spec.key_width)),
+            "place_bias": Parameter(shape=(context,)),
+        }
 
-    def define(self, given: Matched) -> Tensor:
-        hidden, places, bias = self._pieces(given)
-        return hidden @ places.transpose(-2, -1) + bias[:, None, :]
+    def define(self, given: Matched, places: Tensor, place_bias: Tensor) -> Tensor:
+        hidden, places, bias = self._pieces(given, places, place_bias)
+        return hidden @ places.transpose(-2, -1) + bias
 
-    def logits(self, given: Matched) -> InnerProduct:
-        hidden, places, bias = self._pieces(given)
-        return InnerProduct(hidden, places[None], key_bias=bias[None])
+    def logits(self, given: Matched, places: Tensor, place_bias: Tensor) -> InnerProduct:
+        hidden, places, bias = self._pieces(given, places, place_bias)
+        return InnerProduct(hidden, places[None], key_bias=bias.transpose(0, 1))
 
-    def _pieces(self, given: Matched) -> tuple[Tensor, Tensor, Tensor]:
+    def _pieces(self, given: Matched, places: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if given.query is None:
             raise InputError("a dense synthesizer is made from the queries, and they are missing", hint="give query")
-        places, bias = given.extra("places", given.num_keys), given.extra("place_bias")
+        _check_context(places.shape[1], given.num_keys)
         if given.num_keys < places.shape[1]:  # the gradient of a slice is a copy of the whole
-            places, bias = places[:, : given.num_keys], bias[:, : given.num_keys]
+            places, bias = places[:, : given.num_keys], bias[..., : given.num_keys]
         return F.relu(given.query), places, bias
 
 
@@ -301,13 +281,23 @@ class RandomSynthesizer(Score):
     projects_key: ClassVar[bool] = False
     needs_context: ClassVar[bool] = True
 
-    def extras(self, spec: AttentionSpec) -> dict[str, Extra]:
+    def parameters(self, spec: AttentionSpec) -> dict[str, Parameter]:
         context = spec.context_length or 0
-        return {"table": Extra((spec.num_heads, context, context), std=0.02)}
+        return {"table": Parameter(std=0.02, shape=(context, context))}
 
-    def define(self, given: Matched) -> Tensor:
+    def define(self, given: Matched, table: Tensor) -> Tensor:
         stop = given.query_start + given.num_queries
-        return given.extra("table", stop, given.num_keys)[None, :, given.query_start : stop, : given.num_keys]
+        _check_context(table.shape[1], max(stop, given.num_keys))
+        return table[None, :, given.query_start : stop, : given.num_keys]
+
+
+def _check_context(context: int, tokens: int) -> None:
+    """Refuse a sequence that is longer than the context which a score's parameters were made for."""
+    if tokens > context:
+        raise InputError(
+            f"a sequence of {tokens} tokens is longer than the context of {context}",
+            hint="build the specification with a larger context_length, or cut the sequence",
+        )
 
 
 def _squared(vectors: Tensor) -> Tensor:

@@ -214,12 +214,13 @@ def fitting(
 
 
 def input_bytes(spec: AttentionSpec, size: CallSize) -> int:
-    """Return the bytes of queries, keys, values and the score's own parameters."""
+    """Return the bytes of queries, keys, values and what the parts learn."""
     query = spec.num_heads * spec.key_width * spec.score.projects_query
     key = spec.num_key_value_heads * spec.key_width * spec.score.projects_key
     value = spec.num_key_value_heads * spec.value_width
-    extras = sum(math.prod(extra.shape) for extra in spec.score.extras(spec).values())
-    return 4 * (size.batch * size.tokens * (query + key + value) + extras)
+    extras = sum(math.prod(one.stored_shape(spec.num_heads)) for one in spec.parameters.values())
+    tokens = sum(spec.num_heads * one.width for one in spec.projections.values())
+    return 4 * (size.batch * size.tokens * (query + key + value + tokens) + extras)
 
 
 def usable(machine: Machine) -> float:

@@ -112,9 +112,13 @@ class Inputs:
             fresh = "qk" not in tied
             query = normal(size.batch, spec.num_heads, size.tokens, spec.key_width) if fresh else key
         extras = {
-            name: torch.normal(extra.mean, extra.std, extra.shape, generator=source).requires_grad_()
-            for name, extra in spec.score.extras(spec).items()
+            name: torch.normal(
+                one.initial, one.std, one.stored_shape(spec.num_heads), generator=source
+            ).requires_grad_()
+            for name, one in spec.parameters.items()
         }
+        for name, projection in spec.projections.items():
+            extras[name] = normal(size.batch, spec.num_heads, size.tokens, projection.width)
         return cls(query, key, value, extras)
 
     @property
@@ -176,7 +180,9 @@ class SpecCases:
             assert query is not None
             assert key is not None
             key, value = (for_every_query_head(tensor, self.spec) for tensor in (key, value))
-            return self.spec.operator.define(query, key, value, self._visibility)
+            return self.spec.operator.define(
+                query, key, value, self._visibility, **self.spec.own(self.spec.operator, extras)
+            )
         return attend(query, key, value, self.spec, num_queries=self._tokens, extras=extras, return_weights=True)[0]
 
     def _peer(self) -> Tensor:

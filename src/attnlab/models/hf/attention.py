@@ -87,13 +87,13 @@ def register(names: str | Iterable[str] | None = None) -> Registration:
 def why_not(one: Variant) -> str | None:
     """Why a variant is not a function of the model's query, key and value; None if it is."""
     spec = one.spec()
-    parameters = sorted(spec.score.extras(spec))
+    parameters = sorted(spec.parameters)
     others = sorted(one.changes.keys() - _OFFERED_FIELDS)
     taken = [word for word in _RESERVED if word in one.name]
     if others:
         return f"it changes {', '.join(others)}, and that is for the model's own projections and layers to say"
     if parameters:
-        return f"its score has parameters of its own ({', '.join(parameters)}), and the model has no place for them"
+        return f"it has parameters of its own ({', '.join(parameters)}), and the model has no place for them"
     if not (spec.score.projects_query and spec.score.projects_key):
         return f"its score {spec.score} is not made from query and key"
     if spec.position is not None and not isinstance(spec.position, Alibi):

@@ -8,7 +8,7 @@ Muon, for the matrices inside the blocks (Jordan et al. 2024, "Muon: an optimize
 
 `orthogonal` replaces the singular values of a matrix by numbers near 1, by Newton–Schulz steps in the precision that is
 fast on the device. Matrices of one shape go through them together. Embeddings, the head, biases and gains stay with
-AdamW. Weight decay is for matrices and embeddings alone.
+AdamW. Weight decay is for matrices and embeddings alone, and for what a part of attention declares to decay.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from attnlab.attention import MultiHeadAttention
 from attnlab.training.engine.parameters import WHOLE, Allocate, FlatParameters, Group, Shard
 from attnlab.training.recipes import OptimizerSpec
 
@@ -40,6 +41,13 @@ class Optimizer:
     ) -> None:
         self.spec = spec
         self.precision = precision  # of the Newton–Schulz steps
+        self._decays = {
+            f"{path}.extras.{name}": declared.decay
+            for path, module in model.named_modules()
+            if isinstance(module, MultiHeadAttention)
+            for name, declared in module.spec.parameters.items()
+            if declared.decay is not None
+        }
         self.flat = FlatParameters(model, self._kind_of, batched=["matrix"], allocate=allocate)
         self.first = allocate(self.flat.values)  # AdamW's first moment, and Muon's momentum
         adam = [group for group in self.flat.groups if group.kind != "matrix"]
@@ -47,7 +55,7 @@ class Optimizer:
         self.count = torch.zeros((), dtype=torch.float32, device=self.flat.values.device)
 
     def _kind_of(self, name: str, parameter: nn.Parameter) -> str:
-        if parameter.dim() < 2:
+        if not self._decays.get(name, parameter.dim() >= 2):
             return "plain"
         in_block = ".blocks." in name and parameter.dim() == 2 and ".extras." not in name
         return "matrix" if in_block and self.spec.kind == "muon" else "decayed"

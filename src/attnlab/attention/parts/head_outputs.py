@@ -1,0 +1,70 @@
+"""What happens to the outputs of the heads before they are joined.
+
+    gate    o_h ⊙ σ(x W_h)    each head decides by the token how much of its output counts        (arXiv 2505.06708)
+
+A head output of one's own needs `apply` alone, and may scale heads, normalise them or mix them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from attnlab.attention.parts.part import Declared, Part, Projection
+
+if TYPE_CHECKING:
+    from attnlab.attention.spec import AttentionSpec
+
+
+class HeadOutput(Part):
+    """The base of all head outputs."""
+
+    family: ClassVar[str] = "head output"
+    equation: ClassVar[str]
+
+    def formula(self) -> str:
+        """Return the equation with its numbers."""
+        return self.equation
+
+    def apply(self, heads: Tensor, *args: Any, **own: Any) -> Tensor:
+        """Return (batch, heads, tokens, value width) from the same; what the part learns arrives by name."""
+        raise NotImplementedError
+
+
+class OutputGate(HeadOutput):
+    """A gate between 0 and 1 on the output of each head, from the token that looks.
+
+    With `per="number"` each number of a head's output has its own gate, which the paper finds best; with `per="head"`
+    all numbers of a head share one.
+    """
+
+    kind: ClassVar[str] = "gate"
+    equation: ClassVar[str] = "o ⊙ σ(x W_G)"
+    variants = (
+        Declared(
+            "output-gate",
+            "A gate made from the token scales every number of a head's output.",
+            "Qiu et al. 2025, arXiv 2505.06708",
+            "0.11: let a head say nothing",
+        ),
+        Declared(
+            "head-gate",
+            "A gate made from the token scales the output of each head.",
+            "Qiu et al. 2025, arXiv 2505.06708",
+            "0.11: let a head say nothing",
+            {"per": "head"},
+        ),
+    )
+
+    per: Literal["number", "head"] = "number"
+
+    def formula(self) -> str:
+        return self.equation if self.per == "number" else "o σ(x·w_G)"
+
+    def projections(self, spec: AttentionSpec) -> dict[str, Projection]:
+        return {"gate": Projection(spec.value_width if self.per == "number" else 1)}
+
+    def apply(self, heads: Tensor, gate: Tensor) -> Tensor:
+        return heads * torch.sigmoid(gate)
