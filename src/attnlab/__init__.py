@@ -7,6 +7,7 @@ storage, processes, runs           files and records, child processes, runs on d
 attention, models                  variants of attention, and the models around them
 corpora, statistics, pages         text and tasks as tokens, tests and forecasts, offline pages
 cost, training, lens               what a model costs, how it is trained, what its heads do
+conformance                        whether a variant, perhaps one's own, is what it says
 experiments                        compare and scale: request, plan, launch, judge, report
 knowledge, exhibits, bench         applications: question answering, claims as programs, measurements
 studio, cli                        applications: the laboratory in a browser and on the command line

@@ -34,6 +34,7 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.commands.compare:compare",
     "attnlab.cli.commands.scale:scale",
     "attnlab.cli.commands.variants:variants",
+    "attnlab.cli.commands.check:check",
     "attnlab.cli.commands.cost:cost",
     "attnlab.cli.commands.train:train",
     "attnlab.cli.commands.generate:generate",

@@ -3,6 +3,7 @@
 compare     compare variants of attention
 scale       study them over several model sizes
 variants    the catalogue of variants
+check       check a variant, perhaps one's own
 cost        parameters, FLOPs and memory of a model
 train       train one model
 generate    generate text

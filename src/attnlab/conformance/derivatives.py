@@ -1,0 +1,115 @@
+"""Gradients against finite differences, and the kernel against the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from attnlab.attention import MultiHeadAttention, Visibility, attend
+from attnlab.attention.functional import finish, for_every_query_head
+from attnlab.conformance.subject import CONTEXT, Subject, difference, named_parameters, seeded
+
+_STEP = 1e-6
+_CLOSE = 1e-5
+_DRAWS = 3
+
+
+def _loss(layer: MultiHeadAttention, x: Tensor, weights: Tensor) -> Tensor:
+    output = layer(x)
+    assert isinstance(output, Tensor)
+    return (output * weights).sum()
+
+
+def gradients(subject: Subject) -> str | None:
+    """Return which gradient is not the slope of the output: of the input, or of a parameter.
+
+    A slope is measured along a random direction. Where an equation has a kink, a step may cross it; so a gradient is
+    wrong only if it is in most draws.
+    """
+    wrong: dict[str, list[str]] = {}
+    flat: dict[str, int] = {}
+    for draw in range(_DRAWS):
+        for name, (slope, found, scale) in _slopes(subject, draw).items():
+            if abs(slope - found) > _CLOSE * scale:
+                text = f"by {name} is {found:.6g}, and the output's slope is {slope:.6g}"
+                wrong.setdefault(name, []).append(text)
+            flat[name] = flat.get(name, 0) + (max(abs(slope), abs(found)) < 1e-9 * scale)
+    for texts in wrong.values():
+        if len(texts) > _DRAWS // 2:
+            return f"{CONTEXT} tokens: the gradient {texts[0]}"
+    learned = subject.spec.parameters
+    useless = [name for name, count in flat.items() if count == _DRAWS and name in learned]
+    return f"changing {useless[0]} changes nothing: it cannot be learned" if useless else None
+
+
+def _slopes(subject: Subject, draw: int) -> dict[str, tuple[float, float, float]]:
+    """For the input and each parameter: the measured slope, the gradient, and the size of what they are made of."""
+    layer, x = subject.layer(seed=draw), subject.tokens(CONTEXT, batch=2, seed=draw).requires_grad_()
+    with seeded(100 + draw):
+        weights = torch.randn_like(x)
+        tensors = {"the input": x, **named_parameters(layer)}
+        directions = {name: torch.randn_like(tensor) for name, tensor in tensors.items()}
+    found = _gradients(_loss(layer, x, weights), tensors)
+    result = {}
+    for name, tensor in tensors.items():
+        along, gradient = directions[name], found[name]
+        with torch.no_grad():
+            values = []
+            for sign in (1, -2):
+                tensor.add_(along, alpha=sign * _STEP)
+                values.append(float(_loss(layer, x, weights)))
+            tensor.add_(along, alpha=_STEP)
+        slope = (values[0] - values[1]) / (2 * _STEP)
+        size = float((gradient * along).abs().sum())
+        result[name] = slope, float((gradient * along).sum()), max(abs(slope), size, 1e-3 * abs(values[0]))
+    return result
+
+
+def _gradients(output: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the gradient of each tensor, zeros for one that the output does not depend on."""
+    found = torch.autograd.grad(output, [*tensors.values()], materialize_grads=True)
+    return dict(zip(tensors, found, strict=True))
+
+
+def kernel(subject: Subject) -> str | None:
+    """Return where the kernel and the definition differ, in the output or in a gradient."""
+    layer, x = subject.layer(), subject.tokens(CONTEXT, batch=2).requires_grad_()
+    with seeded(7):
+        weights = torch.randn_like(x)
+    tensors = {"the input": x, **named_parameters(layer)}
+
+    def outcome(compute: Callable[[], Tensor]) -> Mapping[str, Tensor]:
+        output = compute()
+        found = _gradients((output * weights).sum(), tensors)
+        return {"the output": output.detach(), **{f"the gradient by {name}": one for name, one in found.items()}}
+
+    fast, slow = outcome(lambda: _joined(layer, x)), outcome(lambda: _defined(layer, x))
+    largest = max(float(one.abs().max()) for one in slow.values())
+    for name, one in fast.items():
+        error = difference(one, slow[name])
+        if error > 1e-7 and not float((one - slow[name]).abs().max()) < 1e-10 * largest:
+            return f"{CONTEXT} tokens: {name} by the kernel is {error:.2g} of the largest number off the definition's"
+    return None
+
+
+def _joined(layer: MultiHeadAttention, x: Tensor) -> Tensor:
+    output = layer(x)
+    assert isinstance(output, Tensor)
+    return output
+
+
+def _defined(layer: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Return the layer's output by the definition of its parts."""
+    spec, extras = layer.spec, layer.learned(x)
+    query, key, value = layer.place(*layer.project(x))
+    if spec.operator is None:
+        heads, _ = attend(query, key, value, spec, num_queries=x.shape[1], extras=extras, return_weights=True)
+        return layer._join(heads)
+    assert query is not None
+    assert key is not None
+    key, value = (for_every_query_head(tensor, spec) for tensor in (key, value))
+    visibility = Visibility(spec.mask, x.shape[1], x.shape[1])
+    heads = spec.operator.define(query, key, value, visibility, **spec.own(spec.operator, extras))
+    return layer._join(finish(heads, spec, extras))

@@ -1,0 +1,92 @@
+"""A variant at a small size: its layer, and numbers to put in.
+
+Weights are larger than a model's at its start, so that attention is far from uniform and a mistake shows. Everything
+comes from a generator of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention, Variant, Visibility
+from attnlab.errors import SpecError
+
+WIDTH, HEADS, CONTEXT = 24, 4, 8
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A variant to be checked."""
+
+    variant: Variant
+
+    @property
+    def spec(self) -> AttentionSpec:
+        return self.variant.spec(WIDTH, HEADS, CONTEXT)
+
+    def masked(self, mask: Mask) -> AttentionSpec | None:
+        """Return the variant with another mask, None if it cannot have that."""
+        try:
+            return self.spec.replace(mask=mask)
+        except SpecError:
+            return None
+
+    def layer(self, spec: AttentionSpec | None = None, seed: int = 0, *, at_start: bool = False) -> MultiHeadAttention:
+        """Return a layer with weights of unit scale, in float64; what parts learn is moved a little, or `at_start`."""
+        with seeded(seed):
+            layer = MultiHeadAttention(spec or self.spec).double()
+            with torch.no_grad():
+                for module in layer.modules():
+                    if isinstance(module, nn.Linear):
+                        module.weight.normal_(std=1.5 * module.in_features**-0.5)
+                        if module.bias is not None:
+                            module.bias.normal_(std=0.3)
+                for name, parameter in layer.extras.items():
+                    declared = layer.spec.parameters[name]
+                    deviation = declared.std + 0.1 * (not at_start)
+                    parameter.copy_(declared.initial + deviation * torch.randn_like(parameter))
+        return layer
+
+    def tokens(self, count: int, batch: int = 1, seed: int = 0) -> Tensor:
+        """Return tokens (batch, count, model width) in float64."""
+        with seeded(seed + 1):
+            return torch.randn(batch, count, WIDTH, dtype=torch.float64)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw random numbers from a seed inside, and leave the generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def run(layer: MultiHeadAttention, x: Tensor, **options: Tensor | None) -> Tensor:
+    """Return the output of a layer without building a graph."""
+    with torch.no_grad():
+        result = layer(x, **options)
+    assert isinstance(result, Tensor)
+    return result
+
+
+def visible_grid(spec: AttentionSpec, tokens: int) -> Tensor:
+    """Return (queries, keys), True where the mask shows a key, or where it is the query's own token."""
+    grid = Visibility(spec.mask, tokens, tokens).grid()[0, 0]
+    return grid | torch.eye(tokens, dtype=torch.bool)
+
+
+def difference(one: Tensor, other: Tensor) -> float:
+    """Return the largest difference, relative to the largest number; infinite where either is not finite."""
+    if not bool(torch.isfinite(one).all() and torch.isfinite(other).all()):
+        return float("inf")
+    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-30)) if one.numel() else 0.0
+
+
+def named_parameters(layer: MultiHeadAttention) -> Mapping[str, Tensor]:
+    """Return the parameters of a layer by short names."""
+    return {name.removeprefix("extras."): parameter for name, parameter in layer.named_parameters()}
