@@ -12,7 +12,6 @@ from torch import Tensor
 from attnlab.corpora import ByteTokenizer, SymbolTokenizer, WordTokenizer
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens import Inputs, LayerMaps, attention_maps
-from attnlab.lens.heads.ranks import effective_rank, head_ranks
 from attnlab.lens.heads.role_scores import (
     ROLES,
     PlaceShare,
@@ -22,7 +21,7 @@ from attnlab.lens.heads.role_scores import (
     repeated_tokens,
     score,
 )
-from attnlab.lens.heads.roles import NUMBERS, HeadRoles, head_roles
+from attnlab.lens.heads.roles import NUMBERS, HeadRoles, effective_rank, head_ranks, head_roles
 from attnlab.lens.subjects import shuffled_models
 from attnlab.models import ModelSpec, build_model
 from attnlab.statistics import exceeds

@@ -24,9 +24,8 @@ from dataclasses import dataclass, replace
 from attnlab.attention import AttentionSpec
 from attnlab.attention.kernels import Kernel
 from attnlab.cost.activations import kept_by_embedding, kept_by_loss, kept_outside_attention
-from attnlab.cost.attention import AttentionCost, attention_cost, multiply_adds
+from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost, multiply_adds
 from attnlab.cost.call import ModelCall
-from attnlab.cost.parts import Cost, PartCost
 from attnlab.models import ModelSpec
 
 _MOMENTS = 2  # of AdamW

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from attnlab.corpora.generated.names import men, women
+from attnlab.corpora.generated.world import men, women
 from attnlab.corpora.randomness import Stream
 from attnlab.corpora.spec import KinshipOptions
 

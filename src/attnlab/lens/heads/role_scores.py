@@ -29,7 +29,7 @@ from torch import Tensor
 
 from attnlab.corpora import Tokenizer
 from attnlab.errors import InputError
-from attnlab.lens.measures.maps import Described
+from attnlab.lens.measures import Described
 from attnlab.lens.taps import Inputs, LayerMaps, Place, See, attention_layers, check_tokens, look
 from attnlab.models import LanguageModel
 

@@ -30,8 +30,8 @@ from attnlab.lens.heads.ablation import Ablation, ablate
 from attnlab.lens.heads.role_scores import ROLES
 from attnlab.lens.heads.roles import CONTROLS, NUMBERS, HeadRoles, head_roles
 from attnlab.lens.heads.similarity import HeadSimilarity, head_similarity
-from attnlab.lens.measures.length_direction import Explained, length_or_direction
-from attnlab.lens.measures.maps import Described
+from attnlab.lens.length_direction import Explained, length_or_direction
+from attnlab.lens.measures import Described
 from attnlab.lens.taps import Inputs, Place, places
 from attnlab.models import LanguageModel
 from attnlab.statistics import Interval

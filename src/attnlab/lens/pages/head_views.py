@@ -12,8 +12,8 @@ from attnlab.lens.heads.role_scores import ROLES
 from attnlab.lens.heads.roles import NUMBERS, HeadRole, head_roles
 from attnlab.lens.heads.similarity import COPIES, HeadSimilarity, over_checkpoints
 from attnlab.lens.heads.study import STRONGEST, PlaceStudy, Study, role_profile
-from attnlab.lens.measures.length_direction import Explained
-from attnlab.lens.pages.views import LookView, ends, shade
+from attnlab.lens.length_direction import Explained
+from attnlab.lens.pages.look_page import LookView, ends, shade
 from attnlab.lens.taps import Place
 from attnlab.pages import Details, Points, Table
 from attnlab.training import load_run

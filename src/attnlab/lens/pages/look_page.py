@@ -1,17 +1,68 @@
-"""The page of a look: all heads as small maps, each of which opens large, and their numbers."""
+"""The page of a look: all heads as small maps, each of which opens large, their numbers, and the form of its views."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnlab.formats import fixed, plural
-from attnlab.lens.measures.maps import MEASURES
+from attnlab.corpora import Tokenizer
+from attnlab.formats import fixed, interval, plural
+from attnlab.lens.measures import MEASURES
 from attnlab.lens.taps import Place
 from attnlab.pages import Details, HeadMap, MapGrid, MapRow, Note, Page, Part, Points, Section, Table
+from attnlab.statistics import Interval
+from attnlab.storage.records import to_plain
 
 if TYPE_CHECKING:
     from attnlab.lens.pages.look import LayerLook, Look
+
+DIGITS = 6  # of the numbers in JSON, as more are nothing but rounding
+_MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
+
+
+@dataclass(frozen=True, eq=False)
+class LookView:
+    """`name` is its key in JSON, where `data` stands as plain data; the parts are for people."""
+
+    name: str
+    heading: str
+    parts: Sequence[str | Points | Table | Details | MapGrid]
+    data: object
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", to_plain(self.data, nulls=True, digits=DIGITS))
+
+    def section(self) -> Section:
+        return Section(self.heading, list(self.parts))
+
+
+def ends(found: Interval | None, decimals: int = 3) -> str:
+    """Return the two ends of an interval, if there is one."""
+    return interval(None if found is None else found.low, None if found is None else found.high, decimals)
+
+
+def shade(value: float | None) -> float | None:
+    """Return how dark the cell of a number is, from 0 to 1; None for no number."""
+    return None if value is None or value != value else min(1.0, max(0.0, value))
+
+
+def printable(tokenizer: Tokenizer, ids: Iterable[int]) -> tuple[str, ...]:
+    """Return each token as something visible: spaces and line ends as signs, half characters as their bytes."""
+    return tuple(_shown(tokenizer, token) for token in ids)
+
+
+def _shown(tokenizer: Tokenizer, token: int) -> str:
+    if tokenizer.kind == "byte" and token > 127:
+        return f"\\x{token:02x}"
+    return "".join(_sign(character) for character in tokenizer.decode([token])) or "∅"
+
+
+def _sign(character: str) -> str:
+    if character in _MARKS:
+        return _MARKS[character]
+    return character if character.isprintable() else repr(character)[1:-1]
+
 
 _HEADINGS = {
     "self": "What each head looks at",

@@ -17,8 +17,7 @@ from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore
 from attnlab.lens import look_at
 from attnlab.lens.heads.ablation import next_tokens
-from attnlab.lens.pages.look_page import number_rows
-from attnlab.lens.pages.views import printable
+from attnlab.lens.pages.look_page import number_rows, printable
 from attnlab.lens.subjects import Subject, corpus_of_run, open_subject
 from attnlab.pages import MapGrid, render
 from attnlab.runs.directory import MODEL, RESULT, RunDirectory

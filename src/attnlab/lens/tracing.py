@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens.facts.facts import GROUPS, Fact, Rows, batches_of
+from attnlab.lens.facts import GROUPS, Fact, Rows, batches_of
 from attnlab.lens.heads.attribution import attribute
 from attnlab.lens.taps import evaluating
 from attnlab.models import LanguageModel

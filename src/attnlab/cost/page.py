@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
-from attnlab.cost.presentation.tables import (
+from attnlab.cost.tables import (
     NotedTable,
     describe,
     head_table,
@@ -21,8 +21,8 @@ from attnlab.pages import GREY, PALETTE, Details, Figure, Note, Page, Part, Poin
 
 if TYPE_CHECKING:
     from attnlab.cost.estimate import CostEstimate
-    from attnlab.cost.presentation.cost_table import CostTable
     from attnlab.cost.sweep import Sweep
+    from attnlab.cost.tables import CostTable
 
 _MARKERS = ("circle", "square", "diamond", "cross")
 _PATTERNS = ("", "/", "x", ".", "|")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from attnlab.formats import NOTHING, and_list, fixed, p_value, plural, signed
 from attnlab.lens.heads.role_scores import ROLES
 from attnlab.lens.heads.study import COUNT, MEAN, PROFILE, STRONGEST
-from attnlab.lens.pages.views import LookView, ends
+from attnlab.lens.pages.look_page import LookView, ends
 from attnlab.pages import HeadMap, MapGrid, MapRow, Note, Page, Part, Points, Section, Table, Tone
 
 if TYPE_CHECKING:
-    from attnlab.lens.comparison.comparison import Difference, HeadComparison, MatchedSimilarity
+    from attnlab.lens.comparison import Difference, HeadComparison, MatchedSimilarity
 
 _TONES: Mapping[str, Tone] = {"differs": "even"}
 
