@@ -124,11 +124,11 @@ def test_share_of_the_asked(asked: float, train: int) -> None:
 
 
 def test_names_begin_no_other_name() -> None:
-    for pool in (phrases.places(), phrases.families()):
+    for pool in (phrases.names(phrases.PLACES), phrases.names(phrases.FAMILIES)):
         ordered = sorted(pool)
         assert len(set(pool)) == len(pool)
         assert not [one for one, two in pairwise(ordered) if two.startswith(one)]
-    assert not set(phrases.women()) & set(phrases.men())
+    assert not set(phrases.names(phrases.WOMEN)) & set(phrases.names(phrases.MEN))
     assert len(phrases.BIRTHPLACE) == MOST_PHRASINGS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -86,7 +87,7 @@ def test_place_or_content(found: HeadRoles) -> None:
 
 
 def test_it_can_be_kept_and_says_its_rule(found: HeadRoles) -> None:
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["heads"][2]["roles"] == ["previous token"]
+    assert json.loads(json.dumps(asdict(found), allow_nan=False))["heads"][2]["roles"] == ["previous token"]
     assert "5 %" in found.rule
     assert found.heads[0].scores.keys() == ROLES.keys()
     assert found.heads[0].numbers.keys() == NUMBERS.keys()

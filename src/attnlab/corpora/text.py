@@ -142,22 +142,14 @@ class TextCorpus(Corpus):
 
     def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
         check_sizes(batch_size=batch_size, context_length=context_length, step=step)
-        if len(self.train) <= context_length:
-            raise SpecError(
-                f"{self.spec.name} has {len(self.train)} tokens to train on, too few for a context of {context_length}",
-                hint=_shorter(len(self.train), "give more text"),
-            )
+        self._check(len(self.train), "train", context_length, "give more text")
         samples = step * batch_size + np.arange(batch_size, dtype=np.int64)[rows]
         return _windows(self.train, self._order.starts(samples, seed, context_length), context_length)
 
     def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
         check_sizes(batch_size=batch_size, context_length=context_length, limit=limit)
-        if len(self.validation) <= context_length:
-            raise SpecError(
-                f"{self.spec.name} has {len(self.validation)} tokens to validate on, "
-                f"too few for a context of {context_length}",
-                hint=_shorter(len(self.validation), f"raise validation_share, which is {self.spec.validation_share}"),
-            )
+        hint = f"raise validation_share, which is {self.spec.validation_share}"
+        self._check(len(self.validation), "validate", context_length, hint)
         count = (len(self.validation) - 1) // context_length
         starts = np.array(spread(count, limit), dtype=np.int64) * context_length
         return (
@@ -165,9 +157,13 @@ class TextCorpus(Corpus):
             for first in range(0, starts.size, batch_size)
         )
 
-
-def _shorter(tokens: int, otherwise: str) -> str:
-    return f"use a context of at most {tokens - 1}, or {otherwise}" if tokens > 1 else otherwise
+    def _check(self, tokens: int, use: str, context_length: int, hint: str) -> None:
+        """Refuse a context that the text is too short for."""
+        if tokens <= context_length:
+            raise SpecError(
+                f"{self.spec.name} has {tokens} tokens to {use} on, too few for a context of {context_length}",
+                hint=f"use a context of at most {tokens - 1}, or {hint}" if tokens > 1 else hint,
+            )
 
 
 def _windows(tokens: Tokens, starts: NDArray[np.int64], context_length: int) -> Batch:

@@ -18,6 +18,7 @@ do all of the latter again in the backward pass.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
@@ -104,6 +105,14 @@ class Cost:
         return {**sums, "parts": [asdict(part) for part in self.parts]}
 
 
+def sum_by(parts: Iterable[PartCost], kind: Callable[[str], str]) -> tuple[PartCost, ...]:
+    """Return the sum of the parts of each kind, which follows from a part's name."""
+    groups: dict[str, list[PartCost]] = {}
+    for part in parts:
+        groups.setdefault(kind(part.name), []).append(part)
+    return tuple(Cost(tuple(found)).total(name) for name, found in groups.items())
+
+
 @dataclass(frozen=True)
 class AttentionCost(Cost):
     """The cost of one attention layer at a size."""
@@ -137,17 +146,9 @@ class AttentionCost(Cost):
 
     def as_dict(self) -> dict[str, object]:
         """Everything as plain numbers, for JSON."""
-        return {
-            "batch": self.call.batch,
-            "queries": self.call.queries,
-            "keys": self.call.keys,
-            "bytes_per_number": self.call.bytes_per_number,
-            "visible_only": self.visible_only,
-            "kernel": self.kernel,
-            "cache_bytes_per_token": self.cache_bytes_per_token,
-            "state_bytes": self.state_bytes,
-            **super().as_dict(),
-        }
+        sizes = {name: getattr(self.call, name) for name in ("batch", "queries", "keys", "bytes_per_number")}
+        own = ("visible_only", "kernel", "cache_bytes_per_token", "state_bytes")
+        return {**sizes, **{name: getattr(self, name) for name in own}, **super().as_dict()}
 
 
 def attention_cost(

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from attnlab.cost.attention import Cost, PartCost
+from attnlab.cost.attention import Cost, PartCost, sum_by
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
@@ -63,6 +63,11 @@ class Question(Specification):
         if self.recipe not in RECIPE_OPTIMIZERS:
             raise UnknownNameError("recipe", self.recipe, RECIPE_OPTIMIZERS)
         return self
+
+    @property
+    def label(self) -> str:
+        """Size and variant."""
+        return f"{self.size} {self.variant}"
 
     @property
     def optimizer(self) -> OptimizerKind:
@@ -131,8 +136,7 @@ class CostEstimate:
 
     @property
     def label(self) -> str:
-        """Size and variant."""
-        return f"{self.question.size} {self.question.variant}"
+        return self.question.label
 
     @functools.cached_property
     def training(self) -> ModelCost:
@@ -196,10 +200,8 @@ class CostEstimate:
 
     def parts(self) -> tuple[PartCost, ...]:
         """By kind, attention by its own parts, norms together, those that cost nothing left out."""
-        inside: dict[str, PartCost] = {}
-        for cost in self.training.attention:
-            for part in cost.parts:
-                inside[part.name] = Cost((inside.get(part.name, PartCost(part.name)), part)).total(part.name)
+        every = (part for cost in self.training.attention for part in cost.parts)
+        inside = {part.name: part for part in sum_by(every, str)}
         named = [inside[name] for name in ATTENTION_PARTS if name in inside]
         rest = [part for name, part in inside.items() if name not in ATTENTION_PARTS]
         found: list[PartCost] = []
@@ -285,6 +287,8 @@ QUANTITIES: tuple[Quantity, ...] = (
 
 # Measurements
 
+_TIMED = ("a training step", "reading the context", "writing one token")
+
 
 @dataclass(frozen=True)
 class MachineRates:
@@ -317,20 +321,13 @@ class MeasuredCost:
         return self.estimate.training.training_flops / self.rates.flops_per_second
 
     def predicted_seconds(self) -> dict[str, float | None]:
-        found, rates = self.estimate, (self.rates.flops_per_second, self.rates.bytes_per_second)
-        decoding = found.decoding
-        return {
-            "a training step": self.predicted_step_seconds,
-            "reading the context": found.prefill.seconds(*rates),
-            "writing one token": None if decoding is None else decoding.seconds(*rates),
-        }
+        rates = self.rates.flops_per_second, self.rates.bytes_per_second
+        passes = (self.estimate.prefill, self.estimate.decoding)
+        seconds = (None if one is None else one.seconds(*rates) for one in passes)
+        return dict(zip(_TIMED, (self.predicted_step_seconds, *seconds), strict=True))
 
     def measured_seconds(self) -> dict[str, float | None]:
-        return {
-            "a training step": self.step_seconds,
-            "reading the context": self.prefill_seconds,
-            "writing one token": self.decoding_seconds,
-        }
+        return dict(zip(_TIMED, (self.step_seconds, self.prefill_seconds, self.decoding_seconds), strict=True))
 
     def as_dict(self) -> dict[str, object]:
         return {

@@ -23,7 +23,6 @@ from typing import Any, Literal, get_args
 
 import plotext
 
-from attnlab.attention import AttentionSpec
 from attnlab.cost.attention import AttentionCost, multiply_adds
 from attnlab.cost.call import AttentionCall
 from attnlab.cost.estimate import Question
@@ -35,6 +34,7 @@ from attnlab.statistics import power_growth
 Axis = Literal["context", "width"]
 GROUPS = ("attention", "projections", "mlp", "head")
 BOTH = "projections and MLP together"
+AXIS_LABELS = {"context": "context N, tokens", "width": "width D"}
 
 _LONGEST = 2**30  # a context beyond which nothing is looked for
 _MOST_HEADS = 2**12
@@ -109,14 +109,7 @@ class Sweep:
 
     @property
     def label(self) -> str:
-        return f"{self.question.size} {self.question.variant}"
-
-    def exponent(self, low: int, high: int) -> float:
-        """The fitted growth of a sequence's FLOPs between two values of the axis, as a power of it."""
-        chosen = [point for point in self.points if low <= point.value <= high]
-        if len(chosen) < 2:
-            raise InputError(f"fewer than two points between {low} and {high}", hint="give a wider range")
-        return power_growth([point.value for point in chosen], [point.total for point in chosen]).slope
+        return self.question.label
 
     def text(self, width: int = 80, *, colour: bool = False) -> str:
         """A plot for a terminal, on two logarithmic axes."""
@@ -126,8 +119,9 @@ class Sweep:
             for name in reversed(GROUPS)
         ]
         marks = {name: value for name, value in self.marks().items() if value is not None}
-        label = _AXIS_LABELS[self.axis]
-        return plot_lines(lines, x=label, y="forward FLOPs per token", marks=marks, width=width, colour=colour)
+        return plot_lines(
+            lines, x=AXIS_LABELS[self.axis], y="forward FLOPs per token", marks=marks, width=width, colour=colour
+        )
 
     def marks(self) -> dict[str, int | None]:
         """The places that a plot points out: N = D, and where attention does as much as projections and MLP."""
@@ -162,49 +156,36 @@ class Sweep:
         return found
 
 
-_AXIS_LABELS = {"context": "context N, tokens", "width": "width D"}
-
-
 def flops_by_group(model: ModelSpec, tokens: int) -> dict[str, int]:
     """The forward FLOPs of one sequence, the head reading every token."""
     found: Counter[str] = Counter(dict.fromkeys(GROUPS, 0))
     for spec, layers in Counter(model.attention).items():
-        for name, products in _products(spec, tokens).items():
-            found["projections" if name.endswith("projection") else "attention"] += 2 * layers * products
+        products = multiply_adds(AttentionCall(spec, 1, tokens, tokens, 4), visible_only=True)
+        for name, number in products.items():
+            found["projections" if name.endswith("projection") else "attention"] += 2 * layers * number
     found["mlp"] = 4 * model.num_layers * tokens * model.model_width * model.mlp_width
     found["head"] = 2 * tokens * model.model_width * model.vocabulary_size
     return {group: found[group] for group in GROUPS}
 
 
-def _products(spec: AttentionSpec, tokens: int) -> dict[str, int]:
-    return multiply_adds(AttentionCall(spec, 1, tokens, tokens, 4), visible_only=True)
-
-
 def _at_context(question: Question, tokens: int) -> SweepPoint:
-    model = question.replace(context_length=tokens, num_layers=_few_layers(question)).model()
-    return SweepPoint(tokens, tokens, _scaled(flops_by_group(model, tokens), question))
+    return SweepPoint(tokens, tokens, _flops(question.replace(context_length=tokens), tokens))
 
 
 def _at_width(question: Question, width: int) -> SweepPoint:
     head, tokens = _head_width(question), question.shape.context_length
     if width % head:
         raise InputError(f"a width of {width} is no multiple of the heads' {head}", hint=f"give {width - width % head}")
-    changes = {"model_width": width, "num_heads": width // head, "num_layers": _few_layers(question)}
-    model = question.replace(**changes).model()
-    return SweepPoint(width, tokens, _scaled(flops_by_group(model, tokens), question))
+    return SweepPoint(width, tokens, _flops(question.replace(model_width=width, num_heads=width // head), tokens))
 
 
-def _few_layers(question: Question) -> int:
-    """One for each variant that takes its turn, where the layers are whole rounds of them: all others are alike."""
-    turns = len(question.variant.split(","))
-    layers = question.shape.num_layers
-    return turns if layers % turns == 0 else layers
-
-
-def _scaled(flops: dict[str, int], question: Question) -> dict[str, int]:
-    """Those of all layers from those of a few."""
-    rounds = question.shape.num_layers // _few_layers(question)
-    return {name: number * (1 if name == "head" else rounds) for name, number in flops.items()}
+def _flops(question: Question, tokens: int) -> dict[str, int]:
+    """Count one layer for each variant that takes its turn, where the layers are whole rounds of them: all others are
+    alike."""
+    turns, layers = len(question.variant.split(",")), question.shape.num_layers
+    few = turns if layers % turns == 0 else layers
+    flops = flops_by_group(question.replace(num_layers=few).model(), tokens)
+    return {name: number * (1 if name == "head" else layers // few) for name, number in flops.items()}
 
 
 def _head_width(question: Question) -> int:
@@ -336,9 +317,6 @@ def _rule(ruler: object, numbers: Sequence[float]) -> None:
     """Powers of ten along an axis, all of which are shown."""
     low, high = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
     places = list(range(low, high + 1, max(1, (high - low) // 6)))
-    ruler.ticks(places, [_power(place) for place in places])  # type: ignore[attr-defined]
+    names = [str(10**place) if 0 <= place <= 3 else f"1e{place}" for place in places]
+    ruler.ticks(places, names)  # type: ignore[attr-defined]
     ruler.lim(math.log10(min(numbers)), math.log10(max(numbers)))  # type: ignore[attr-defined]
-
-
-def _power(place: int) -> str:
-    return str(10**place) if 0 <= place <= 3 else f"1e{place}"

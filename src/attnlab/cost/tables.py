@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import html
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from attnlab.cost.attention import PartCost
@@ -16,7 +14,7 @@ from attnlab.cost.sweep import GROUPS, Axis, Crossover, Sweep
 from attnlab.cost.tensors import PerHead, grouped, per_head
 from attnlab.errors import InputError
 from attnlab.formats import NOTHING, byte_count, count, percent, significant
-from attnlab.pages import Page, Table, render, write_page
+from attnlab.pages import HasPage, Page, Table
 
 _CROSSOVER_NOTES = {
     "context": "Forward FLOPs of visible pairs. Below the first, time grows with N; far beyond the last, with N².",
@@ -87,11 +85,13 @@ def head_table(heads: PerHead) -> NotedTable:
     rows.append(["the maps of a head", "", f"{heads.head:,}"])
     if width != rounded:
         rows.append([f"a full W_V, with {rounded:,}", _shape(rounded, rounded), f"{rounded**2:,}"])
-    rows.append(["a full W_V, not factored", _shape(width, width), f"{heads.full_value:,}"])
-    rows.append([f"all {found.model.attention[0].num_heads} heads of a layer", "", f"{heads.layer:,}"])
-    rows.append([f"attention of all {found.model.num_layers} layers, with biases", "", f"{heads.attention:,}"])
-    rows.append(["the whole model", "", f"{found.parameters:,}"])
-    rows.append(["attention's share", "", percent(heads.attention / found.parameters, 1)])
+    rows += [
+        ["a full W_V, not factored", _shape(width, width), f"{heads.full_value:,}"],
+        [f"all {found.model.attention[0].num_heads} heads of a layer", "", f"{heads.layer:,}"],
+        [f"attention of all {found.model.num_layers} layers, with biases", "", f"{heads.attention:,}"],
+        ["the whole model", "", f"{found.parameters:,}"],
+        ["attention's share", "", percent(heads.attention / found.parameters, 1)],
+    ]
     return NotedTable(("", "shape", "parameters"), rows, f"{found.label}: the parameters of a head")
 
 
@@ -188,7 +188,7 @@ _SHORT = {  # of the quantities that fit on one line, what heads their column
 
 
 @dataclass(frozen=True)
-class CostTable:
+class CostTable(HasPage):
     """Estimates in the order asked for, and what else was asked about them. It prints, and shows itself."""
 
     estimates: tuple[CostEstimate, ...]
@@ -201,7 +201,9 @@ class CostTable:
     def ratio(self, found: CostEstimate, key: str) -> float | None:
         """Return a quantity as a multiple of softmax's at the same size; None where either is nothing."""
         quantity = _quantity(key)
-        own, usual = quantity.value(found), quantity.value(self._baseline(found))
+        is_baseline = found.question.variant == BASELINE
+        usual = quantity.value(found if is_baseline else _estimated(found.question.replace(variant=BASELINE)))
+        own = quantity.value(found)
         return own / usual if own is not None and usual else None
 
     def side_by_side(self) -> NotedTable:
@@ -213,7 +215,7 @@ class CostTable:
             for row, quantity in zip(rows, QUANTITIES, strict=True):
                 row.append(quantity_text(quantity.value(found), quantity.unit))
                 if compared:
-                    row.append(self._times(found, quantity.key))
+                    row.append(significant(self.ratio(found, quantity.key)))
         note = (
             "A FLOP is half a multiply–add of a matrix product. Attention is counted by the pairs that the mask shows; "
             "“every pair” is what PyTorch's own counter finds. FLOPs per byte are those that products do for each byte "
@@ -267,29 +269,13 @@ class CostTable:
 
         return cost_page(self)
 
-    def write(self, path: Path) -> None:
-        write_page(self.page(), path)
-
     def __str__(self) -> str:
         tables = self.tables(wide=len(self.estimates) <= 4)
         return "\n\n".join([*map(str, tables), *(sweep.text() for sweep in self.sweeps)])
 
-    def _repr_html_(self) -> str:
-        frame = "width:100%;height:720px;border:1px solid #7d8590"
-        page = html.escape(render(self.page()))
-        return f'<iframe sandbox="allow-scripts" title="cost" style="{frame}" srcdoc="{page}"></iframe>'
-
-    def _baseline(self, found: CostEstimate) -> CostEstimate:
-        if found.question.variant == BASELINE:
-            return found
-        return _estimated(found.question.replace(variant=BASELINE))
-
-    def _times(self, found: CostEstimate, key: str) -> str:
-        return significant(self.ratio(found, key))
-
     def _cell(self, found: CostEstimate, key: str) -> str:
         if found.question.variant != BASELINE:
-            return self._times(found, key)
+            return significant(self.ratio(found, key))
         return quantity_text(_quantity(key).value(found), _quantity(key).unit)
 
 

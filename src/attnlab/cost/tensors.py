@@ -137,9 +137,7 @@ def _linear(place: str, rows: int, columns: int, bias: bool) -> Iterator[tuple[s
 
 def _norm(place: str, spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
     if spec.norm == "layer":
-        yield f"{place}weight", (spec.model_width,)
-        if spec.bias:
-            yield f"{place}bias", (spec.model_width,)
+        yield from ((f"{place}{name}", (spec.model_width,)) for name in ("weight", "bias")[: 1 + spec.bias])
 
 
 # The maps of one head

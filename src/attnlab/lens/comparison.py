@@ -23,6 +23,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attnlab.errors import FileError, InputError
 from attnlab.lens.heads.role_scores import delimiter_tokens
@@ -81,19 +82,23 @@ def _runs_of(path: Path) -> list[Path]:
     runs = path / plan.get("runs_folder", "runs")
     found = [run for run in sorted(runs.glob("*")) if RunDirectory.exists(run)]
     order = {_key(arm): number for number, arm in enumerate(arms)}
-    known = [(order[_spec(run)], run) for run in found if _spec(run) in order and _finished(run)]
+    known = [
+        (order[_spec(run)], run) for run in found if _spec(run) in order and RunDirectory.open(run).status == "finished"
+    ]
     if not known:
         raise FileError(f"{path} holds no finished runs", hint="run the comparison again: it resumes")
     return [run for _, run in sorted(known)]
 
 
-def _finished(path: Path) -> bool:
-    return RunDirectory.open(path).status == "finished"
-
-
 def _spec(path: Path) -> str:
     """Return what a run trains, whatever the seed."""
-    return _key(RunDirectory.open(path).record["spec"]) if RunDirectory.exists(path) else str(path)
+    record = _record(path)
+    return str(path) if record is None else _key(record)
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """Return the spec that a run recorded; a GPT-2 folder has none."""
+    return RunDirectory.open(path).record["spec"] if RunDirectory.exists(path) else None
 
 
 def _key(spec: Mapping[str, object]) -> str:
@@ -101,20 +106,14 @@ def _key(spec: Mapping[str, object]) -> str:
 
 
 def _group(name: str, runs: Sequence[Path]) -> RunGroup:
-    pairs = sorted(((_seed(run), run) for run in runs), key=lambda pair: (pair[0] or 0, str(pair[1])))
+    seeds = ((_record(run) or {"seed": None})["seed"] for run in runs)
+    pairs = sorted(zip(seeds, runs, strict=True), key=lambda pair: (pair[0] or 0, str(pair[1])))
     return RunGroup(name, tuple(run for _, run in pairs), tuple(seed for seed, _ in pairs))
-
-
-def _seed(path: Path) -> int | None:
-    return RunDirectory.open(path).record["spec"]["seed"] if RunDirectory.exists(path) else None
 
 
 def _names(groups: Sequence[Sequence[Path]]) -> list[str]:
     """Return the variant of each group where that tells them apart, and else the folder."""
-    variants = [
-        str(RunDirectory.open(runs[0]).record["spec"]["variant"]) if RunDirectory.exists(runs[0]) else runs[0].name
-        for runs in groups
-    ]
+    variants = [str((_record(runs[0]) or {"variant": runs[0].name})["variant"]) for runs in groups]
     if len(set(variants)) == len(variants):
         return variants
     return [runs[0].resolve().name for runs in groups]
@@ -227,7 +226,8 @@ def compare_heads(
     seeds: dict[tuple[int, int], Matching] = {}
     mapped = {name for name, some in opened.items() if _has_map(first) and _has_map(some[0])}
     looks = {group.name: look_at(group.runs[0], text, tokens=tokens, cache=cache) for group in groups}
-    _check_texts(looks)
+    if len({look.tokens for look in looks.values()}) > 1:
+        raise InputError("the groups read different texts", hint="compare runs on one corpus, or give a text")
     return HeadComparison(
         groups=tuple(groups),
         texts=texts.words,
@@ -244,28 +244,23 @@ def compare_heads(
 
 
 def _check(first: Subject, opened: Mapping[str, Sequence[Subject]]) -> None:
-    for subjects in opened.values():
-        for one in subjects:
-            if one.model.spec.family != first.model.spec.family:
-                raise InputError(
-                    f"{one.title} is a {one.model.spec.family} and {first.title} a {first.model.spec.family}",
-                    hint="compare models of one family",
-                )
-            ours, theirs = (x.model.spec.vocabulary_size for x in (one, first))
-            if ours != theirs:
-                raise InputError(
-                    f"{one.title} knows {ours} tokens and {first.title} {theirs}",
-                    hint="compare runs on the same corpus and tokenizer",
-                )
+    theirs = first.model.spec
+    for one in (one for subjects in opened.values() for one in subjects):
+        ours = one.model.spec
+        if ours.family != theirs.family:
+            raise InputError(
+                f"{one.title} is a {ours.family} and {first.title} a {theirs.family}",
+                hint="compare models of one family",
+            )
+        if ours.vocabulary_size != theirs.vocabulary_size:
+            raise InputError(
+                f"{one.title} knows {ours.vocabulary_size} tokens and {first.title} {theirs.vocabulary_size}",
+                hint="compare runs on the same corpus and tokenizer",
+            )
 
 
 def _has_map(subject: Subject) -> bool:
     return any(spec.has_map for spec in subject.model.spec.attention)
-
-
-def _check_texts(looks: Mapping[str, Look]) -> None:
-    if len({look.tokens for look in looks.values()}) > 1:
-        raise InputError("the groups read different texts", hint="compare runs on one corpus, or give a text")
 
 
 # Numbers

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
 from typing import Any, Literal, get_args
@@ -29,57 +28,58 @@ from attnlab.corpora.randomness import Stream
 from attnlab.corpora.spec import WorldOptions
 from attnlab.errors import UnknownNameError
 
-SINGLE = ["b", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "t", "v"]
-DOUBLE = ["br", "dr", "fl", "gr", "kl", "pr", "sh", "st", "tr"]
-ONSETS = [*SINGLE, *DOUBLE]
-VOWELS = ["a", "e", "i", "o", "u"]
-MIDDLES = ["d", "l", "m", "n", "nd", "r", "s", "v"]
-WOMEN = ["a", "ia", "ena", "elle"]
-MEN = ["or", "eth", "ar", "ick"]
-FAMILIES = ["ander", "elow", "enko", "ersh", "idge", "ock", "ott", "ulin", "urst", "yard"]
-PLACES = ["aven", "bury", "dale", "field", "gate", "holm", "mark", "minster", "mouth", "port", "stead", "wick"]
-
-
-def _join(*parts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted("".join(part).capitalize() for part in product(*parts)))
+ONSETS = tuple(
+    [
+        "b",
+        "d",
+        "f",
+        "g",
+        "h",
+        "j",
+        "k",
+        "l",
+        "m",
+        "n",
+        "p",
+        "r",
+        "s",
+        "t",
+        "v",
+        "br",
+        "dr",
+        "fl",
+        "gr",
+        "kl",
+        "pr",
+        "sh",
+        "st",
+        "tr",
+    ]
+)
+VOWELS = tuple("aeiou")
+MIDDLES = ("d", "l", "m", "n", "nd", "r", "s", "v")
+# The endings of the names of each kind.
+WOMEN = ("a", "ia", "ena", "elle")
+MEN = ("or", "eth", "ar", "ick")
+FAMILIES = ("ander", "elow", "enko", "ersh", "idge", "ock", "ott", "ulin", "urst", "yard")
+PLACES = ("aven", "bury", "dale", "field", "gate", "holm", "mark", "minster", "mouth", "port", "stead", "wick")
 
 
 @functools.cache
-def women() -> tuple[str, ...]:
-    return _join(ONSETS, VOWELS, MIDDLES, WOMEN)
-
-
-@functools.cache
-def men() -> tuple[str, ...]:
-    return _join(ONSETS, VOWELS, MIDDLES, MEN)
-
-
-@functools.cache
-def families() -> tuple[str, ...]:
-    return _join(ONSETS, VOWELS, MIDDLES, FAMILIES)
-
-
-@functools.cache
-def places() -> tuple[str, ...]:
-    return _join(ONSETS, VOWELS, MIDDLES, PLACES)
+def names(endings: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all names with these endings, in the order of the alphabet."""
+    return tuple(sorted("".join(parts).capitalize() for parts in product(ONSETS, VOWELS, MIDDLES, endings)))
 
 
 def full_names(stream: Stream, count: int) -> list[str]:
     """Different first and last names together; from pools so small that each part is shared by several people."""
     pool = max(20, 2 * int(count**0.5) + 1)
-    first = stream.sample([*women(), *men()], min(pool, len(women()) + len(men())))
-    last = stream.sample(families(), min(pool, len(families())))
-    return [
-        f"{first[code % len(first)]} {last[code // len(first)]}"
-        for code in _different(stream, count, len(first) * len(last))
-    ]
-
-
-def _different(stream: Stream, count: int, bound: int) -> list[int]:
+    given, families = [*names(WOMEN), *names(MEN)], names(FAMILIES)
+    first, last = (stream.sample(some, min(pool, len(some))) for some in (given, families))
     chosen: dict[int, None] = {}
     while len(chosen) < count:
-        chosen[stream.below(bound)] = None
-    return list(chosen)
+        chosen[stream.below(len(first) * len(last))] = None
+    return [f"{first[code % len(first)]} {last[code // len(first)]}" for code in chosen]
 
 
 VERSION = 1
@@ -122,12 +122,42 @@ EMPLOYER = (
     "Every morning {name} goes to work at {employer}.",
 )
 DETAILS = (YEAR, OCCUPATION, EMPLOYER)
-_OCCUPATIONS = (
-    "architect baker botanist carpenter chemist clockmaker dentist engineer farmer gardener geologist glazier "
-    "illustrator interpreter joiner lawyer librarian mason midwife miller nurse optician painter pilot plumber "
-    "potter printer sailor surveyor tailor teacher weaver"
+OCCUPATIONS = tuple(
+    [
+        "architect",
+        "baker",
+        "botanist",
+        "carpenter",
+        "chemist",
+        "clockmaker",
+        "dentist",
+        "engineer",
+        "farmer",
+        "gardener",
+        "geologist",
+        "glazier",
+        "illustrator",
+        "interpreter",
+        "joiner",
+        "lawyer",
+        "librarian",
+        "mason",
+        "midwife",
+        "miller",
+        "nurse",
+        "optician",
+        "painter",
+        "pilot",
+        "plumber",
+        "potter",
+        "printer",
+        "sailor",
+        "surveyor",
+        "tailor",
+        "teacher",
+        "weaver",
+    ]
 )
-OCCUPATIONS = tuple(_OCCUPATIONS.split())
 EMPLOYERS = ["Bank", "Bakeries", "College", "Library", "Mills", "Museum", "Railway", "Shipyard", "Theatre", "Works"]
 QUESTION = "Where was {name} born?"
 Role = Literal["train", "heldout", "unseen"]
@@ -167,24 +197,23 @@ class World:
     @classmethod
     def build(cls, seed: int, options: WorldOptions) -> World:
         stream = Stream("world", VERSION, seed, options.people, options.unseen, options.places)
-        towns = stream.sample(places(), options.places)
-        names = full_names(stream, options.people + options.unseen)
+        towns = stream.sample(names(PLACES), options.places)
+        people = full_names(stream, options.people + options.unseen)
         shares = list(accumulate((rank + 1) ** -options.skew for rank in range(len(towns))))
-        employers = [f"the {family} {kind}" for family in stream.sample(families(), 20) for kind in EMPLOYERS]
-        truth = []
-        for name, (role, exposures, ways) in zip(names, _parts(stream, options), strict=True):
-            truth.append(
-                Person(
-                    name=name,
-                    birthplace=stream.weighted(towns, shares),
-                    birth_year=1920 + stream.below(80),
-                    occupation=stream.choice(OCCUPATIONS),
-                    employer=stream.choice(employers),
-                    role=role,
-                    exposures=exposures,
-                    phrasings=ways,
-                )
+        employers = [f"the {family} {kind}" for family in stream.sample(names(FAMILIES), 20) for kind in EMPLOYERS]
+        truth = [
+            Person(
+                name=name,
+                birthplace=stream.weighted(towns, shares),
+                birth_year=1920 + stream.below(80),
+                occupation=stream.choice(OCCUPATIONS),
+                employer=stream.choice(employers),
+                role=role,
+                exposures=exposures,
+                phrasings=ways,
             )
+            for name, (role, exposures, ways) in zip(people, _parts(stream, options), strict=True)
+        ]
         return cls(seed, options, tuple(towns), tuple(truth))
 
     def people(self, role: Role) -> list[Person]:

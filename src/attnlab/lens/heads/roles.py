@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -107,10 +107,6 @@ class HeadRoles:
             raise UnknownNameError("role", role, ROLES)
         found = [(one.scores[role], one) for one in self.heads if role in one.roles]
         return [one for _, one in sorted(found, key=lambda pair: -pair[0].excess.mean if pair[0] else 0.0)]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain data."""
-        return asdict(self)
 
     @property
     def rule(self) -> str:

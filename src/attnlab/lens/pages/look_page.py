@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnlab.corpora import Tokenizer
-from attnlab.formats import fixed, interval, plural
+from attnlab.formats import NOTHING, fixed, interval, plural
 from attnlab.lens.measures import MEASURES
 from attnlab.lens.taps import Place
 from attnlab.pages import Details, HeadMap, MapGrid, MapRow, Note, Page, Part, Points, Section, Table
@@ -39,7 +39,7 @@ class LookView:
 
 def ends(found: Interval | None, decimals: int = 3) -> str:
     """Return the two ends of an interval, if there is one."""
-    return interval(None if found is None else found.low, None if found is None else found.high, decimals)
+    return NOTHING if found is None else interval(found.low, found.high, decimals)
 
 
 def shade(value: float | None) -> float | None:
@@ -49,19 +49,14 @@ def shade(value: float | None) -> float | None:
 
 def printable(tokenizer: Tokenizer, ids: Iterable[int]) -> tuple[str, ...]:
     """Return each token as something visible: spaces and line ends as signs, half characters as their bytes."""
-    return tuple(_shown(tokenizer, token) for token in ids)
 
+    def shown(token: int) -> str:
+        if tokenizer.kind == "byte" and token > 127:
+            return f"\\x{token:02x}"
+        signs = (_MARKS.get(one, one if one.isprintable() else repr(one)[1:-1]) for one in tokenizer.decode([token]))
+        return "".join(signs) or "∅"
 
-def _shown(tokenizer: Tokenizer, token: int) -> str:
-    if tokenizer.kind == "byte" and token > 127:
-        return f"\\x{token:02x}"
-    return "".join(_sign(character) for character in tokenizer.decode([token])) or "∅"
-
-
-def _sign(character: str) -> str:
-    if character in _MARKS:
-        return _MARKS[character]
-    return character if character.isprintable() else repr(character)[1:-1]
+    return tuple(map(shown, ids))
 
 
 _HEADINGS = {
@@ -127,10 +122,8 @@ def _words(look: Look, place: Place) -> list[Part]:
 
 def measured(layers: Sequence[LayerLook]) -> list[str]:
     """Return the names of all numbers that some head has."""
-    found = [
-        name for layer in layers for name, values in layer.numbers.items() if any(value is not None for value in values)
-    ]
-    return list(dict.fromkeys(found))
+    every = ((name, values) for layer in layers for name, values in layer.numbers.items())
+    return list(dict.fromkeys(name for name, values in every if any(value is not None for value in values)))
 
 
 def number_rows(look: Look) -> tuple[list[str], list[list[str]]]:
