@@ -80,11 +80,10 @@ def _runs_of(path: Path) -> list[Path]:
     except (LookupError, TypeError) as error:
         raise FileError(f"{path / PLAN} cannot be read: {error}", hint="run the comparison again") from None
     runs = path / plan.get("runs_folder", "runs")
-    found = [run for run in sorted(runs.glob("*")) if RunDirectory.exists(run)]
+    every = [run for run in sorted(runs.glob("*")) if RunDirectory.exists(run)]
+    found = [run for run in every if RunDirectory.open(run).status == "finished"]
     order = {_key(arm): number for number, arm in enumerate(arms)}
-    known = [
-        (order[_spec(run)], run) for run in found if _spec(run) in order and RunDirectory.open(run).status == "finished"
-    ]
+    known = [(order[_spec(run)], run) for run in found if _spec(run) in order]
     if not known:
         raise FileError(f"{path} holds no finished runs", hint="run the comparison again: it resumes")
     return [run for _, run in sorted(known)]

@@ -28,34 +28,8 @@ from attnlab.corpora.randomness import Stream
 from attnlab.corpora.spec import WorldOptions
 from attnlab.errors import UnknownNameError
 
-ONSETS = tuple(
-    [
-        "b",
-        "d",
-        "f",
-        "g",
-        "h",
-        "j",
-        "k",
-        "l",
-        "m",
-        "n",
-        "p",
-        "r",
-        "s",
-        "t",
-        "v",
-        "br",
-        "dr",
-        "fl",
-        "gr",
-        "kl",
-        "pr",
-        "sh",
-        "st",
-        "tr",
-    ]
-)
+SINGLE = ("b", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "t", "v")
+ONSETS = (*SINGLE, "br", "dr", "fl", "gr", "kl", "pr", "sh", "st", "tr")
 VOWELS = tuple("aeiou")
 MIDDLES = ("d", "l", "m", "n", "nd", "r", "s", "v")
 # The endings of the names of each kind.
@@ -122,42 +96,12 @@ EMPLOYER = (
     "Every morning {name} goes to work at {employer}.",
 )
 DETAILS = (YEAR, OCCUPATION, EMPLOYER)
-OCCUPATIONS = tuple(
-    [
-        "architect",
-        "baker",
-        "botanist",
-        "carpenter",
-        "chemist",
-        "clockmaker",
-        "dentist",
-        "engineer",
-        "farmer",
-        "gardener",
-        "geologist",
-        "glazier",
-        "illustrator",
-        "interpreter",
-        "joiner",
-        "lawyer",
-        "librarian",
-        "mason",
-        "midwife",
-        "miller",
-        "nurse",
-        "optician",
-        "painter",
-        "pilot",
-        "plumber",
-        "potter",
-        "printer",
-        "sailor",
-        "surveyor",
-        "tailor",
-        "teacher",
-        "weaver",
-    ]
+_OCCUPATIONS = (
+    "architect baker botanist carpenter chemist clockmaker dentist engineer farmer gardener geologist glazier "
+    "illustrator interpreter joiner lawyer librarian mason midwife miller nurse optician painter pilot plumber "
+    "potter printer sailor surveyor tailor teacher weaver"
 )
+OCCUPATIONS = tuple(_OCCUPATIONS.split())
 EMPLOYERS = ["Bank", "Bakeries", "College", "Library", "Mills", "Museum", "Railway", "Shipyard", "Theatre", "Works"]
 QUESTION = "Where was {name} born?"
 Role = Literal["train", "heldout", "unseen"]

@@ -66,6 +66,10 @@ class Role(Described):
     within: bool = True  # means something only where a sequence looks at itself
 
 
+def _at(distance: int) -> Where:
+    return lambda pairs: (pairs.distance == distance)[None]
+
+
 def _first(pairs: TokenPairs) -> Tensor:
     first = torch.zeros_like(pairs.distance, dtype=torch.bool)
     first[0 if pairs.crosses else 1 :, 0] = True  # to the first token itself it is its own
@@ -90,11 +94,9 @@ def _delimiter(pairs: TokenPairs) -> Tensor:
 
 ROLES: Mapping[str, Role] = MappingProxyType(
     {
-        "previous token": Role(
-            "attention to the token before the query's", "excess", lambda pairs: (pairs.distance == 1)[None]
-        ),
+        "previous token": Role("attention to the token before the query's", "excess", _at(1)),
         "first token": Role("attention to the first token: a sink", "excess", _first, within=False),
-        "own token": Role("attention to the query's own token", "excess", lambda pairs: (pairs.distance == 0)[None]),
+        "own token": Role("attention to the query's own token", "excess", _at(0)),
         "same token": Role("attention to other occurrences of the query's token", "excess", _same, repeated=True),
         "induction": Role(
             "attention to the token after an earlier occurrence of the query's", "excess", _induction, repeated=True

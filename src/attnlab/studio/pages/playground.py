@@ -113,13 +113,11 @@ class PlaygroundPage:
             tokens[row] = text[:24]
             self.state = {**self.state, "tokens": tokens}
             return
-        matrix = self.state["x"] if name == "x" else self.state["projections"][name]
-        matrix = [list(line) for line in matrix]
+        matrices = self.state if name == "x" else self.state["projections"]
+        matrix = [list(line) for line in matrices[name]]
         matrix[row][column] = read_number(text)
-        if name == "x":
-            self.state = {**self.state, "x": matrix}
-        else:
-            self.state = {**self.state, "projections": {**self.state["projections"], name: matrix}}
+        changed = {**matrices, name: matrix}
+        self.state = changed if name == "x" else {**self.state, "projections": changed}
 
     async def _compute(self) -> None:
         """Answer the last of the changes that came while the one before was computed."""
@@ -161,12 +159,8 @@ class PlaygroundPage:
             now["width"] = read_whole(width, "the width of x", 1, 16)
         self._renewed(await self.desk.ask("resize", state=self.state, **now))
 
-    async def _scale(self, text: str) -> None:
-        self.state = {**self.state, "scale": read_number(text)}
-        await self._compute()
-
-    async def _temperature(self, text: str) -> None:
-        self.state = {**self.state, "temperature": read_number(text)}
+    async def _sharpen(self, field: str, text: str) -> None:
+        self.state = {**self.state, field: read_number(text)}
         await self._compute()
 
     async def _export(self) -> None:
@@ -208,10 +202,9 @@ class PlaygroundPage:
             entry("width of x", str(len(state["x"][0])), handle(lambda text: self._resize(width=text)), whole=True)
         self._sliders.clear()
         with self._sliders:
-            self._scale_shown = slider("scale of the scores", 0.05, 3, 0.05, state["scale"], handle(self._scale))
-            self._temperature_shown = slider(
-                "temperature", 0.1, 5, 0.1, state["temperature"], handle(self._temperature)
-            )
+            scaled, heated = (handle(partial(self._sharpen, field)) for field in ("scale", "temperature"))
+            self._scale_shown = slider("scale of the scores", 0.05, 3, 0.05, state["scale"], scaled)
+            self._temperature_shown = slider("temperature", 0.1, 5, 0.1, state["temperature"], heated)
         self._form.draw(spec)
 
 

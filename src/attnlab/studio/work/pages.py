@@ -16,10 +16,10 @@ from attnlab.exhibits import Check, exhibit_named, exhibits
 from attnlab.exhibits.frame.blocks import Block
 from attnlab.models.sizes import SIZES
 from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Table, prose
+from attnlab.pages.figures import CHART_CONFIG
 from attnlab.processes.child import report_progress
 
 _BASELINE = "softmax"
-_CHART = {"displayModeBar": False, "displaylogo": False, "showTips": False}
 
 
 class DrawnPart(TypedDict):
@@ -58,7 +58,7 @@ def _drawn(part: Part) -> DrawnPart:
             return _html("div", part.to_html())
         case Figure():
             # Plotly's own JSON, in which arrays are lists and what is no number is null.
-            chart = json.loads(plotly.io.to_json(part.chart, engine="json")) | {"config": _CHART}
+            chart = json.loads(plotly.io.to_json(part.chart, engine="json")) | {"config": CHART_CONFIG}
             return {"kind": "figure", "figure": chart, "html": str(prose(part.caption))}
         case Gallery():
             return {"kind": "gallery", "html": "", "parts": [_drawn(one) for one in part.figures]}

@@ -53,6 +53,7 @@ def _attend(given: State) -> dict[str, object]:
     spec, layer = fitted.attention(), fitted.layer()
     with torch.no_grad():
         steps = follow(layer, torch.tensor(fitted.x, dtype=torch.float64), fitted.factor)
+    found: dict[str, Tensor | None] = {name: getattr(steps, name) for name in _STEPS}
     return {
         "state": fitted.model_dump(mode="json"),
         "link": fitted.to_link(),
@@ -61,7 +62,7 @@ def _attend(given: State) -> dict[str, object]:
         "group": spec.group_size,
         "equations": _equations(fitted, spec),
         "extras": {name: to_plain(tensor.tolist()) for name, tensor in layer.extras.items()},
-        "steps": {name: _shown(getattr(steps, name)) for name in _STEPS},
+        "steps": {name: None if step is None else to_plain(step.tolist()) for name, step in found.items()},
         "visible": steps.visible.tolist(),
     }
 
@@ -122,10 +123,6 @@ def _chosen(spec: AttentionSpec) -> dict[str, object]:
     return {name: dumped[name] for name in FIELDS}
 
 
-def _shown(tensor: Tensor | None) -> object:
-    return None if tensor is None else to_plain(tensor.tolist())
-
-
 def _equations(state: State, spec: AttentionSpec) -> list[str]:
     """Return the equations of the spec, up to the output of each head."""
     lines = equations(spec)[:-1]
@@ -161,7 +158,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, object]:
     described: dict[str, object] = {
         "name": name,
         "label": name.replace("_", " "),
-        "optional": optional or not _has(info),
+        "optional": optional or info.default is None,  # which stands for a default that is derived
     }
     if parts:
         return {**described, **_part(parts[0])}
@@ -202,8 +199,3 @@ def _bounds(info: FieldInfo, kinds: Sequence[Any]) -> dict[str, float]:
             if limit is not None:
                 bounds[name] = limit + inside
     return bounds
-
-
-def _has(info: FieldInfo) -> bool:
-    """Return whether a field has a default of its own; None stands for one that is derived."""
-    return info.default is not None

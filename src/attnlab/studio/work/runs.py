@@ -48,7 +48,8 @@ def _find(runs: str, name: str) -> Path:
 def runs(runs: str) -> dict[str, object]:
     """Return every run below the folder that has weights, the newest first."""
     root = Path(runs)
-    found = [path for path in find_paths(root) if _has_weights(path)]
+    every = find_paths(root)
+    found = [path for path in every if (path / MODEL).is_file() or any((path / "checkpoints").glob("step-*"))]
     # Those that were finetuned on questions come last: their text is no corpus that could be opened.
     found.sort(key=lambda path: (not (path / RECORD).exists(), path.stat().st_mtime), reverse=True)
     return {
@@ -106,10 +107,6 @@ def ablate(runs: str, name: str, text: str, heads: Sequence[tuple[int, int]]) ->
             for one, token in zip(most, printable(tokenizer, most), strict=True)
         ],
     }
-
-
-def _has_weights(path: Path) -> bool:
-    return (path / MODEL).is_file() or any((path / "checkpoints").glob("step-*"))
 
 
 def _words(path: Path) -> str:
