@@ -24,6 +24,7 @@ OPTIONS = {
         "--tokens-per-parameter --up-to --variants-from --vocabulary-size --where VARIANTS"
     ),
     "variants": "--json --markdown --variants-from NAME",
+    "check": "--json --out --quick --variants-from NAME",
     "cost": (
         "--batch --change --context --family --json --measure --number-bytes --out --per-head --recipe --sweep "
         "--tensors --threads --variant --variants-from --vocabulary SIZES"

@@ -31,7 +31,7 @@ def test_a_coin_costs_log_two(tmp_path: Path) -> None:
 def test_stretches_are_counted_across_their_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "the cat sat on the mat and the dog sat on the log " * 60
     whole = loss_of(tmp_path, text)
-    monkeypatch.setattr("attnlab.corpora.bigram._STRETCH", 7)
+    monkeypatch.setattr("attnlab.corpora.text._STRETCH", 7)
     assert loss_of(tmp_path, text) == whole
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab.corpora import IGNORED, Batch, CorpusSpec, Tokenizer, TranslationCorpus, open_corpus
-from attnlab.corpora.generated.tasks import TaskCorpus
+from attnlab.corpora.batches import TaskCorpus
 from attnlab.corpora.generated.translation import BOS, EOS, PAD
 from attnlab.errors import InputError, SpecError
 

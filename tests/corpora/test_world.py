@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from attnlab.corpora import CorpusSpec, TextCorpus, World, open_corpus
-from attnlab.corpora.generated import names
 from attnlab.corpora.generated import world as phrases
 from attnlab.corpora.spec import MOST_PHRASINGS
 from attnlab.errors import SpecError, UnknownNameError
@@ -125,11 +124,11 @@ def test_share_of_the_asked(asked: float, train: int) -> None:
 
 
 def test_names_begin_no_other_name() -> None:
-    for pool in (names.places(), names.families()):
+    for pool in (phrases.names(phrases.PLACES), phrases.names(phrases.FAMILIES)):
         ordered = sorted(pool)
         assert len(set(pool)) == len(pool)
         assert not [one for one, two in pairwise(ordered) if two.startswith(one)]
-    assert not set(names.women()) & set(names.men())
+    assert not set(phrases.names(phrases.WOMEN)) & set(phrases.names(phrases.MEN))
     assert len(phrases.BIRTHPLACE) == MOST_PHRASINGS
 
 

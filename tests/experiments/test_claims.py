@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from attnlab.experiments.judging.claims import Claim, arms_of, judge_claims, published_claims
-from attnlab.lens.measures.maps import MEASURES
+from attnlab.lens.measures import MEASURES
 from attnlab.training import treatment
 from support.comparisons import make_comparison
 

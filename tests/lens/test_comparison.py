@@ -11,10 +11,9 @@ import torch
 
 from attnlab.corpora import Batch
 from attnlab.errors import FileError, InputError
-from attnlab.lens.comparison.comparison import Difference, HeadComparison, compare_heads
-from attnlab.lens.comparison.comparison_page import sentence, views
-from attnlab.lens.comparison.groups import group_runs
+from attnlab.lens.comparison import Difference, HeadComparison, compare_heads, group_runs
 from attnlab.lens.heads.study import PROFILE, profile, study_heads
+from attnlab.lens.pages.comparison_page import sentence, views
 from attnlab.lens.runs import HEADS_FILE, RUN_HEADS, corpus_of_run, heads_of_run, measure_roles, measure_run
 from attnlab.pages import render
 from attnlab.statistics import Interval

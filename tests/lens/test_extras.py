@@ -12,8 +12,7 @@ import torch
 from attnlab.corpora import Batch, ByteTokenizer, SymbolTokenizer
 from attnlab.errors import AttnlabError, InputError
 from attnlab.lens.heads.study import Study, ablated_batch, ablation_work, study_heads
-from attnlab.lens.pages.extras import More
-from attnlab.lens.pages.look import Look, look_at
+from attnlab.lens.pages.look import Look, More, look_at
 from attnlab.lens.subjects import Subject, find_texts, rows_for
 from attnlab.models import LanguageModel, ModelSpec, build_model
 from attnlab.pages import render

@@ -13,7 +13,7 @@ from attnlab.corpora.generated.world import QUESTION
 from attnlab.corpora.tokenizer import WORD
 from attnlab.errors import InputError, UnknownNameError, UnsupportedError
 from attnlab.lens import Fact, Tracing, known_facts, trace, world_facts
-from attnlab.lens.facts.facts import GROUPS
+from attnlab.lens.facts import GROUPS
 from attnlab.models import LanguageModel, ModelSpec, build_model
 from support.planted_facts import CARRIER, FACT_LAYER, all_facts, planted_model, random_model
 

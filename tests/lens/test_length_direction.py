@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnlab.errors import InputError
 from attnlab.lens import Inputs
-from attnlab.lens.measures.length_direction import PARTS, Explained, explain, length_or_direction
+from attnlab.lens.length_direction import PARTS, Explained, explain, length_or_direction
 from support import planted
 
 TEXTS, KEYS, WIDTH = 40, 16, 6

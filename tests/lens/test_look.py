@@ -13,7 +13,7 @@ from attnlab.corpora import BpeTokenizer, ByteTokenizer, CharTokenizer
 from attnlab.errors import FileError, InputError
 from attnlab.lens import Look, attention_maps, look_at
 from attnlab.lens.pages import look as looking
-from attnlab.lens.pages.views import printable
+from attnlab.lens.pages.look_page import printable
 from attnlab.models import LanguageModel, ModelSpec, build_model
 from attnlab.training import load_run
 from support.training import KINSHIP, TRANSLATION, At, smoke, train_in

@@ -13,7 +13,7 @@ import torch
 
 from attnlab.corpora import ByteTokenizer, SymbolTokenizer
 from attnlab.lens import Look, look_at
-from attnlab.lens.pages.extras import More
+from attnlab.lens.pages.look import More
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

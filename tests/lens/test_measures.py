@@ -12,7 +12,7 @@ from attnlab.attention import Sparsemax
 from attnlab.corpora import CorpusSpec, open_corpus
 from attnlab.errors import InputError, SpecError
 from attnlab.lens import MEASURES, Inputs, LayerMaps, attention_maps, measure, measure_heads
-from attnlab.lens.measures.maps import received
+from attnlab.lens.measures import received
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 N = 12

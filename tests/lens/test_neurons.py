@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
@@ -65,7 +63,6 @@ def test_what_fires_most() -> None:
         row = rows[one.text]
         assert row[one.position] == one.token == one.context[-1]
         assert list(one.context) == row[max(0, one.position - 2) : one.position + 1].tolist()
-    json.dumps(firing.to_dict(), allow_nan=False)
 
 
 @torch.no_grad()

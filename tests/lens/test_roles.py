@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -12,7 +13,6 @@ from torch import Tensor
 from attnlab.corpora import ByteTokenizer, SymbolTokenizer, WordTokenizer
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens import Inputs, LayerMaps, attention_maps
-from attnlab.lens.heads.ranks import effective_rank, head_ranks
 from attnlab.lens.heads.role_scores import (
     ROLES,
     PlaceShare,
@@ -22,7 +22,7 @@ from attnlab.lens.heads.role_scores import (
     repeated_tokens,
     score,
 )
-from attnlab.lens.heads.roles import NUMBERS, HeadRoles, head_roles
+from attnlab.lens.heads.roles import NUMBERS, HeadRoles, effective_rank, head_ranks, head_roles
 from attnlab.lens.subjects import shuffled_models
 from attnlab.models import ModelSpec, build_model
 from attnlab.statistics import exceeds
@@ -87,7 +87,7 @@ def test_place_or_content(found: HeadRoles) -> None:
 
 
 def test_it_can_be_kept_and_says_its_rule(found: HeadRoles) -> None:
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["heads"][2]["roles"] == ["previous token"]
+    assert json.loads(json.dumps(asdict(found), allow_nan=False))["heads"][2]["roles"] == ["previous token"]
     assert "5 %" in found.rule
     assert found.heads[0].scores.keys() == ROLES.keys()
     assert found.heads[0].numbers.keys() == NUMBERS.keys()

@@ -10,9 +10,8 @@ import torch
 
 from attnlab.corpora import Batch, SymbolTokenizer
 from attnlab.errors import InputError
-from attnlab.lens.pages.embedding_views import analogies_view, beside_view, embeddings_view, neurons_view
-from attnlab.lens.pages.fact_views import facts_view
-from attnlab.lens.pages.views import LookView, ends, shade
+from attnlab.lens.pages.look_page import LookView, ends, shade
+from attnlab.lens.pages.model_views import analogies_view, beside_view, embeddings_view, facts_view, neurons_view
 from attnlab.lens.subjects import open_subject
 from attnlab.models import ModelSpec, build_model
 from attnlab.pages import Page, Table, render

@@ -10,8 +10,7 @@ import pytest
 
 from attnlab.errors import InputError
 from attnlab.pages import HeadMap, MapGrid, MapRow, Page, Section, render
-from attnlab.pages.maps import spans
-from attnlab.pages.packing import PackedMap, unpack
+from attnlab.pages.maps import PackedMap, spans, unpack
 
 N = 5
 CAUSAL = np.tril(np.ones((N, N), dtype=bool))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnlab.pages.packing import LEVELS, STEP, PackedMap, Quantiser, choose_levels, pack, unpack
+from attnlab.pages.maps import LEVELS, STEP, PackedMap, Quantiser, choose_levels, pack, unpack
 
 N = 40
 CAUSAL = np.tril(np.ones((N, N), dtype=bool))

@@ -12,8 +12,7 @@ from attnlab.attention import AttentionSpec, variants
 from attnlab.errors import AttnlabError, InputError, SpecError, UnknownNameError
 from attnlab.studio.matrices import number_text, read_number, read_whole, typed_text
 from attnlab.studio.work import playground
-from attnlab.studio.work.forms import describe
-from attnlab.studio.work.presets import presets
+from attnlab.studio.work.playground import describe, presets
 from attnlab.studio.work.state import State
 
 PRESETS = {one["name"]: one for one in presets()["presets"]}

@@ -7,15 +7,13 @@ generated        texts and tasks that are made on the spot
 tokenizer        text to numbers and back
 tokens           tokens on disk
 cache            the folder where texts and tokens are kept
-batches          what a corpus gives to training
-text             a corpus of text, and which windows of it a step reads
+batches          what a corpus gives to training, and the base of the tasks
+text             a corpus of text, which windows of it a step reads, and the loss of bigrams
 catalogue        from a spec to a corpus
-bigram           the best loss that uses one token of context
 randomness       random numbers from a key and a counter
 """
 
 from attnlab.corpora.batches import IGNORED, Batch, Corpus
-from attnlab.corpora.bigram import bigram_loss
 from attnlab.corpora.cache import CacheWarning, default_cache
 from attnlab.corpora.catalogue import open_corpus
 from attnlab.corpora.generated.adjectives import AdjectivesCorpus
@@ -32,7 +30,7 @@ from attnlab.corpora.spec import (
     TranslationOptions,
     WorldOptions,
 )
-from attnlab.corpora.text import TextCorpus
+from attnlab.corpora.text import TextCorpus, bigram_loss
 from attnlab.corpora.tokenizer import (
     BpeTokenizer,
     ByteTokenizer,

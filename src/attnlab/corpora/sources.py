@@ -60,8 +60,7 @@ class TextSource:
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes."""
-        for _, _, block in self._blocks():
-            yield block
+        return (block for _, _, block in self._blocks())
 
     def _blocks(self) -> Iterator[tuple[Path, int, bytes]]:
         """The bytes, with where they come from: file and offset."""
@@ -118,12 +117,11 @@ class TextSource:
 
     def hash(self) -> str:
         """The SHA-256 of the bytes; an empty source is refused."""
-        total = hashlib.sha256()
-        size = 0
+        total, empty = hashlib.sha256(), True
         for block in self.blocks():
             total.update(block)
-            size += len(block)
-        if size == 0:
+            empty = False
+        if empty:
             raise FileError(f"{self.name} is empty", hint="give a text to train on")
         return total.hexdigest()
 

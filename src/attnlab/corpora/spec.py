@@ -23,20 +23,16 @@ MOST_PHRASINGS = 16  # as many as world.BIRTHPLACE has
 
 
 class GeneratorOptions(Specification):
-    """The base of the options of a generated corpus."""
+    """The base of the options of a generated corpus; `OPTIONS` says of which corpus each subclass is."""
 
     model_config = ConfigDict(strict=True)
 
 
 class NoOptions(GeneratorOptions):
-    """The options of a corpus that has none."""
-
     what: ClassVar[str] = "a corpus that is not generated"
 
 
 class WorldOptions(GeneratorOptions):
-    """The options of `world`."""
-
     what: ClassVar[str] = "the world"
 
     people: Annotated[int, Field(gt=0, le=200_000)] = 1000  # who are in the text
@@ -63,8 +59,6 @@ class WorldOptions(GeneratorOptions):
 
 
 class KinshipOptions(GeneratorOptions):
-    """The options of `kinship`."""
-
     what: ClassVar[str] = "the kinship text"
 
     families: Annotated[int, Field(gt=0, le=200)] = 20
@@ -73,8 +67,6 @@ class KinshipOptions(GeneratorOptions):
 
 
 class MqarOptions(GeneratorOptions):
-    """The options of `mqar`."""
-
     what: ClassVar[str] = "associative recall"
 
     pairs: PositiveInt = 8
@@ -84,8 +76,6 @@ class MqarOptions(GeneratorOptions):
 
 
 class MatchingOptions(GeneratorOptions):
-    """The options of `matching`."""
-
     what: ClassVar[str] = "the matching task"
 
     places: Annotated[int, Field(ge=2, le=10_000)] = 16  # of symbols, and of the questions after them
@@ -93,8 +83,6 @@ class MatchingOptions(GeneratorOptions):
 
 
 class AdjectivesOptions(GeneratorOptions):
-    """The options of `adjectives`."""
-
     what: ClassVar[str] = "the sentences with adjectives"
 
     sentences: Annotated[int, Field(gt=0, le=1000)] = 3  # of a row
@@ -108,8 +96,6 @@ class AdjectivesOptions(GeneratorOptions):
 
 
 class TranslationOptions(GeneratorOptions):
-    """The options of `translation`."""
-
     what: ClassVar[str] = "the translation task"
 
     clauses: Annotated[int, Field(gt=0, le=100)] = 2  # at most so many in a sentence

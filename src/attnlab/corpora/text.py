@@ -1,4 +1,11 @@
-"""A corpus of text: tokens in the cache, the last part held back for validation, and windows of it as batches."""
+"""A corpus of text: tokens in the cache, the last part held back for validation, and windows of it as batches.
+
+`bigram_loss` is the best loss without looking back further than one token:
+
+    p(b | a) = (count(a b) + k · p(b)) / (count(a) + k)        for the k that suits the held-back text best
+
+A model whose loss is not clearly below it has not learned to use attention yet.
+"""
 
 from __future__ import annotations
 
@@ -135,22 +142,14 @@ class TextCorpus(Corpus):
 
     def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
         check_sizes(batch_size=batch_size, context_length=context_length, step=step)
-        if len(self.train) <= context_length:
-            raise SpecError(
-                f"{self.spec.name} has {len(self.train)} tokens to train on, too few for a context of {context_length}",
-                hint=_shorter(len(self.train), "give more text"),
-            )
+        self._check(len(self.train), "train", context_length, "give more text")
         samples = step * batch_size + np.arange(batch_size, dtype=np.int64)[rows]
         return _windows(self.train, self._order.starts(samples, seed, context_length), context_length)
 
     def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
         check_sizes(batch_size=batch_size, context_length=context_length, limit=limit)
-        if len(self.validation) <= context_length:
-            raise SpecError(
-                f"{self.spec.name} has {len(self.validation)} tokens to validate on, "
-                f"too few for a context of {context_length}",
-                hint=_shorter(len(self.validation), f"raise validation_share, which is {self.spec.validation_share}"),
-            )
+        hint = f"raise validation_share, which is {self.spec.validation_share}"
+        self._check(len(self.validation), "validate", context_length, hint)
         count = (len(self.validation) - 1) // context_length
         starts = np.array(spread(count, limit), dtype=np.int64) * context_length
         return (
@@ -158,9 +157,13 @@ class TextCorpus(Corpus):
             for first in range(0, starts.size, batch_size)
         )
 
-
-def _shorter(tokens: int, otherwise: str) -> str:
-    return f"use a context of at most {tokens - 1}, or {otherwise}" if tokens > 1 else otherwise
+    def _check(self, tokens: int, use: str, context_length: int, hint: str) -> None:
+        """Refuse a context that the text is too short for."""
+        if tokens <= context_length:
+            raise SpecError(
+                f"{self.spec.name} has {tokens} tokens to {use} on, too few for a context of {context_length}",
+                hint=f"use a context of at most {tokens - 1}, or {hint}" if tokens > 1 else hint,
+            )
 
 
 def _windows(tokens: Tokens, starts: NDArray[np.int64], context_length: int) -> Batch:
@@ -201,3 +204,33 @@ def _encode(source: TextSource, tokenizer: Tokenizer, content: str, lengths: lis
             yield tokens
     if total.hexdigest() != content:
         raise FileError(f"{source.name} changed while it was read", hint="wait until nothing writes to it")
+
+
+_LARGEST = 4096  # tokens in the vocabulary: the table has the square of it
+_STRETCH = 1 << 22  # tokens at a time
+_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+
+
+def bigram_loss(corpus: Corpus, context_length: int, rows: int | None = None) -> float | None:
+    """Its loss in nats on the validation rows that a model with this context is judged by; None if there is none."""
+    if not isinstance(corpus, TextCorpus) or corpus.vocabulary_size > _LARGEST:
+        return None
+    batches = list(corpus.validation_batches(batch_size=64, context_length=context_length, limit=rows))
+    before = np.concatenate([batch.inputs.flatten().numpy() for batch in batches])
+    after = np.concatenate([batch.targets.flatten().numpy() for batch in batches])
+    pairs = _counts(corpus)
+    single = pairs.sum(0) + 1.0
+    single /= single.sum()
+    seen = pairs.sum(1)
+    return min(
+        float(-np.log((pairs[before, after] + k * single[after]) / (seen[before] + k)).mean()) for k in _STRENGTHS
+    )
+
+
+def _counts(corpus: TextCorpus) -> NDArray[np.float64]:
+    """How often each token follows each."""
+    size, counts = corpus.vocabulary_size, np.zeros(corpus.vocabulary_size**2)
+    for start in range(0, len(corpus.train) - 1, _STRETCH):
+        tokens = np.asarray(corpus.train[start : start + _STRETCH + 1], dtype=np.int64)
+        counts += np.bincount(tokens[:-1] * size + tokens[1:], minlength=size * size)
+    return counts.reshape(size, size)

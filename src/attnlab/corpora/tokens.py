@@ -54,12 +54,8 @@ class Tokens(Sequence[int]):
 
     @classmethod
     def open(cls, folder: Path, counts: Sequence[int], dtype: np.dtype[Any]) -> Tokens:
-        return cls(
-            [
-                np.memmap(folder / shard_name(number), dtype=dtype, mode="r", shape=(count,))
-                for number, count in enumerate(counts)
-            ]
-        )
+        files = (folder / shard_name(number) for number in range(len(counts)))
+        return cls([np.memmap(file, dtype=dtype, mode="r", shape=(n,)) for file, n in zip(files, counts, strict=True)])
 
     def part(self, start: int, stop: int) -> Tokens:
         """The tokens from `start` up to `stop`, which must be in range."""

@@ -4,40 +4,33 @@ estimate("gpt2", variant="tied-kv").memory.peak        one model, in millisecond
 tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; prints, and shows itself in a notebook
 Sweep.over("context", Question(size="gpt2"))           where attention overtakes the rest
 
-question       which model, how it is trained, on how much at once
 call           the number of sequences and their lengths in one call
-parts          the cost of a part, and sums of parts
-heads          the maps of one head, from which the parameters of attention follow
-tensors        every parameter by name and shape
-attention      the cost of an attention layer
+tensors        every parameter by name and shape, and the maps of one head
 activations    what autograd keeps between forward and backward
+attention      the cost of a part and of an attention layer
 model          the cost of a whole model
 peak           the most memory of a training step, and its moment
 inference      reading a prompt and decoding tokens
-estimate       all of it for one question
+estimate       all of it for one question, and measurements beside it
 sweep          FLOPs as the context or the width grows
-measured       measurements beside predictions
-presentation   tables, pages and plots
+tables         tables of one model, and of models side by side
+page           one offline page, with its figures
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from attnlab.cost.attention import AttentionCost, attention_cost
+from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost
 from attnlab.cost.call import AttentionCall, ModelCall
-from attnlab.cost.estimate import CostEstimate, estimate
-from attnlab.cost.heads import PerHead, per_head
+from attnlab.cost.estimate import CostEstimate, MachineRates, MeasuredCost, Question, estimate
 from attnlab.cost.inference import InferencePass, inference_pass
-from attnlab.cost.measured import MachineRates, MeasuredCost
 from attnlab.cost.model import ModelCost, model_cost
-from attnlab.cost.parts import Cost, PartCost
 from attnlab.cost.peak import TrainingMemory, training_memory
-from attnlab.cost.question import Question
-from attnlab.cost.tensors import NamedTensor, named_tensors
+from attnlab.cost.tensors import NamedTensor, PerHead, named_tensors, per_head
 
 if TYPE_CHECKING:
-    from attnlab.cost.presentation.cost_table import CostTable, tabulate
     from attnlab.cost.sweep import Crossover, Sweep
+    from attnlab.cost.tables import CostTable, tabulate
 
 __all__ = [
     "AttentionCall",
@@ -71,8 +64,8 @@ __all__ = [
 _DRAWING = {
     "Crossover": "sweep",
     "Sweep": "sweep",
-    "CostTable": "presentation.cost_table",
-    "tabulate": "presentation.cost_table",
+    "CostTable": "tables",
+    "tabulate": "tables",
 }
 
 

@@ -1,4 +1,4 @@
-"""What attention costs: parameters, FLOPs, memory for training, and the cache for decoding.
+"""What a part of a computation and an attention layer cost: parameters, FLOPs, memory for training, and the cache.
 
 For B sequences of N queries and M keys, H heads, and the widths D of the model, D_k of keys and D_v of values:
 
@@ -18,14 +18,98 @@ do all of the latter again in the backward pass.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 
 from attnlab.attention import AttentionSpec, Operator
 from attnlab.attention.kernels import Kernel
 from attnlab.attention.layer import output_width, projection_widths
 from attnlab.cost.activations import kept_for_backward, products_of_head_output, products_of_operator
 from attnlab.cost.call import AttentionCall, require_count
-from attnlab.cost.parts import Cost, PartCost
+
+
+@dataclass(frozen=True)
+class PartCost:
+    """The cost of one part.
+
+    A FLOP is half a multiply–add of a matrix product, as PyTorch's own counter has it; work on single elements is not
+    counted. Activation bytes are those of the tensors that this part makes and that autograd keeps until the backward
+    pass.
+    """
+
+    name: str
+    parameters: int = 0
+    forward_flops: int = 0
+    backward_flops: int = 0
+    recomputed_flops: int = 0  # what a kernel does again in the backward pass instead of remembering it
+    activation_bytes: int = 0
+
+    @property
+    def training_flops(self) -> int:
+        return self.forward_flops + self.backward_flops + self.recomputed_flops
+
+
+_NUMBERS = tuple(field.name for field in fields(PartCost) if field.name != "name")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The parts of a computation in their order, and their sums."""
+
+    parts: tuple[PartCost, ...]
+
+    @cached_property
+    def _sums(self) -> PartCost:
+        return self.total("")
+
+    def total(self, name: str) -> PartCost:
+        """Return all parts as one, under a name."""
+        sums = {field: sum(getattr(part, field) for part in self.parts) for field in _NUMBERS}
+        return PartCost(name, **sums)
+
+    @property
+    def parameters(self) -> int:
+        return self._sums.parameters
+
+    @property
+    def forward_flops(self) -> int:
+        return self._sums.forward_flops
+
+    @property
+    def backward_flops(self) -> int:
+        """Those of the gradients alone, without what is computed again."""
+        return self._sums.backward_flops
+
+    @property
+    def recomputed_flops(self) -> int:
+        return self._sums.recomputed_flops
+
+    @property
+    def training_flops(self) -> int:
+        """Those of one step on the batch, without the optimizer's."""
+        return self._sums.training_flops
+
+    @property
+    def activation_bytes(self) -> int:
+        return self._sums.activation_bytes
+
+    def part(self, name: str) -> PartCost:
+        """A part by its name; one that costs nothing if there is none."""
+        return next((part for part in self.parts if part.name == name), PartCost(name))
+
+    def as_dict(self) -> dict[str, object]:
+        """The sums and the parts, for JSON."""
+        sums = {field: getattr(self, field) for field in _NUMBERS}
+        return {**sums, "parts": [asdict(part) for part in self.parts]}
+
+
+def sum_by(parts: Iterable[PartCost], kind: Callable[[str], str]) -> tuple[PartCost, ...]:
+    """Return the sum of the parts of each kind, which follows from a part's name."""
+    groups: dict[str, list[PartCost]] = {}
+    for part in parts:
+        groups.setdefault(kind(part.name), []).append(part)
+    return tuple(Cost(tuple(found)).total(name) for name, found in groups.items())
 
 
 @dataclass(frozen=True)
@@ -61,17 +145,9 @@ class AttentionCost(Cost):
 
     def as_dict(self) -> dict[str, object]:
         """Everything as plain numbers, for JSON."""
-        return {
-            "batch": self.call.batch,
-            "queries": self.call.queries,
-            "keys": self.call.keys,
-            "bytes_per_number": self.call.bytes_per_number,
-            "visible_only": self.visible_only,
-            "kernel": self.kernel,
-            "cache_bytes_per_token": self.cache_bytes_per_token,
-            "state_bytes": self.state_bytes,
-            **super().as_dict(),
-        }
+        sizes = {name: getattr(self.call, name) for name in ("batch", "queries", "keys", "bytes_per_number")}
+        own = ("visible_only", "kernel", "cache_bytes_per_token", "state_bytes")
+        return {**sizes, **{name: getattr(self, name) for name in own}, **super().as_dict()}
 
 
 def attention_cost(

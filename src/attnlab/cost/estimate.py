@@ -1,9 +1,10 @@
-"""Everything that one model costs, from one question, in milliseconds and without building it.
+"""A question of cost, everything that the model of the question costs, and measurements beside it.
 
     found = estimate("gpt2", variant="tied-kv", context_length=4096)
     found.parameters, found.training.useful_training_flops, found.memory.peak, found.decoding.intensity
 
-All numbers are exact integers, but for intensities and ratios.
+An estimate takes milliseconds and builds no model. All numbers are exact integers, but for intensities and ratios.
+`attnlab.bench.products.cost` measures.
 """
 
 from __future__ import annotations
@@ -11,15 +12,99 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field, PositiveInt, model_validator
+
+from attnlab.cost.attention import Cost, PartCost, sum_by
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
-from attnlab.cost.parts import Cost, PartCost
 from attnlab.cost.peak import TrainingMemory, training_memory
-from attnlab.cost.question import Question
 from attnlab.cost.tensors import NamedTensor, named_tensors
+from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models import ModelSpec
+from attnlab.models.sizes import Size
+from attnlab.models.sizes import size as size_called
+from attnlab.models.spec import RECIPE_OPTIMIZERS, OptimizerKind
+from attnlab.specification import Specification
+
+GPT2_VOCABULARY = 50257
+
+_MOST = 2**36  # beyond it, products of two of them are no shapes any more
+Count = Annotated[PositiveInt, Field(le=_MOST)]
+
+
+class Question(Specification):
+    """A model by its names, with what is changed about its size. What is left out is the size's own.
+
+    A recipe is an architecture of the same name and an optimizer; the rest of it costs nothing.
+    """
+
+    what: ClassVar[str] = "a question of cost"
+    help_at: ClassVar[str | None] = "give another number, or leave it out"
+
+    size: str = "gpt2"
+    variant: str = "softmax"
+    recipe: str = "gpt2"
+    family: Literal["decoder", "encoder"] = "decoder"
+    batch_size: Count = 1
+    vocabulary_size: Count = GPT2_VOCABULARY
+    bytes_per_number: Literal[2, 4, 8] = 4
+    context_length: Count | None = None
+    num_layers: Annotated[PositiveInt, Field(le=2**16)] | None = None
+    model_width: Count | None = None
+    num_heads: Annotated[PositiveInt, Field(le=2**20)] | None = None
+    head_width: Count | None = None
+    mlp_width: Count | None = None
+
+    @model_validator(mode="after")
+    def _known(self) -> Question:
+        size_called(self.size)
+        if self.recipe not in RECIPE_OPTIMIZERS:
+            raise UnknownNameError("recipe", self.recipe, RECIPE_OPTIMIZERS)
+        return self
+
+    @property
+    def label(self) -> str:
+        """Size and variant."""
+        return f"{self.size} {self.variant}"
+
+    @property
+    def optimizer(self) -> OptimizerKind:
+        return RECIPE_OPTIMIZERS[self.recipe]
+
+    @property
+    def shape(self) -> Size:
+        """Layers, width, heads and context."""
+        usual = size_called(self.size).dimensions()
+        return Size(**{name: getattr(self, name) or number for name, number in usual.items()})
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its shape is not that of the named size."""
+        return self.shape != size_called(self.size) or self.head_width is not None or self.mlp_width is not None
+
+    def model(self) -> ModelSpec:
+        """The spec of the model; what is impossible is refused here."""
+        shape = self.shape
+        if self.head_width is None and shape.model_width % shape.num_heads:
+            lower = shape.model_width - shape.model_width % shape.num_heads
+            raise SpecError(
+                f"a width of {shape.model_width} does not divide into {shape.num_heads} heads",
+                hint=f"use a multiple of {shape.num_heads} such as {lower or shape.num_heads}, or other num_heads",
+            )
+        widths = {"head_width": self.head_width, "mlp_width": self.mlp_width}
+        sizes: dict[str, Any] = {name: width for name, width in widths.items() if width is not None}
+        sizes |= shape.dimensions()
+        return ModelSpec.build(
+            self.size,
+            vocabulary_size=self.vocabulary_size,
+            variant=self.variant,
+            architecture=self.recipe,
+            family=self.family,
+            **sizes,
+        )
+
 
 ATTENTION_PARTS = (
     "query projection",
@@ -51,8 +136,7 @@ class CostEstimate:
 
     @property
     def label(self) -> str:
-        """Size and variant."""
-        return f"{self.question.size} {self.question.variant}"
+        return self.question.label
 
     @functools.cached_property
     def training(self) -> ModelCost:
@@ -116,10 +200,8 @@ class CostEstimate:
 
     def parts(self) -> tuple[PartCost, ...]:
         """By kind, attention by its own parts, norms together, those that cost nothing left out."""
-        inside: dict[str, PartCost] = {}
-        for cost in self.training.attention:
-            for part in cost.parts:
-                inside[part.name] = Cost((inside.get(part.name, PartCost(part.name)), part)).total(part.name)
+        every = (part for cost in self.training.attention for part in cost.parts)
+        inside = {part.name: part for part in sum_by(every, str)}
         named = [inside[name] for name in ATTENTION_PARTS if name in inside]
         rest = [part for name, part in inside.items() if name not in ATTENTION_PARTS]
         found: list[PartCost] = []
@@ -201,3 +283,60 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("cache_bytes", "cache after the context", "B", lambda e: e.cache_bytes),
     Quantity("cache_bytes_per_token", "  cache of each token", "B", lambda e: e.cache_bytes_per_token),
 )
+
+
+# Measurements
+
+_TIMED = ("a training step", "reading the context", "writing one token")
+
+
+@dataclass(frozen=True)
+class MachineRates:
+    """What the machine can do, measured just before: products of large matrices, and reading memory."""
+
+    flops_per_second: float
+    bytes_per_second: float
+
+    @property
+    def balance(self) -> float:
+        """FLOPs per byte at which arithmetic and memory take the same time."""
+        return self.flops_per_second / self.bytes_per_second
+
+
+@dataclass(frozen=True)
+class MeasuredCost:
+    """Times and memory of one model; `refusal` says why nothing was measured."""
+
+    estimate: CostEstimate
+    rates: MachineRates
+    step_seconds: float | None = None
+    prefill_seconds: float | None = None
+    decoding_seconds: float | None = None
+    peak_bytes: int | None = None
+    refusal: str = ""
+
+    @property
+    def predicted_step_seconds(self) -> float:
+        """The products of a step, what kernels do again included, at the machine's best rate."""
+        return self.estimate.training.training_flops / self.rates.flops_per_second
+
+    def predicted_seconds(self) -> dict[str, float | None]:
+        rates = self.rates.flops_per_second, self.rates.bytes_per_second
+        passes = (self.estimate.prefill, self.estimate.decoding)
+        seconds = (None if one is None else one.seconds(*rates) for one in passes)
+        return dict(zip(_TIMED, (self.predicted_step_seconds, *seconds), strict=True))
+
+    def measured_seconds(self) -> dict[str, float | None]:
+        return dict(zip(_TIMED, (self.step_seconds, self.prefill_seconds, self.decoding_seconds), strict=True))
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "question": self.estimate.question.model_dump(),
+            "flops_per_second": self.rates.flops_per_second,
+            "bytes_per_second": self.rates.bytes_per_second,
+            "predicted_seconds": self.predicted_seconds(),
+            "measured_seconds": self.measured_seconds(),
+            "predicted_peak_bytes": self.estimate.memory.peak,
+            "measured_peak_bytes": self.peak_bytes,
+            "refusal": self.refusal or None,
+        }

@@ -25,12 +25,9 @@ from attnlab.attention import AttentionSpec
 from attnlab.attention.kernels import Kernel
 from attnlab.attention.spec import borrowed
 from attnlab.cost.activations import kept_by_embedding, kept_by_loss, kept_outside_attention
-from attnlab.cost.attention import AttentionCost, attention_cost, multiply_adds
+from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost, multiply_adds, sum_by
 from attnlab.cost.call import ModelCall
-from attnlab.cost.parts import Cost, PartCost
 from attnlab.models import ModelSpec
-
-_MOMENTS = 2  # of AdamW
 
 
 @dataclass(frozen=True)
@@ -54,31 +51,10 @@ class ModelCost(Cost):
         return self.parameters * self.call.bytes_per_number
 
     @property
-    def gradient_bytes(self) -> int:
-        """One number for each parameter, of the weights' own type."""
-        return self.weight_bytes
-
-    @property
-    def optimizer_bytes(self) -> int:
-        """AdamW's: two moments for each parameter, of the weights' own type, as PyTorch keeps them.
-
-        Its count of steps, one number for each tensor, is left out.
-        """
-        return _MOMENTS * self.weight_bytes
-
-    @property
-    def training_bytes(self) -> int:
-        """What must be there when the backward pass begins; what kernels use for a moment comes on top."""
-        return self.weight_bytes + self.gradient_bytes + self.optimizer_bytes + self.activation_bytes
-
-    @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that serve its attention, each once."""
-        return tuple(dict.fromkeys(cost.kernel for cost in self._attentions))
-
-    @property
-    def _attentions(self) -> tuple[AttentionCost, ...]:
-        return *self.encoder_attention, *self.attention, *self.cross_attention
+        every = (*self.encoder_attention, *self.attention, *self.cross_attention)
+        return tuple(dict.fromkeys(cost.kernel for cost in every))
 
     def cache_bytes(self, tokens: int) -> int:
         """The cache of the batch after generating so many tokens one by one; an encoder has none.
@@ -93,31 +69,7 @@ class ModelCost(Cost):
 
     def by_kind(self) -> tuple[PartCost, ...]:
         """The parts of all layers together: one for attention, one for perceptrons, and so on."""
-        sums: dict[str, PartCost] = {}
-        for part in self.parts:
-            kind = part.name.rpartition(": ")[2]
-            sums[kind] = Cost((sums.get(kind, PartCost(kind)), part)).total(kind)
-        return tuple(sums.values())
-
-    def as_dict(self) -> dict[str, object]:
-        """Everything as plain numbers, for JSON."""
-        return {
-            "family": self.call.spec.family,
-            "batch": self.call.batch,
-            "tokens": self.call.tokens,
-            "source_tokens": self.call.source_tokens,
-            "bytes_per_number": self.call.bytes_per_number,
-            "visible_only": self.visible_only,
-            "kernels": list(self.kernels),
-            "training_flops": self.training_flops,
-            "useful_training_flops": self.useful_training_flops,
-            "weight_bytes": self.weight_bytes,
-            "gradient_bytes": self.gradient_bytes,
-            "optimizer_bytes": self.optimizer_bytes,
-            "training_bytes": self.training_bytes,
-            "cache_bytes": self.cache_bytes(self.call.tokens),
-            **super().as_dict(),
-        }
+        return sum_by(self.parts, lambda name: name.rpartition(": ")[2])
 
 
 def model_cost(
@@ -208,7 +160,8 @@ class _Builder:
             yield PartCost(f"{at}positions", parameters=spec.context_length * spec.model_width)
         if spec.dropout:
             yield PartCost(f"{at}embedding dropout", activation_bytes=kept["embedding dropout"])
-        norm = PartCost("norm", parameters=_norm_parameters(spec), activation_bytes=kept["norm"])
+        norm_parameters = 0 if spec.norm == "rms" else spec.model_width * (1 + spec.bias)
+        norm = PartCost("norm", parameters=norm_parameters, activation_bytes=kept["norm"])
         mlp = self._mlp(tokens, kept["mlp"])
         for number, cost in enumerate(attention):
             layer = f"{place}layer {number + 1}: "
@@ -232,7 +185,3 @@ class _Builder:
 def _products(name: str, multiply_adds: int, **others: int) -> PartCost:
     """A part whose products have gradients for both of their factors."""
     return PartCost(name, forward_flops=2 * multiply_adds, backward_flops=4 * multiply_adds, **others)
-
-
-def _norm_parameters(spec: ModelSpec) -> int:
-    return 0 if spec.norm == "rms" else spec.model_width * (1 + spec.bias)

@@ -64,11 +64,11 @@ def training_memory(cost: ModelCost, optimizer: OptimizerKind = "adamw") -> Trai
     """What a step of `model_cost` holds, whose optimizer is AdamW or Muon beside AdamW."""
     tensors, number = named_tensors(cost.call.spec), cost.call.bytes_per_number
     return TrainingMemory(
-        cost.weight_bytes,
-        cost.gradient_bytes,
-        _optimizer_numbers(tensors, optimizer) * number,
-        cost.activation_bytes,
-        {**_moments(cost), "the optimizer moves": _optimizer_scratch(tensors, optimizer) * number},
+        weights=cost.weight_bytes,
+        gradients=cost.weight_bytes,
+        optimizer=_optimizer_numbers(tensors, optimizer) * number,
+        activations=cost.activation_bytes,
+        moments={**_moments(cost), "the optimizer moves": _optimizer_scratch(tensors, optimizer) * number},
     )
 
 

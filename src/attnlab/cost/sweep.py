@@ -14,16 +14,18 @@ the formulas for softmax; the sweep counts each variant as it is.
 from __future__ import annotations
 
 import functools
+import math
+import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from attnlab.attention import AttentionSpec
+import plotext
+
 from attnlab.cost.attention import AttentionCost, multiply_adds
 from attnlab.cost.call import AttentionCall
-from attnlab.cost.presentation.terminal import Line, plot_lines
-from attnlab.cost.question import Question
+from attnlab.cost.estimate import Question
 from attnlab.cost.tensors import named_tensors
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.models import ModelSpec
@@ -32,6 +34,7 @@ from attnlab.statistics import power_growth
 Axis = Literal["context", "width"]
 GROUPS = ("attention", "projections", "mlp", "head")
 BOTH = "projections and MLP together"
+AXIS_LABELS = {"context": "context N, tokens", "width": "width D"}
 
 _LONGEST = 2**30  # a context beyond which nothing is looked for
 _MOST_HEADS = 2**12
@@ -106,14 +109,7 @@ class Sweep:
 
     @property
     def label(self) -> str:
-        return f"{self.question.size} {self.question.variant}"
-
-    def exponent(self, low: int, high: int) -> float:
-        """The fitted growth of a sequence's FLOPs between two values of the axis, as a power of it."""
-        chosen = [point for point in self.points if low <= point.value <= high]
-        if len(chosen) < 2:
-            raise InputError(f"fewer than two points between {low} and {high}", hint="give a wider range")
-        return power_growth([point.value for point in chosen], [point.total for point in chosen]).slope
+        return self.question.label
 
     def text(self, width: int = 80, *, colour: bool = False) -> str:
         """A plot for a terminal, on two logarithmic axes."""
@@ -123,8 +119,9 @@ class Sweep:
             for name in reversed(GROUPS)
         ]
         marks = {name: value for name, value in self.marks().items() if value is not None}
-        label = _AXIS_LABELS[self.axis]
-        return plot_lines(lines, x=label, y="forward FLOPs per token", marks=marks, width=width, colour=colour)
+        return plot_lines(
+            lines, x=AXIS_LABELS[self.axis], y="forward FLOPs per token", marks=marks, width=width, colour=colour
+        )
 
     def marks(self) -> dict[str, int | None]:
         """The places that a plot points out: N = D, and where attention does as much as projections and MLP."""
@@ -134,7 +131,7 @@ class Sweep:
 
     def figure(self) -> Any:
         """The same with plotly."""
-        from attnlab.cost.presentation.page import sweep_figure
+        from attnlab.cost.page import sweep_figure
 
         return sweep_figure(self)
 
@@ -159,49 +156,36 @@ class Sweep:
         return found
 
 
-_AXIS_LABELS = {"context": "context N, tokens", "width": "width D"}
-
-
 def flops_by_group(model: ModelSpec, tokens: int) -> dict[str, int]:
     """The forward FLOPs of one sequence, the head reading every token."""
     found: Counter[str] = Counter(dict.fromkeys(GROUPS, 0))
     for spec, layers in Counter(model.attention).items():
-        for name, products in _products(spec, tokens).items():
-            found["projections" if name.endswith("projection") else "attention"] += 2 * layers * products
+        products = multiply_adds(AttentionCall(spec, 1, tokens, tokens, 4), visible_only=True)
+        for name, number in products.items():
+            found["projections" if name.endswith("projection") else "attention"] += 2 * layers * number
     found["mlp"] = 4 * model.num_layers * tokens * model.model_width * model.mlp_width
     found["head"] = 2 * tokens * model.model_width * model.vocabulary_size
     return {group: found[group] for group in GROUPS}
 
 
-def _products(spec: AttentionSpec, tokens: int) -> dict[str, int]:
-    return multiply_adds(AttentionCall(spec, 1, tokens, tokens, 4), visible_only=True)
-
-
 def _at_context(question: Question, tokens: int) -> SweepPoint:
-    model = question.replace(context_length=tokens, num_layers=_few_layers(question)).model()
-    return SweepPoint(tokens, tokens, _scaled(flops_by_group(model, tokens), question))
+    return SweepPoint(tokens, tokens, _flops(question.replace(context_length=tokens), tokens))
 
 
 def _at_width(question: Question, width: int) -> SweepPoint:
     head, tokens = _head_width(question), question.shape.context_length
     if width % head:
         raise InputError(f"a width of {width} is no multiple of the heads' {head}", hint=f"give {width - width % head}")
-    changes = {"model_width": width, "num_heads": width // head, "num_layers": _few_layers(question)}
-    model = question.replace(**changes).model()
-    return SweepPoint(width, tokens, _scaled(flops_by_group(model, tokens), question))
+    return SweepPoint(width, tokens, _flops(question.replace(model_width=width, num_heads=width // head), tokens))
 
 
-def _few_layers(question: Question) -> int:
-    """One for each variant that takes its turn, where the layers are whole rounds of them: all others are alike."""
-    turns = len(question.variant.split(","))
-    layers = question.shape.num_layers
-    return turns if layers % turns == 0 else layers
-
-
-def _scaled(flops: dict[str, int], question: Question) -> dict[str, int]:
-    """Those of all layers from those of a few."""
-    rounds = question.shape.num_layers // _few_layers(question)
-    return {name: number * (1 if name == "head" else rounds) for name, number in flops.items()}
+def _flops(question: Question, tokens: int) -> dict[str, int]:
+    """Count one layer for each variant that takes its turn, where the layers are whole rounds of them: all others are
+    alike."""
+    turns, layers = len(question.variant.split(",")), question.shape.num_layers
+    few = turns if layers % turns == 0 else layers
+    flops = flops_by_group(question.replace(num_layers=few).model(), tokens)
+    return {name: number * (1 if name == "head" else layers // few) for name, number in flops.items()}
 
 
 def _head_width(question: Question) -> int:
@@ -270,3 +254,69 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low
+
+
+# Plots in a terminal
+
+
+_SIGNS = ("·", "×", "+", "●")
+_MARKS = ("│", "┊")
+_HEIGHT = 22
+_NARROWEST = 40
+_ONE_TURN = threading.Lock()  # plotext has one figure for all
+
+
+@dataclass(frozen=True)
+class Line:
+    """A name, and positive numbers for x and y; what is 0 has no place on a logarithmic axis and is left out.
+
+    A dotted one lets those below it show through.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    dotted: bool = False
+
+
+def plot_lines(
+    lines: Sequence[Line], *, x: str, y: str, marks: Mapping[str, float], width: int = 80, colour: bool = False
+) -> str:
+    """The plot as text, with its legend above and the name of its axis below; later lines lie on top.
+
+    `marks` are named places on the x-axis, each shown by a vertical line if it lies on the plot.
+    """
+    width = max(_NARROWEST, width)
+    shown = [line for line in lines if any(number > 0 for number in line.y)]
+    with _ONE_TURN:
+        figure = plotext.figure
+        figure.clear.all()
+        figure.theme("default" if colour else "colorless")
+        figure.canvas("default")
+        figure.plot_size(width, _HEIGHT)
+        across = [number for line in shown for number in line.x]
+        up = [number for line in shown for number in line.y if number > 0]
+        marks = {name: place for name, place in marks.items() if min(across) < place < max(across)}
+        for place, sign in zip(marks.values(), _MARKS, strict=False):
+            ends = [math.log10(min(up)), math.log10(max(up))]
+            figure.draw(figure.signal([math.log10(place)] * 2, ends, marker=sign).lines())
+        for line, sign in zip(shown, _SIGNS, strict=False):
+            pairs = [(math.log10(a), math.log10(b)) for a, b in zip(line.x, line.y, strict=True) if b > 0]
+            signal = figure.signal([a for a, _ in pairs], [b for _, b in pairs], marker=sign)
+            figure.draw(signal if line.dotted else signal.lines())
+        for axis, numbers in (("x", across), ("y", up)):
+            _rule(figure.ruler(axis), numbers)
+        drawn = str(figure.build().string(not colour))
+    legend = [f"{sign} {line.name}" for line, sign in zip(shown, _SIGNS, strict=False)]
+    places = [f"{sign} {name}" for name, sign in zip(marks, _MARKS, strict=False)]
+    head = [y, "   ".join(legend), *(["   ".join(places)] if places else [])]
+    return "\n".join([*head, *(row.rstrip() for row in drawn.splitlines()), x.center(width).rstrip()])
+
+
+def _rule(ruler: object, numbers: Sequence[float]) -> None:
+    """Powers of ten along an axis, all of which are shown."""
+    low, high = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
+    places = list(range(low, high + 1, max(1, (high - low) // 6)))
+    names = [str(10**place) if 0 <= place <= 3 else f"1e{place}" for place in places]
+    ruler.ticks(places, names)  # type: ignore[attr-defined]
+    ruler.lim(math.log10(min(numbers)), math.log10(max(numbers)))  # type: ignore[attr-defined]

@@ -1,18 +1,24 @@
 """Inside a trained model: attention maps of any variant, what each part says, its importance, and where facts live.
 
-taps          the attention weights of every layer and head, and what heads write
-subjects      what is examined: a run, a folder of Transformers, a model; texts, and shuffled copies
-measures      what attention maps are like
-heads         what each head does, says and contributes
-embeddings    vectors, directions, neurons
-facts         where facts live
-runs          what is stored of a finished run
-pages         a look at one text, and its page
-comparison    what a change did to the heads
+taps                the attention weights of every layer and head, and what heads write
+subjects            what is examined: a run, a folder of Transformers, a model; texts, and shuffled copies
+measures            what attention maps are like, in numbers
+length_direction    whether a key's length or its direction draws attention
+alignment           whether heads attend to the right keys, where these are known
+heads               what each head does, says and contributes
+embeddings          what the directions of an embedding mean, and one token in two sentences
+directions          how many directions fit into a space, and more features than dimensions
+neurons             what makes a neuron fire, and what it writes
+facts               facts as tokens
+tracing             causal tracing: where facts live
+runs                what is stored of a finished run
+pages               a look at one text, and its page
+comparison          what a change did to the heads
 """
 
-from attnlab.lens.comparison.comparison import HeadComparison, compare_heads
-from attnlab.lens.embeddings.directions import (
+from attnlab.lens.alignment import Pointed, Pointing, pointing
+from attnlab.lens.comparison import HeadComparison, compare_heads
+from attnlab.lens.directions import (
     Superposed,
     chance_of_closeness,
     covering_bound,
@@ -26,7 +32,7 @@ from attnlab.lens.embeddings.directions import (
     spread_ladder,
     welch_bound,
 )
-from attnlab.lens.embeddings.embeddings import (
+from attnlab.lens.embeddings import (
     Analogies,
     Analogy,
     Dimensions,
@@ -40,20 +46,7 @@ from attnlab.lens.embeddings.embeddings import (
     same_token,
     token_of,
 )
-from attnlab.lens.embeddings.neurons import (
-    Fired,
-    Firing,
-    Reader,
-    Writer,
-    Writes,
-    Written,
-    neurons_for,
-    neurons_writing,
-    watch,
-    writes,
-)
-from attnlab.lens.facts.facts import Fact, known_facts, world_facts
-from attnlab.lens.facts.tracing import Cell, Tracing, trace
+from attnlab.lens.facts import Fact, known_facts, world_facts
 from attnlab.lens.heads.ablation import Ablation, Removed, ablate
 from attnlab.lens.heads.attribution import Attribution, attribute
 from attnlab.lens.heads.role_scores import ROLES, delimiter_tokens, repeated_tokens
@@ -68,13 +61,24 @@ from attnlab.lens.heads.similarity import (
     over_checkpoints,
 )
 from attnlab.lens.heads.study import Study, study_heads
-from attnlab.lens.measures.length_direction import Explained, length_or_direction
-from attnlab.lens.measures.maps import MEASURES, Described, Measure, measure, measure_heads
-from attnlab.lens.measures.pointing import Pointed, Pointing, pointing
-from attnlab.lens.pages.extras import More
-from attnlab.lens.pages.look import LayerLook, Look, look_at
+from attnlab.lens.length_direction import Explained, length_or_direction
+from attnlab.lens.measures import MEASURES, Described, Measure, measure, measure_heads
+from attnlab.lens.neurons import (
+    Fired,
+    Firing,
+    Reader,
+    Writer,
+    Writes,
+    Written,
+    neurons_for,
+    neurons_writing,
+    watch,
+    writes,
+)
+from attnlab.lens.pages.look import LayerLook, Look, More, look_at
 from attnlab.lens.runs import RUN_MEASURES, accuracy, heads_of_run, measures_of_run
 from attnlab.lens.taps import Inputs, LayerMaps, Place, attention_maps, evaluating, look, places
+from attnlab.lens.tracing import Cell, Tracing, trace
 
 __all__ = [
     "MEASURES",

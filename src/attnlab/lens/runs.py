@@ -34,7 +34,7 @@ from attnlab.corpora.batches import spread
 from attnlab.errors import FileError
 from attnlab.lens.heads.role_scores import ROLES, RoleReading, delimiter_tokens, marked, repeated_tokens
 from attnlab.lens.heads.study import COUNT, MEAN, PROFILE, STRONGEST, mean
-from attnlab.lens.measures.maps import MEASURES, Described, measure
+from attnlab.lens.measures import MEASURES, Described, measure
 from attnlab.lens.subjects import corpus_of_run
 from attnlab.lens.taps import Inputs, evaluating
 from attnlab.models import LanguageModel

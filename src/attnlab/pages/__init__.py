@@ -2,8 +2,7 @@
 
 figures   one style for all charts
 tables    a table for terminal, page, notebook and Markdown
-packing   attention weights as few letters
-maps      attention maps on a page
+maps      attention maps on a page, their weights packed into few letters
 page      a page: one HTML file that needs nothing else
 
 A name is imported when it is first used, so that a table for the terminal needs neither plotly nor NumPy.

@@ -14,6 +14,8 @@ import plotly.graph_objects as go
 BLUE, ORANGE, GREEN, GREY = "#3d85c6", "#d9730d", "#2a9d76", "#7d8590"
 PALETTE = (BLUE, ORANGE, GREEN, GREY)
 
+CHART_CONFIG = {"displayModeBar": False, "displaylogo": False, "showTips": False}
+
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
 _CLEAR = "rgba(0,0,0,0)"
 _AXIS: Mapping[str, object] = {
@@ -52,10 +54,6 @@ def new_figure(*, x: str, y: str = "", height: int) -> go.Figure:
 
 def figure_html(figure: go.Figure, name: str) -> str:
     """The figure as HTML that needs plotly.js in the same page; `name` is its id there."""
-    html: str = figure.to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        div_id=name,
-        config={"displayModeBar": False, "displaylogo": False, "responsive": True, "showTips": False},
-    )
+    config = {**CHART_CONFIG, "responsive": True}
+    html: str = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=config)
     return html

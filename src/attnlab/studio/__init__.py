@@ -6,7 +6,6 @@ server      the pages behind the guard, as a web server
 frame       navigation and messages around every page
 widgets     controls, and parts of pages
 matrices    numbers, and matrices of them as HTML
-spec_form   a form for a specification
 pages/      one file for each page
 work/       what the worker processes do
 """

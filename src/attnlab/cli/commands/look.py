@@ -12,11 +12,10 @@ from cyclopts import Parameter
 from attnlab.cli.options import RUNS, Flag, JsonFlag, RunsFolder
 from attnlab.cli.printing import say, show, show_json, show_section
 from attnlab.errors import InputError
-from attnlab.lens.comparison.comparison import HeadComparison, compare_heads
-from attnlab.lens.comparison.comparison_page import views as compare_views
-from attnlab.lens.pages.extras import More
+from attnlab.lens.comparison import HeadComparison, compare_heads
+from attnlab.lens.pages.comparison_page import views as compare_views
 from attnlab.lens.pages.head_views import study_rows
-from attnlab.lens.pages.look import MOST_TOKENS, Look, look_at
+from attnlab.lens.pages.look import MOST_TOKENS, Look, More, look_at
 from attnlab.lens.pages.look_page import number_rows
 from attnlab.lens.subjects import open_subject
 from attnlab.models import tap_names

@@ -16,8 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.generated.tasks import TaskCorpus, draws, tensor
+from attnlab.corpora.batches import IGNORED, Batch, TaskCorpus, draws, tensor
 from attnlab.corpora.spec import AdjectivesOptions, CorpusSpec
 from attnlab.errors import SpecError
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from attnlab.corpora.generated.names import men, women
+from attnlab.corpora.generated.world import MEN, WOMEN
+from attnlab.corpora.generated.world import names as invented
 from attnlab.corpora.randomness import Stream
 from attnlab.corpora.spec import KinshipOptions
 
@@ -95,7 +96,7 @@ class Kinship:
     @classmethod
     def build(cls, seed: int, options: KinshipOptions) -> Kinship:
         stream = Stream("kinship", VERSION, seed, options.families)
-        names = (iter(stream.shuffled(men())), iter(stream.shuffled(women())))
+        names = tuple(iter(stream.shuffled(invented(endings))) for endings in (MEN, WOMEN))
         people: list[Relative] = []
         for number in range(options.families):
             _add_family(people, names, stream, title=0 if number % 2 == 0 else 4)

@@ -22,8 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.generated.tasks import TaskCorpus, tensor
+from attnlab.corpora.batches import IGNORED, Batch, TaskCorpus, tensor
 from attnlab.corpora.randomness import below, uniform
 from attnlab.corpora.spec import CorpusSpec, MatchingOptions, MqarOptions
 from attnlab.errors import SpecError

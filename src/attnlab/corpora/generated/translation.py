@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnlab.corpora.batches import IGNORED, Batch
-from attnlab.corpora.generated.tasks import TaskCorpus, draws, tensor
+from attnlab.corpora.batches import IGNORED, Batch, TaskCorpus, draws, tensor
 from attnlab.corpora.randomness import digest, permutation
 from attnlab.corpora.spec import CorpusSpec, TranslationOptions
 from attnlab.errors import InputError, SpecError

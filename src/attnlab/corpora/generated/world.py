@@ -11,6 +11,9 @@ Exposures and phrasings are crossed, and dealt out evenly to train and heldout, 
 A model that saw a fact in one phrasing only can often not be asked for it: Allen-Zhu and Li, arXiv 2309.14316.
 
 The exposures are those of the whole text: as a corpus, it needs validation_share=0 to be read as a whole.
+
+Names are invented, from syllables. No name of a kind begins another one of its kind, so that a text with "Bera Dolock"
+speaks of that person.
 """
 
 from __future__ import annotations
@@ -18,13 +21,40 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, Literal, get_args
 
-from attnlab.corpora.generated.names import families, full_names, places
 from attnlab.corpora.randomness import Stream
 from attnlab.corpora.spec import WorldOptions
 from attnlab.errors import UnknownNameError
+
+SINGLE = ("b", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "t", "v")
+ONSETS = (*SINGLE, "br", "dr", "fl", "gr", "kl", "pr", "sh", "st", "tr")
+VOWELS = tuple("aeiou")
+MIDDLES = ("d", "l", "m", "n", "nd", "r", "s", "v")
+# The endings of the names of each kind.
+WOMEN = ("a", "ia", "ena", "elle")
+MEN = ("or", "eth", "ar", "ick")
+FAMILIES = ("ander", "elow", "enko", "ersh", "idge", "ock", "ott", "ulin", "urst", "yard")
+PLACES = ("aven", "bury", "dale", "field", "gate", "holm", "mark", "minster", "mouth", "port", "stead", "wick")
+
+
+@functools.cache
+def names(endings: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all names with these endings, in the order of the alphabet."""
+    return tuple(sorted("".join(parts).capitalize() for parts in product(ONSETS, VOWELS, MIDDLES, endings)))
+
+
+def full_names(stream: Stream, count: int) -> list[str]:
+    """Different first and last names together; from pools so small that each part is shared by several people."""
+    pool = max(20, 2 * int(count**0.5) + 1)
+    given, families = [*names(WOMEN), *names(MEN)], names(FAMILIES)
+    first, last = (stream.sample(some, min(pool, len(some))) for some in (given, families))
+    chosen: dict[int, None] = {}
+    while len(chosen) < count:
+        chosen[stream.below(len(first) * len(last))] = None
+    return [f"{first[code % len(first)]} {last[code // len(first)]}" for code in chosen]
+
 
 VERSION = 1
 
@@ -111,24 +141,23 @@ class World:
     @classmethod
     def build(cls, seed: int, options: WorldOptions) -> World:
         stream = Stream("world", VERSION, seed, options.people, options.unseen, options.places)
-        towns = stream.sample(places(), options.places)
-        names = full_names(stream, options.people + options.unseen)
+        towns = stream.sample(names(PLACES), options.places)
+        people = full_names(stream, options.people + options.unseen)
         shares = list(accumulate((rank + 1) ** -options.skew for rank in range(len(towns))))
-        employers = [f"the {family} {kind}" for family in stream.sample(families(), 20) for kind in EMPLOYERS]
-        truth = []
-        for name, (role, exposures, ways) in zip(names, _parts(stream, options), strict=True):
-            truth.append(
-                Person(
-                    name=name,
-                    birthplace=stream.weighted(towns, shares),
-                    birth_year=1920 + stream.below(80),
-                    occupation=stream.choice(OCCUPATIONS),
-                    employer=stream.choice(employers),
-                    role=role,
-                    exposures=exposures,
-                    phrasings=ways,
-                )
+        employers = [f"the {family} {kind}" for family in stream.sample(names(FAMILIES), 20) for kind in EMPLOYERS]
+        truth = [
+            Person(
+                name=name,
+                birthplace=stream.weighted(towns, shares),
+                birth_year=1920 + stream.below(80),
+                occupation=stream.choice(OCCUPATIONS),
+                employer=stream.choice(employers),
+                role=role,
+                exposures=exposures,
+                phrasings=ways,
             )
+            for name, (role, exposures, ways) in zip(people, _parts(stream, options), strict=True)
+        ]
         return cls(seed, options, tuple(towns), tuple(truth))
 
     def people(self, role: Role) -> list[Person]:

@@ -2,9 +2,8 @@
 
 attribution    which part of a model says what
 ablation       the importance of each head, and what a model predicts without some
-ranks          how many directions a head reads and writes
 similarity     which heads are similar, in one model and in two
 role_scores    how far a head plays a role
-roles          the roles of all heads
+roles          the roles of all heads, and how many directions each reads and writes
 study          all of this for one model, and its profile
 """

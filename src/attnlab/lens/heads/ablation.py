@@ -120,7 +120,7 @@ class _Texts:
         self.targets = model.asked(batch.targets.to(device))
         self.asked = self.targets != IGNORED
         self.counts = self.asked.sum(1)
-        self.bears = self.asked.flip(1).cumsum(1).flip(1) > 0  # up to the last target: what is later bears on no loss
+        self.bears = up_to_last(self.asked)  # what is later bears on no loss
         self.entry: Tensor  # what the first block gets, (batch, tokens, model width)
         self.memory: Tensor | None = None  # what the encoder made of the source
 
@@ -156,6 +156,11 @@ class _Texts:
             "memory": None if self.memory is None else self.memory.repeat(times, 1, 1),
             "memory_padding": None if padding is None else padding.repeat(times, 1),
         }
+
+
+def up_to_last(asked: Tensor) -> Tensor:
+    """Return a mask up to the last target of each row, (rows, tokens)."""
+    return asked.flip(1).cumsum(1).flip(1) > 0
 
 
 def _parts(model: LanguageModel) -> list[str]:

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from attnlab.corpora import Tokenizer
 from attnlab.errors import InputError
-from attnlab.lens.measures.maps import Described
+from attnlab.lens.measures import Described
 from attnlab.lens.taps import Inputs, LayerMaps, Place, See, attention_layers, check_tokens, look
 from attnlab.models import LanguageModel
 
@@ -66,12 +66,8 @@ class Role(Described):
     within: bool = True  # means something only where a sequence looks at itself
 
 
-def _previous(pairs: TokenPairs) -> Tensor:
-    return (pairs.distance == 1)[None]
-
-
-def _own(pairs: TokenPairs) -> Tensor:
-    return (pairs.distance == 0)[None]
+def _at(distance: int) -> Where:
+    return lambda pairs: (pairs.distance == distance)[None]
 
 
 def _first(pairs: TokenPairs) -> Tensor:
@@ -98,9 +94,9 @@ def _delimiter(pairs: TokenPairs) -> Tensor:
 
 ROLES: Mapping[str, Role] = MappingProxyType(
     {
-        "previous token": Role("attention to the token before the query's", "excess", _previous),
+        "previous token": Role("attention to the token before the query's", "excess", _at(1)),
         "first token": Role("attention to the first token: a sink", "excess", _first, within=False),
-        "own token": Role("attention to the query's own token", "excess", _own),
+        "own token": Role("attention to the query's own token", "excess", _at(0)),
         "same token": Role("attention to other occurrences of the query's token", "excess", _same, repeated=True),
         "induction": Role(
             "attention to the token after an earlier occurrence of the query's", "excess", _induction, repeated=True

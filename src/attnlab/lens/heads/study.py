@@ -22,16 +22,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from torch import Tensor
-
 from attnlab.corpora import IGNORED, Batch
 from attnlab.errors import UnknownNameError
-from attnlab.lens.heads.ablation import Ablation, ablate
+from attnlab.lens.heads.ablation import Ablation, ablate, up_to_last
 from attnlab.lens.heads.role_scores import ROLES
 from attnlab.lens.heads.roles import CONTROLS, NUMBERS, HeadRoles, head_roles
 from attnlab.lens.heads.similarity import HeadSimilarity, head_similarity
-from attnlab.lens.measures.length_direction import Explained, length_or_direction
-from attnlab.lens.measures.maps import Described
+from attnlab.lens.length_direction import Explained, length_or_direction
+from attnlab.lens.measures import Described
 from attnlab.lens.taps import Inputs, Place, places
 from attnlab.models import LanguageModel
 from attnlab.statistics import Interval
@@ -86,7 +84,7 @@ def study_heads(
 
     `worth` None measures the importance of heads only where that takes seconds. Without controls no head gets a name.
     """
-    padding = None if batch.source is None else _said(batch)
+    padding = None if batch.source is None else up_to_last(batch.targets != IGNORED)
     inputs = Inputs(batch.inputs, padding, batch.source, batch.source_padding)
     known = {token for token in delimiters if token < model.spec.vocabulary_size}
     found = tuple(
@@ -123,12 +121,6 @@ def ablation_work(model: LanguageModel, batch: Batch) -> float:
     return float(2 * parts * batch.inputs.numel() * (blocks / 2 + head))
 
 
-def _said(batch: Batch) -> Tensor:
-    """Return a mask up to the last target of each row, (rows, tokens): what follows is padding."""
-    asked: Tensor = batch.targets != IGNORED
-    return asked.flip(1).cumsum(1).flip(1) > 0
-
-
 # The profile
 
 STRONGEST, MEAN, COUNT = "strongest", "mean", "heads"
@@ -141,8 +133,8 @@ def _described() -> dict[str, Described]:
         found[f"{role}, {COUNT}"] = Described(f"heads that are named for it: {ROLES[role].meaning}", "heads")
         found[f"{role}, {STRONGEST}"] = Described("the excess over chance of the head that does it the most", "excess")
         found[f"{role}, {MEAN}"] = Described("the excess over chance, over all heads", "excess")
-    found |= {name: Described(one.meaning, one.unit) for name, one in NUMBERS.items()}
     found |= {
+        **NUMBERS,
         "alike in maps": Described("the cosine of a head's map with that of the most similar head", "cosine"),
         "alike in effects": Described("the same for what heads write", "cosine"),
         "length draws": Described("of the attention that keys receive, what follows their length", "share"),
@@ -165,8 +157,8 @@ def profile(study: Study, place: Place = "self") -> dict[str, float | None]:
     found: dict[str, float | None] = {**role_profile(own.roles)}
     for name in NUMBERS:
         found[name] = mean([one.numbers[name] for one in own.roles.heads])
-    for of in ("maps", "effects"):
-        found[f"alike in {of}"] = own.similarity.redundancy("maps" if of == "maps" else "effects")
+    found["alike in maps"] = own.similarity.redundancy("maps")
+    found["alike in effects"] = own.similarity.redundancy("effects")
     drawn = [one for layer in own.explained for one in layer if one is not None]
     for part, name in _DRAWN.items():
         found[name] = mean([getattr(one, part).share for one in drawn])

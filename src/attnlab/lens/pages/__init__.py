@@ -1,10 +1,8 @@
 """Pages: a look at one text, and the views that it may show besides.
 
-views              the form that a page, a terminal and JSON share
+look_page          the page of a look, and the form of views that a page, a terminal and JSON share
 head_views         heads, and heads over checkpoints
-embedding_views    embeddings and neurons
-fact_views         facts
-extras             which of these are asked for
-look               one text as every head sees it, from a model and a text
-look_page          its page
+model_views        embeddings, neurons and facts
+look               one text as every head sees it, and which views are asked for
+comparison_page    what a change did to the heads
 """

@@ -12,8 +12,8 @@ from attnlab.lens.heads.role_scores import ROLES
 from attnlab.lens.heads.roles import NUMBERS, HeadRole, head_roles
 from attnlab.lens.heads.similarity import COPIES, HeadSimilarity, over_checkpoints
 from attnlab.lens.heads.study import STRONGEST, PlaceStudy, Study, role_profile
-from attnlab.lens.measures.length_direction import Explained
-from attnlab.lens.pages.views import LookView, ends, shade
+from attnlab.lens.length_direction import Explained
+from attnlab.lens.pages.look_page import LookView, ends, shade
 from attnlab.lens.taps import Place
 from attnlab.pages import Details, Points, Table
 from attnlab.training import load_run
@@ -46,7 +46,7 @@ def study_rows(study: Study) -> tuple[list[str], list[list[str]]]:
     for place, one in _heads(study):
         importance = study.importance_of(place.place, one.layer, one.head)
         drawn = place.explained[one.layer][one.head]
-        shares = [NOTHING] * 3 if drawn is None else [fixed(_part(drawn, name)) for name in _DRAWN]
+        shares = [NOTHING] * 3 if drawn is None else [fixed(share) for share in _shares(drawn)]
         rows.append(
             [
                 head_name(place.place, one.layer, one.head),
@@ -102,14 +102,11 @@ def _roles(study: Study) -> LookView:
         f"On {study.texts}. A head is named by its layer and its number, both from 0. {rule} In brackets stands the "
         "excess: 0 is chance, 1 is all of the attention."
     )
-    shown = table if len(table.rows) <= FEW else Details(f"All {len(table.rows)} heads", [table, _legend()])
-    parts = [words, Points(points), shown, *([] if isinstance(shown, Details) else [_legend()])]
+    legend = Points([f"{name}: {one.meaning}" for name, one in NUMBERS.items()])
+    every: list[Table | Points] = [table, legend]
+    shown = every if len(table.rows) <= FEW else [Details(f"All {len(table.rows)} heads", every)]
+    parts = [words, Points(points), *shown]
     return LookView("heads", "What each head does", parts, [_head_data(study, *pair) for pair in _heads(study)])
-
-
-def _legend() -> Points:
-    numbers = {name: one.meaning for name, one in NUMBERS.items()}
-    return Points([f"{name}: {meaning}" for name, meaning in numbers.items()])
 
 
 def _role_table(study: Study) -> Table:
@@ -127,8 +124,7 @@ def _role_table(study: Study) -> Table:
                 *numbers,
             ]
         )
-        shades.append([None, None, *map(shade, scores)])
-        shades[-1] += [None] * len(numbers)
+        shades.append([None, None, *map(shade, scores), *([None] * len(numbers))])
     return Table(headings, rows, text_columns=(0, 1), shades=shades)
 
 
@@ -163,11 +159,9 @@ def _importance(study: Study) -> LookView:
         "while the other is there."
     )
     headings = ("without", "loss rises by (nats)", "95 %")
-    table = Table(headings, rows, shades=shades)
-    first = Table(headings, rows[:FEW], shades=shades[:FEW])
-    parts: list[str | Table | Details] = [words, first]
+    parts: list[str | Table | Details] = [words, Table(headings, rows[:FEW], shades=shades[:FEW])]
     if len(rows) > FEW:
-        parts.append(Details(f"All {len(rows)} parts", [table]))
+        parts.append(Details(f"All {len(rows)} parts", [Table(headings, rows, shades=shades)]))
     data = {
         "loss": ablation.loss,
         "texts": len(ablation.losses),
@@ -212,12 +206,10 @@ def _pairs(place: Place, found: HeadSimilarity) -> list[list[str]]:
 
 # What draws attention
 
-_DRAWN = ("norm", "direction", "position")
 
-
-def _part(drawn: Explained, name: str) -> float:
-    share: float = getattr(drawn, name).share
-    return share
+def _shares(drawn: Explained) -> list[float]:
+    """Return the shares of length, direction and position."""
+    return [one.share for one in (drawn.norm, drawn.direction, drawn.position)]
 
 
 def _drawn(study: Study) -> LookView:
@@ -226,7 +218,7 @@ def _drawn(study: Study) -> LookView:
         drawn = place.explained[one.layer][one.head]
         if drawn is None:
             continue
-        values = [*(_part(drawn, name) for name in _DRAWN), drawn.whole]
+        values = [*_shares(drawn), drawn.whole]
         kept.append(values)
         rows.append([head_name(place.place, one.layer, one.head), *(fixed(value) for value in values)])
         shades.append([None, *map(shade, values)])
@@ -238,9 +230,9 @@ def _drawn(study: Study) -> LookView:
         f"{percent(means[0])} follow a key’s length, {percent(means[1])} its direction and {percent(means[2])} its "
         f"position, together {percent(means[3])} (adjusted R², divided by Shapley’s rule)."
     )
-    table = Table(("head", "length", "direction", "position", "together"), rows, shades=shades)
-    shown = table if len(rows) <= FEW else Details(f"All {len(rows)} heads", [table])
     names = ("length", "direction", "position", "together")
+    table = Table(("head", *names), rows, shades=shades)
+    shown = table if len(rows) <= FEW else Details(f"All {len(rows)} heads", [table])
     return LookView("drawn_by", "Length or direction", [words, shown], dict(zip(names, means, strict=True)))
 
 

@@ -1,17 +1,63 @@
-"""The page of a look: all heads as small maps, each of which opens large, and their numbers."""
+"""The page of a look: all heads as small maps, each of which opens large, their numbers, and the form of its views."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnlab.formats import fixed, plural
-from attnlab.lens.measures.maps import MEASURES
+from attnlab.corpora import Tokenizer
+from attnlab.formats import NOTHING, fixed, interval, plural
+from attnlab.lens.measures import MEASURES
 from attnlab.lens.taps import Place
 from attnlab.pages import Details, HeadMap, MapGrid, MapRow, Note, Page, Part, Points, Section, Table
+from attnlab.statistics import Interval
+from attnlab.storage.records import to_plain
 
 if TYPE_CHECKING:
     from attnlab.lens.pages.look import LayerLook, Look
+
+DIGITS = 6  # of the numbers in JSON, as more are nothing but rounding
+_MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
+
+
+@dataclass(frozen=True, eq=False)
+class LookView:
+    """`name` is its key in JSON, where `data` stands as plain data; the parts are for people."""
+
+    name: str
+    heading: str
+    parts: Sequence[str | Points | Table | Details | MapGrid]
+    data: object
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", to_plain(self.data, nulls=True, digits=DIGITS))
+
+    def section(self) -> Section:
+        return Section(self.heading, list(self.parts))
+
+
+def ends(found: Interval | None, decimals: int = 3) -> str:
+    """Return the two ends of an interval, if there is one."""
+    return NOTHING if found is None else interval(found.low, found.high, decimals)
+
+
+def shade(value: float | None) -> float | None:
+    """Return how dark the cell of a number is, from 0 to 1; None for no number."""
+    return None if value is None or value != value else min(1.0, max(0.0, value))
+
+
+def printable(tokenizer: Tokenizer, ids: Iterable[int]) -> tuple[str, ...]:
+    """Return each token as something visible: spaces and line ends as signs, half characters as their bytes."""
+
+    def shown(token: int) -> str:
+        if tokenizer.kind == "byte" and token > 127:
+            return f"\\x{token:02x}"
+        signs = (_MARKS.get(one, one if one.isprintable() else repr(one)[1:-1]) for one in tokenizer.decode([token]))
+        return "".join(signs) or "∅"
+
+    return tuple(map(shown, ids))
+
 
 _HEADINGS = {
     "self": "What each head looks at",
@@ -76,10 +122,8 @@ def _words(look: Look, place: Place) -> list[Part]:
 
 def measured(layers: Sequence[LayerLook]) -> list[str]:
     """Return the names of all numbers that some head has."""
-    found = [
-        name for layer in layers for name, values in layer.numbers.items() if any(value is not None for value in values)
-    ]
-    return list(dict.fromkeys(found))
+    every = ((name, values) for layer in layers for name, values in layer.numbers.items())
+    return list(dict.fromkeys(name for name, values in every if any(value is not None for value in values)))
 
 
 def number_rows(look: Look) -> tuple[list[str], list[list[str]]]:

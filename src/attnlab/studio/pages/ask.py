@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -106,14 +107,11 @@ class AskPage:
         self._examples.clear()
         with self._examples:
             for question in found["examples"]:
-                self._draw_example(question)
+                button(question, guarded(self.frame, partial(self._ask_example, question)))
 
-    def _draw_example(self, question: str) -> None:
-        async def chosen() -> None:
-            self._type(question)
-            await self._ask()
-
-        button(question, guarded(self.frame, chosen))
+    async def _ask_example(self, question: str) -> None:
+        self._type(question)
+        await self._ask()
 
     async def _ask_bench(self, task: str, **given: Any) -> dict[str, Any]:
         return await self.studio.bench.ask(task, runs=str(self.studio.runs), name=self.model, **given)
@@ -137,7 +135,7 @@ class AskPage:
         heading("I know it", 3)
         with ui.element("div").classes("fields"):
             for field, label in (("answer", "the answer"), ("source", "how you know it"), ("who", "who you are")):
-                entry(label, self.told[field], self._telling(field), event="input")
+                entry(label, self.told[field], partial(self._telling, field), event="input")
 
         async def kept() -> None:
             found = await self._ask_bench("keep", question=question, **self.told)
@@ -147,11 +145,8 @@ class AskPage:
 
         button("Keep it", guarded(self.frame, kept, keep=True))
 
-    def _telling(self, field: str) -> Any:
-        async def typed(text: str) -> None:
-            self.told = {**self.told, field: text[:_MOST_TEXT]}
-
-        return typed
+    async def _telling(self, field: str, text: str) -> None:
+        self.told = {**self.told, field: text[:_MOST_TEXT]}
 
     async def _trust(self) -> None:
         self._status.set_content('<p class="soft">asking the held-out questions, several times each …</p>')

@@ -14,6 +14,7 @@ from attnlab.experiments.reporting.answer import TONES
 from attnlab.experiments.request import Request
 from attnlab.formats import NOTHING, percent
 from attnlab.pages import PALETTE, Table, new_figure, prose
+from attnlab.pages.figures import CHART_CONFIG
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.matrices import read_whole
 from attnlab.studio.studio import Studio
@@ -52,7 +53,7 @@ class ComparisonPage:
         self._status = markup("").props("role=status")
         with ui.element("div").classes("row"):
             self._stop = button("Stop", guarded(self.frame, self._stopped))
-            self._go_on = button("Go on", guarded(self.frame, self._gone_on), main=True)
+            self._go_on = button("Go on", guarded(self.frame, self._start), main=True)
         self._answer = markup("")
         self._report = ui.element("div")
         self._further = ui.element("div").classes("row")
@@ -77,15 +78,9 @@ class ComparisonPage:
     async def _add_seeds(self, text: str) -> None:
         self._seeds = read_whole(text, "the number of seeds", 1, _MOST_SEEDS)
 
-    async def _looked_again(self) -> None:
-        await self._start(self._seeds)
-
     async def _stopped(self) -> None:
         await self.studio.desk.ask("stop", runs=str(self.studio.runs), name=self.name)
         self._show(await self.studio.follow(self.name))
-
-    async def _gone_on(self) -> None:
-        await self._start()
 
     async def _start(self, add_seeds: int = 0) -> None:
         asked = self._last["asked"]
@@ -132,7 +127,7 @@ class ComparisonPage:
         with self._further:
             if looks_left > 0:
                 entry("seeds to add", str(self._seeds), guarded(self.frame, self._add_seeds), whole=True)
-                button("Take the next planned look", guarded(self.frame, self._looked_again))
+                button("Take the next planned look", guarded(self.frame, lambda: self._start(self._seeds)))
 
 
 def _status_html(found: Mapping[str, Any]) -> str:
@@ -155,9 +150,8 @@ def _figure(found: Mapping[str, Any]) -> dict[str, Any]:
     figure = new_figure(x="step", y="loss (nats)", height=340)
     named = set()
     for run in found["curves"]:
-        place = arms.index(run["arm"])
-        colour, dash = PALETTE[place % len(PALETTE)], _DASHES[(place // len(PALETTE)) % len(_DASHES)]
-        look = {"color": colour, "dash": dash}
+        turn, place = divmod(arms.index(run["arm"]), len(PALETTE))
+        line = {"color": PALETTE[place], "dash": _DASHES[turn % len(_DASHES)], "width": 1.5}
         for kind, mode, opacity in (("training", "lines", 0.25), ("validation", "lines+markers", 0.9)):
             steps, losses = zip(*run[kind], strict=True) if run[kind] else ((), ())
             first = kind == "validation" and run["arm"] not in named and bool(steps)
@@ -170,13 +164,11 @@ def _figure(found: Mapping[str, Any]) -> dict[str, Any]:
                 legendgroup=run["arm"],
                 showlegend=first,
                 opacity=opacity,
-                line={**look, "width": 1.5},
-                marker={"size": 5, "symbol": place % 8},
+                line=line,
+                marker={"size": 5, "symbol": arms.index(run["arm"]) % 8},
                 hovertemplate=f"{run['arm']} seed {run['seed']} %{{x}}: %{{y:.3f}}<extra></extra>",
             )
-    drawn: dict[str, Any] = figure.to_plotly_json()
-    drawn["config"] = {"displayModeBar": False, "displaylogo": False, "showTips": False}
-    return drawn
+    return {**figure.to_plotly_json(), "config": CHART_CONFIG}
 
 
 def _runs_html(found: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import Any
@@ -14,9 +14,8 @@ from nicegui.events import GenericEventArguments
 from attnlab.errors import AttnlabError
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.matrices import editable_html, read_number, read_whole, rows_html, steps_html
-from attnlab.studio.spec_form import SpecForm
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import button, choice, entry, heading, markup, slider
+from attnlab.studio.widgets import button, choice, entry, heading, markup, slider, switch
 
 _LEAD = (
     "Type into any cell. Everything below the matrices follows at once, and what changed is marked. The address of "
@@ -114,13 +113,11 @@ class PlaygroundPage:
             tokens[row] = text[:24]
             self.state = {**self.state, "tokens": tokens}
             return
-        matrix = self.state["x"] if name == "x" else self.state["projections"][name]
-        matrix = [list(line) for line in matrix]
+        matrices = self.state if name == "x" else self.state["projections"]
+        matrix = [list(line) for line in matrices[name]]
         matrix[row][column] = read_number(text)
-        if name == "x":
-            self.state = {**self.state, "x": matrix}
-        else:
-            self.state = {**self.state, "projections": {**self.state["projections"], name: matrix}}
+        changed = {**matrices, name: matrix}
+        self.state = changed if name == "x" else {**self.state, "projections": changed}
 
     async def _compute(self) -> None:
         """Answer the last of the changes that came while the one before was computed."""
@@ -162,12 +159,8 @@ class PlaygroundPage:
             now["width"] = read_whole(width, "the width of x", 1, 16)
         self._renewed(await self.desk.ask("resize", state=self.state, **now))
 
-    async def _scale(self, text: str) -> None:
-        self.state = {**self.state, "scale": read_number(text)}
-        await self._compute()
-
-    async def _temperature(self, text: str) -> None:
-        self.state = {**self.state, "temperature": read_number(text)}
+    async def _sharpen(self, field: str, text: str) -> None:
+        self.state = {**self.state, field: read_number(text)}
         await self._compute()
 
     async def _export(self) -> None:
@@ -209,8 +202,98 @@ class PlaygroundPage:
             entry("width of x", str(len(state["x"][0])), handle(lambda text: self._resize(width=text)), whole=True)
         self._sliders.clear()
         with self._sliders:
-            self._scale_shown = slider("scale of the scores", 0.05, 3, 0.05, state["scale"], handle(self._scale))
-            self._temperature_shown = slider(
-                "temperature", 0.1, 5, 0.1, state["temperature"], handle(self._temperature)
-            )
+            scaled, heated = (handle(partial(self._sharpen, field)) for field in ("scale", "temperature"))
+            self._scale_shown = slider("scale of the scores", 0.05, 3, 0.05, state["scale"], scaled)
+            self._temperature_shown = slider("temperature", 0.1, 5, 0.1, state["temperature"], heated)
         self._form.draw(spec)
+
+
+# The form of a specification, drawn from its description (`work/playground.py`): a new field or kind needs nothing here
+
+
+Changed = Callable[[str, Any], Awaitable[None]]
+
+_OPEN = "not set"
+_MOST = 1_000_000
+
+
+class SpecForm:
+    """The fields of a specification; every change is told as (field, new value), parts as their whole mapping."""
+
+    def __init__(self, fields: Sequence[Mapping[str, Any]], changed: Changed) -> None:
+        self._fields, self._changed = fields, changed
+        self._place = ui.element("div").classes("fields")
+
+    def draw(self, values: Mapping[str, Any]) -> None:
+        """Draw the form anew with these values."""
+        self._place.clear()
+        with self._place:
+            for field in self._fields:
+                self._draw(field, values.get(field["name"]))
+
+    def _draw(self, field: Mapping[str, Any], value: Any) -> None:
+        name = field["name"]
+
+        async def tell(new: Any) -> None:
+            await self._changed(name, new)
+
+        if field["type"] == "part":
+            self._draw_part(field, value, tell)
+        elif field["type"] == "group":
+            self._draw_fields(field["fields"], value, tell)
+        else:
+            _control(field, value, tell)
+
+    def _draw_part(self, field: Mapping[str, Any], value: Any, tell: Callable[[Any], Awaitable[None]]) -> None:
+        kinds = {one["kind"]: one["kind"] for one in field["kinds"]}
+        options = {"": _OPEN, **kinds} if field["optional"] else kinds
+        now = value["kind"] if value else ""
+
+        async def chosen(kind: str) -> None:
+            await tell({"kind": kind} if kind else None)
+
+        choice(field["label"], options, now, chosen)
+        for one in field["kinds"]:
+            if one["kind"] == now:
+                self._draw_fields(one["fields"], value, tell)
+
+    def _draw_fields(
+        self, fields: Sequence[Mapping[str, Any]], value: Mapping[str, Any], tell: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        for inner in fields:
+
+            async def told(new: Any, name: str = inner["name"]) -> None:
+                await tell({**value, name: new})
+
+            _control(inner, value.get(inner["name"]), told)
+
+
+def _control(field: Mapping[str, Any], value: Any, tell: Callable[[Any], Awaitable[None]]) -> None:
+    """One field of plain values."""
+    if field["type"] == "switch":
+
+        async def switched(text: str) -> None:
+            await tell(bool(text))
+
+        switch(field["label"], bool(value), switched)
+    elif field["type"] == "choice":
+        choice(field["label"], field["words"], str(value), tell)
+    else:
+
+        async def typed(text: str) -> None:
+            await tell(_read(field, text))
+
+        hint = " or ".join(["a number", *field["words"]]) if field["words"] else ""
+        shown = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        entry(field["label"], shown, typed, whole=field["type"] == "whole", hint=hint)
+
+
+def _read(field: Mapping[str, Any], text: str) -> Any:
+    plain = text.strip()
+    if plain in field["words"]:
+        return plain
+    if not plain and field["optional"]:
+        return None
+    if field["type"] == "real":
+        return read_number(plain)
+    return read_whole(plain, field["label"], int(field.get("least", 0)), int(field.get("most", _MOST)))

@@ -79,7 +79,7 @@ def follow(runs: str, name: str) -> dict[str, object]:
         "rows": plan_rows(state.plan),
         "warnings": list(state.plan.warnings),
         "baseline": state.plan.baseline.name,
-        "curves": _curves(state),
+        "curves": [to_plain(run) for run in state.runs if run.training or run.validation],
         **_progress(state),
     }
     answer = find_answer(state.plan.request, folder.parent) if state.status == "finished" else None
@@ -127,17 +127,13 @@ def _summary(folder: Path, root: Path) -> dict[str, object]:
     if request is None:
         return found | {"title": folder.name, "asked": {}, "verdict": ""}
     answer = find_answer(request, root) if status == "finished" else None
+    made = datetime.fromtimestamp((folder / "plan.json").stat().st_mtime).astimezone()
     return found | {
         "title": f"{', '.join(request.variants)} against {request.baseline}",
         "asked": request.model_dump(mode="json"),
-        "made": _when(folder),
+        "made": made.isoformat(timespec="seconds"),
         "verdict": answer.first_lines[0] if answer is not None and answer.first_lines else "",
     }
-
-
-def _when(folder: Path) -> str:
-    stamp = (folder / "plan.json").stat().st_mtime
-    return datetime.fromtimestamp(stamp).astimezone().isoformat(timespec="seconds")
 
 
 def _said(folder: Path) -> str:
@@ -146,10 +142,6 @@ def _said(folder: Path) -> str:
         return (folder / LOG).read_text(encoding="utf-8", errors="replace")[-_TAIL:].strip()
     except OSError:
         return ""
-
-
-def _curves(state: ComparisonState) -> list[object]:
-    return [to_plain(run) for run in state.runs if run.training or run.validation]
 
 
 def _progress(state: ComparisonState) -> dict[str, object]:

@@ -1,9 +1,10 @@
-"""Pages of the packages below as parts that the studio draws in its own frame, and that of a model's cost."""
+"""Pages of the packages below as parts that the studio draws in its own frame: a model's cost, and exhibits."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Literal, NotRequired, TypedDict
 
 import plotly.io
@@ -11,11 +12,14 @@ from markupsafe import escape
 
 from attnlab.attention import variants
 from attnlab.cost import CostEstimate, CostTable, Question, Sweep
+from attnlab.exhibits import Check, exhibit_named, exhibits
+from attnlab.exhibits.frame.blocks import Block
 from attnlab.models.sizes import SIZES
 from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Table, prose
+from attnlab.pages.figures import CHART_CONFIG
+from attnlab.processes.child import report_progress
 
 _BASELINE = "softmax"
-_CHART = {"displayModeBar": False, "displaylogo": False, "showTips": False}
 
 
 class DrawnPart(TypedDict):
@@ -54,7 +58,7 @@ def _drawn(part: Part) -> DrawnPart:
             return _html("div", part.to_html())
         case Figure():
             # Plotly's own JSON, in which arrays are lists and what is no number is null.
-            chart = json.loads(plotly.io.to_json(part.chart, engine="json")) | {"config": _CHART}
+            chart = json.loads(plotly.io.to_json(part.chart, engine="json")) | {"config": CHART_CONFIG}
             return {"kind": "figure", "figure": chart, "html": str(prose(part.caption))}
         case Gallery():
             return {"kind": "gallery", "html": "", "parts": [_drawn(one) for one in part.figures]}
@@ -83,3 +87,34 @@ def cost(question: Mapping[str, object]) -> dict[str, object]:
     estimates = tuple(CostEstimate(one, one.model()) for one in (asked.replace(variant=name) for name in names))
     sweeps = tuple(Sweep.over(axis, asked) for axis in ("context", "width"))
     return {"page": drawn_parts(CostTable(estimates, sweeps=sweeps).page(), ("By part", "How it is counted"))}
+
+
+def course() -> dict[str, object]:
+    """Return every exhibit, chapter by chapter."""
+    described = [one.describe() for one in exhibits()]
+    chapters = groupby(described, key=lambda one: one["chapter"])
+    return {"chapters": [{"chapter": chapter, "exhibits": list(members)} for chapter, members in chapters]}
+
+
+def exhibit(name: str) -> dict[str, object]:
+    """Return what there is to know of an exhibit without running it."""
+    return {"exhibit": exhibit_named(name).describe()}
+
+
+def run_exhibit(name: str, settings: Mapping[str, str]) -> dict[str, object]:
+    """Run an exhibit with parameters of the visitor's own."""
+    outcome = exhibit_named(name).run(listener=_ProgressListener(), **settings)
+    return {
+        "page": drawn_parts(outcome.page(), ("Equation",)),
+        "ok": outcome.ok,
+        "held": sum(check.ok for check in outcome.checks),
+        "checks": len(outcome.checks),
+    }
+
+
+class _ProgressListener:
+    def shown(self, block: Block | Check) -> None:
+        del block
+
+    def progress(self, what: str, done: int, total: int | None) -> None:
+        report_progress(what, done, total)

@@ -1,18 +1,24 @@
-"""The playground's numbers: from matrices and a spec to every step of attention."""
+"""The playground: from matrices and a spec to every step of attention, and the form of a spec."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import tomllib
+import types
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from typing import Any, Literal, Union, get_args, get_origin
 
 import torch
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Score, equations, variant, variants
 from attnlab.attention.blackboard import follow
 from attnlab.attention.layer import projection_widths
+from attnlab.attention.parts import Part
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.storage.records import to_plain
-from attnlab.studio.work.forms import describe
 from attnlab.studio.work.state import MOST_TOKENS, MOST_WIDTH, State, resized
 
 # The fields of a spec that change what the playground shows. The others act in training, or when heads are joined.
@@ -47,6 +53,7 @@ def _attend(given: State) -> dict[str, object]:
     spec, layer = fitted.attention(), fitted.layer()
     with torch.no_grad():
         steps = follow(layer, torch.tensor(fitted.x, dtype=torch.float64), fitted.factor)
+    found: dict[str, Tensor | None] = {name: getattr(steps, name) for name in _STEPS}
     return {
         "state": fitted.model_dump(mode="json"),
         "link": fitted.to_link(),
@@ -55,7 +62,7 @@ def _attend(given: State) -> dict[str, object]:
         "group": spec.group_size,
         "equations": _equations(fitted, spec),
         "extras": {name: to_plain(tensor.tolist()) for name, tensor in layer.extras.items()},
-        "steps": {name: _shown(getattr(steps, name)) for name in _STEPS},
+        "steps": {name: None if step is None else to_plain(step.tolist()) for name, step in found.items()},
         "visible": steps.visible.tolist(),
     }
 
@@ -116,10 +123,6 @@ def _chosen(spec: AttentionSpec) -> dict[str, object]:
     return {name: dumped[name] for name in FIELDS}
 
 
-def _shown(tensor: Tensor | None) -> object:
-    return None if tensor is None else to_plain(tensor.tolist())
-
-
 def _equations(state: State, spec: AttentionSpec) -> list[str]:
     """Return the equations of the spec, up to the output of each head."""
     lines = equations(spec)[:-1]
@@ -127,3 +130,72 @@ def _equations(state: State, spec: AttentionSpec) -> list[str]:
         return lines
     factor = f"{state.factor:.4g}"
     return [line.replace("s_j = ", f"s_j = {factor} · ") for line in lines]
+
+
+def presets() -> dict[str, object]:
+    """Return every preset: its name, what to see in it, the exhibit that tells more, and its state."""
+    return tomllib.loads(resources.files("attnlab.studio.work").joinpath("presets.toml").read_text("utf-8"))
+
+
+# The form
+
+
+def describe(model: type[BaseModel], names: Sequence[str] | None = None) -> list[dict[str, object]]:
+    """Return the fields of a model, in the order of `names`, as a page can draw them.
+
+    A field is a `choice` among words, a `part` (a choice whose kinds have fields of their own), a `group` of fields, a
+    `whole` or `real` number, or a `switch`; `optional` says that it may be left open.
+    """
+    fields = model.model_fields
+    return [_field(name, fields[name]) for name in (fields if names is None else names)]
+
+
+def _field(name: str, info: FieldInfo) -> dict[str, object]:
+    kinds, optional = _alternatives(info.annotation)
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    numbers = [kind for kind in kinds if kind in {int, float}]
+    parts = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Part)]
+    described: dict[str, object] = {
+        "name": name,
+        "label": name.replace("_", " "),
+        "optional": optional or info.default is None,  # which stands for a default that is derived
+    }
+    if parts:
+        return {**described, **_part(parts[0])}
+    if bool in kinds:
+        return {**described, "type": "switch"}
+    if numbers:
+        return {**described, "type": "whole" if int in numbers else "real", "words": words, **_bounds(info, kinds)}
+    return {**described, "type": "choice", "words": words}
+
+
+def _part(family: type[Part]) -> dict[str, object]:
+    if "kind" in family.__dict__:  # a family of one: its fields are the choice
+        return {"type": "group", "fields": describe(family)}
+    known = {kind: Part._known[family.family, kind] for kind in family.kinds()}
+    return {"type": "part", "kinds": [{"kind": kind, "fields": describe(one)} for kind, one in known.items()]}
+
+
+def _alternatives(annotation: Any) -> tuple[list[Any], bool]:
+    """Return the types that a field may have, and whether None is among them."""
+    if get_origin(annotation) in {Union, types.UnionType}:
+        found = [kind for one in get_args(annotation) for kind in _alternatives(one)[0]]
+        return found, types.NoneType in get_args(annotation)
+    if hasattr(annotation, "__metadata__"):  # Annotated
+        return _alternatives(annotation.__origin__)
+    return [annotation], False
+
+
+def _bounds(info: FieldInfo, kinds: Sequence[Any]) -> dict[str, float]:
+    """Return the ends of a number's range, as far as they are declared."""
+    marks = [*info.metadata]
+    for one in get_args(info.annotation):
+        marks += getattr(one, "__metadata__", ())
+    bounds: dict[str, float] = {}
+    step = 1 if int in kinds else 0
+    for mark in marks:  # of `annotated_types`, which pydantic turns limits into
+        for word, name, inside in (("ge", "least", 0), ("gt", "least", step), ("le", "most", 0), ("lt", "most", -step)):
+            limit: Any = getattr(mark, word, None)
+            if limit is not None:
+                bounds[name] = limit + inside
+    return bounds

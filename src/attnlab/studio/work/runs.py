@@ -17,8 +17,7 @@ from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore
 from attnlab.lens import look_at
 from attnlab.lens.heads.ablation import next_tokens
-from attnlab.lens.pages.look_page import number_rows
-from attnlab.lens.pages.views import printable
+from attnlab.lens.pages.look_page import number_rows, printable
 from attnlab.lens.subjects import Subject, corpus_of_run, open_subject
 from attnlab.pages import MapGrid, render
 from attnlab.runs.directory import MODEL, RESULT, RunDirectory
@@ -49,7 +48,8 @@ def _find(runs: str, name: str) -> Path:
 def runs(runs: str) -> dict[str, object]:
     """Return every run below the folder that has weights, the newest first."""
     root = Path(runs)
-    found = [path for path in find_paths(root) if _has_weights(path)]
+    every = find_paths(root)
+    found = [path for path in every if (path / MODEL).is_file() or any((path / "checkpoints").glob("step-*"))]
     # Those that were finetuned on questions come last: their text is no corpus that could be opened.
     found.sort(key=lambda path: (not (path / RECORD).exists(), path.stat().st_mtime), reverse=True)
     return {
@@ -107,10 +107,6 @@ def ablate(runs: str, name: str, text: str, heads: Sequence[tuple[int, int]]) ->
             for one, token in zip(most, printable(tokenizer, most), strict=True)
         ],
     }
-
-
-def _has_weights(path: Path) -> bool:
-    return (path / MODEL).is_file() or any((path / "checkpoints").glob("step-*"))
 
 
 def _words(path: Path) -> str:

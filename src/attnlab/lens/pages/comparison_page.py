@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from attnlab.formats import NOTHING, and_list, fixed, p_value, plural, signed
 from attnlab.lens.heads.role_scores import ROLES
-from attnlab.lens.heads.study import COUNT, MEAN, PROFILE, STRONGEST
-from attnlab.lens.pages.views import LookView, ends
-from attnlab.pages import HeadMap, MapGrid, MapRow, Note, Page, Part, Points, Section, Table, Tone
+from attnlab.lens.heads.study import COUNT, MEAN, PROFILE, STRONGEST, mean
+from attnlab.lens.pages.look_page import LookView, ends
+from attnlab.pages import HeadMap, MapGrid, MapRow, Note, Page, Points, Section, Table, Tone
 
 if TYPE_CHECKING:
-    from attnlab.lens.comparison.comparison import Difference, HeadComparison, MatchedSimilarity
+    from attnlab.lens.comparison import Difference, HeadComparison, MatchedSimilarity
 
 _TONES: Mapping[str, Tone] = {"differs": "even"}
 
@@ -24,9 +24,10 @@ def comparison_page(found: HeadComparison) -> Page:
         f"What the heads of {and_list([group.name for group in others])} do differently from {first.name}’s, in {runs}."
     )
     facts = {group.name: _seeds(group.seeds) or plural(len(group.runs), "run") for group in found.groups}
-    sections = [Section(view.heading, [*_notes(found, place), *view.parts]) for place, view in enumerate(views(found))]
-    sections.append(_side_by_side(found))
-    sections.append(Section("What the numbers are", [Points(_meanings())]))
+    shown = views(found)
+    sections = [Section(shown[0].heading, [*map(Note, found.notes), *shown[0].parts])]
+    sections += [view.section() for view in shown[1:]]
+    sections += [_side_by_side(found), Section("What the numbers are", [Points(_meanings())])]
     return Page(f"Heads of {and_list([group.name for group in found.groups])}", lead, sections, facts)
 
 
@@ -39,10 +40,6 @@ def _meanings() -> list[str]:
     ]
     rest = [f"{name}: {one.meaning}" for name, one in PROFILE.items() if name.partition(", ")[0] not in ROLES]
     return [*of_roles, *of_one, *rest]
-
-
-def _notes(found: HeadComparison, place: int) -> list[Part]:
-    return [Note(note) for note in found.notes] if place == 0 else []
 
 
 def _seeds(seeds: Sequence[int | None]) -> str:
@@ -120,7 +117,7 @@ def _matching(found: HeadComparison) -> LookView:
         rows.append(
             [
                 group,
-                *(_cell(one.values[name]) for name in ("another seed", "another variant", "the same seed")),
+                *(fixed(mean(one.values[name])) for name in ("another seed", "another variant", "the same seed")),
                 fixed(one.control),
                 NOTHING if one.gap is None else f"{signed(one.gap.mean, 2)} ({ends(one.gap, 2)})",
             ]
@@ -134,10 +131,6 @@ def _matching(found: HeadComparison) -> LookView:
     )
     headings = ("variant", "another seed", "another variant", "the same seed", "shuffled", "variant − seed (95 %)")
     return LookView("matching", "Are they other heads?", [words, Points(said), Table(headings, rows)], None)
-
-
-def _cell(values: Sequence[float]) -> str:
-    return fixed(sum(values) / len(values)) if values else NOTHING
 
 
 def _verdict(group: str, first: str, one: MatchedSimilarity) -> str:
@@ -158,11 +151,9 @@ def _side_by_side(found: HeadComparison) -> Section:
     first = found.groups[0].name
     look = found.looks[first]
     rows: list[MapRow] = []
+    groups = (first, *(group for group in found.looks if group != first))
     for layer in look.of("self"):
-        for group in (first, *(group for group in found.looks if group != first)):
-            row = _map_row(found, group, layer.layer)
-            if row is not None:
-                rows.append(row)
+        rows += [row for group in groups if (row := _map_row(found, group, layer.layer)) is not None]
     grid = MapGrid("matched heads", look.tokens, look.tokens, rows, names_above=True)
     seeds = [_seeds(group.seeds[:1]) or group.runs[0].name for group in found.groups]
     words = (

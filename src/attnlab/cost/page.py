@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
-from attnlab.cost.presentation.tables import (
+from attnlab.cost.sweep import AXIS_LABELS, Sweep
+from attnlab.cost.tables import (
     NotedTable,
     describe,
     head_table,
@@ -21,8 +22,7 @@ from attnlab.pages import GREY, PALETTE, Details, Figure, Note, Page, Part, Poin
 
 if TYPE_CHECKING:
     from attnlab.cost.estimate import CostEstimate
-    from attnlab.cost.presentation.cost_table import CostTable
-    from attnlab.cost.sweep import Sweep
+    from attnlab.cost.tables import CostTable
 
 _MARKERS = ("circle", "square", "diamond", "cross")
 _PATTERNS = ("", "/", "x", ".", "|")
@@ -92,8 +92,7 @@ def _shown(tables: Iterable[NotedTable]) -> list[str | Table | Points]:
 
 def sweep_figure(sweep: Sweep) -> go.Figure:
     """FLOPs per token by group on two logarithmic axes, with a mark where attention overtakes."""
-    title = "context N, tokens" if sweep.axis == "context" else "width D"
-    figure = new_figure(x=title, y="forward FLOPs per token", height=420)
+    figure = new_figure(x=AXIS_LABELS[sweep.axis], y="forward FLOPs per token", height=420)
     for name, (place, dash) in _PLACES.items():
         points = [point for point in sweep.points if point.flops[name]]
         figure.add_scatter(

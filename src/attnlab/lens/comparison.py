@@ -12,27 +12,111 @@ profiles (`heads/study.py`), seed by seed, and by matching the heads whose maps 
     the same seed      its similarity with its own seed of the other group, which began with the same weights
 
 If a variant only makes other heads as another seed does, the first two are equal.
+
+Runs that differ in nothing but their seed are one group; in the folder of a comparison every arm is a group. Two runs
+alone are two groups, whatever they are. The first group is what the others are compared with.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from attnlab.errors import InputError
-from attnlab.lens.comparison import comparison_page
-from attnlab.lens.comparison.groups import RunGroup, group_runs
+from attnlab.errors import FileError, InputError
 from attnlab.lens.heads.role_scores import delimiter_tokens
 from attnlab.lens.heads.roles import CONTROLS
 from attnlab.lens.heads.similarity import Matching, match_heads
 from attnlab.lens.heads.study import PROFILE, Study, profile, study_heads
+from attnlab.lens.pages import comparison_page
 from attnlab.lens.pages.look import MOST_TOKENS, Look, look_at
-from attnlab.lens.pages.views import DIGITS
+from attnlab.lens.pages.look_page import DIGITS
 from attnlab.lens.subjects import Subject, Texts, find_texts, open_subject
 from attnlab.pages import HasPage, Page
+from attnlab.runs import RunDirectory
 from attnlab.statistics import Interval, holm, mean_interval, paired_t
+from attnlab.storage.plans import PLAN, read_plan
 from attnlab.storage.records import to_plain
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """One or more runs, by seed where they have one."""
+
+    name: str
+    runs: tuple[Path, ...]
+    seeds: tuple[int | None, ...]
+
+
+def group_runs(paths: Sequence[Path]) -> list[RunGroup]:
+    """Return the groups of these runs, GPT-2 folders and folders of comparisons."""
+    runs = list(dict.fromkeys(run for path in paths for run in _runs_of(path)))
+    if len(runs) < 2:
+        raise InputError(f"{len(runs)} runs cannot be compared", hint="name two or more, or the folder of a comparison")
+    groups: dict[str, list[Path]] = {}
+    for run in runs:
+        groups.setdefault(str(run) if len(runs) == 2 else _spec(run), []).append(run)
+    if len(groups) < 2:
+        raise InputError(
+            f"all {len(runs)} runs are seeds of one spec, and there is nothing to compare them with",
+            hint="name runs of another variant too, or two of them alone",
+        )
+    names = _names(list(groups.values()))
+    return [_group(name, group) for name, group in zip(names, groups.values(), strict=True)]
+
+
+def _runs_of(path: Path) -> list[Path]:
+    """Return the runs in the folder of a comparison, arm by arm, or else the path itself."""
+    if RunDirectory.exists(path) or (path / "config.json").is_file():
+        return [path]
+    if not (path / PLAN).is_file():
+        words = f"{path} is neither a run nor a comparison" if path.exists() else f"there is no run or folder {path}"
+        raise FileError(words, hint="name the folder of a run or of a comparison")
+    plan = read_plan(path, verify=False)
+    try:
+        arms = [arm["run"] for arm in plan["arms"]]
+    except (LookupError, TypeError) as error:
+        raise FileError(f"{path / PLAN} cannot be read: {error}", hint="run the comparison again") from None
+    runs = path / plan.get("runs_folder", "runs")
+    every = [run for run in sorted(runs.glob("*")) if RunDirectory.exists(run)]
+    found = [run for run in every if RunDirectory.open(run).status == "finished"]
+    order = {_key(arm): number for number, arm in enumerate(arms)}
+    known = [(order[_spec(run)], run) for run in found if _spec(run) in order]
+    if not known:
+        raise FileError(f"{path} holds no finished runs", hint="run the comparison again: it resumes")
+    return [run for _, run in sorted(known)]
+
+
+def _spec(path: Path) -> str:
+    """Return what a run trains, whatever the seed."""
+    record = _record(path)
+    return str(path) if record is None else _key(record)
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """Return the spec that a run recorded; a GPT-2 folder has none."""
+    return RunDirectory.open(path).record["spec"] if RunDirectory.exists(path) else None
+
+
+def _key(spec: Mapping[str, object]) -> str:
+    return json.dumps({name: value for name, value in spec.items() if name != "seed"}, sort_keys=True)
+
+
+def _group(name: str, runs: Sequence[Path]) -> RunGroup:
+    seeds = ((_record(run) or {"seed": None})["seed"] for run in runs)
+    pairs = sorted(zip(seeds, runs, strict=True), key=lambda pair: (pair[0] or 0, str(pair[1])))
+    return RunGroup(name, tuple(run for _, run in pairs), tuple(seed for seed, _ in pairs))
+
+
+def _names(groups: Sequence[Sequence[Path]]) -> list[str]:
+    """Return the variant of each group where that tells them apart, and else the folder."""
+    variants = [str((_record(runs[0]) or {"variant": runs[0].name})["variant"]) for runs in groups]
+    if len(set(variants)) == len(variants):
+        return variants
+    return [runs[0].resolve().name for runs in groups]
+
 
 ALPHA = 0.05
 
@@ -117,7 +201,7 @@ def compare_heads(
     controls: int = CONTROLS,
     cache: Path | None = None,
 ) -> HeadComparison:
-    """Compare the heads of these runs, or of the runs in the folder of a comparison, in the groups of `groups.py`.
+    """Compare the heads of these runs, or of the runs in the folder of a comparison, in groups.
 
     `text` is what the maps are shown on. Everything else is measured on the validation rows of the first run, or `on` a
     text file; `worth` is that of `study_heads`.
@@ -141,7 +225,8 @@ def compare_heads(
     seeds: dict[tuple[int, int], Matching] = {}
     mapped = {name for name, some in opened.items() if _has_map(first) and _has_map(some[0])}
     looks = {group.name: look_at(group.runs[0], text, tokens=tokens, cache=cache) for group in groups}
-    _check_texts(looks)
+    if len({look.tokens for look in looks.values()}) > 1:
+        raise InputError("the groups read different texts", hint="compare runs on one corpus, or give a text")
     return HeadComparison(
         groups=tuple(groups),
         texts=texts.words,
@@ -158,28 +243,23 @@ def compare_heads(
 
 
 def _check(first: Subject, opened: Mapping[str, Sequence[Subject]]) -> None:
-    for subjects in opened.values():
-        for one in subjects:
-            if one.model.spec.family != first.model.spec.family:
-                raise InputError(
-                    f"{one.title} is a {one.model.spec.family} and {first.title} a {first.model.spec.family}",
-                    hint="compare models of one family",
-                )
-            ours, theirs = (x.model.spec.vocabulary_size for x in (one, first))
-            if ours != theirs:
-                raise InputError(
-                    f"{one.title} knows {ours} tokens and {first.title} {theirs}",
-                    hint="compare runs on the same corpus and tokenizer",
-                )
+    theirs = first.model.spec
+    for one in (one for subjects in opened.values() for one in subjects):
+        ours = one.model.spec
+        if ours.family != theirs.family:
+            raise InputError(
+                f"{one.title} is a {ours.family} and {first.title} a {theirs.family}",
+                hint="compare models of one family",
+            )
+        if ours.vocabulary_size != theirs.vocabulary_size:
+            raise InputError(
+                f"{one.title} knows {ours.vocabulary_size} tokens and {first.title} {theirs.vocabulary_size}",
+                hint="compare runs on the same corpus and tokenizer",
+            )
 
 
 def _has_map(subject: Subject) -> bool:
     return any(spec.has_map for spec in subject.model.spec.attention)
-
-
-def _check_texts(looks: Mapping[str, Look]) -> None:
-    if len({look.tokens for look in looks.values()}) > 1:
-        raise InputError("the groups read different texts", hint="compare runs on one corpus, or give a text")
 
 
 # Numbers

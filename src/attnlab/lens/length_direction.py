@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from attnlab.errors import InputError
-from attnlab.lens.measures.maps import received
+from attnlab.lens.measures import received
 from attnlab.lens.taps import Given, Inputs, LayerMaps, Place, attention_layers, look
 from attnlab.models import LanguageModel
 

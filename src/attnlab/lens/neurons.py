@@ -51,15 +51,6 @@ class Firing:
     off: Tensor  # (neurons,): the share at which what goes into φ is not above 0, for any φ
     tokens: int  # how many were read
 
-    def to_dict(self) -> dict[str, object]:
-        """Return plain data."""
-        columns = zip(self.top, self.mean.tolist(), self.zeros.tolist(), self.off.tolist(), strict=True)
-        neurons = [
-            {"top": [place._asdict() for place in top], "mean": mean, "zeros": zeros, "off": off}
-            for top, mean, zeros, off in columns
-        ]
-        return {"layer": self.layer, "tokens": self.tokens, "neurons": neurons}
-
 
 def watch(model: LanguageModel, batches: Iterable[Batch], *, layer: int, count: int = 10, context: int = 8) -> Firing:
     """Return what makes each neuron of a layer fire most, with so many tokens of context."""

@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.lens.facts.facts import GROUPS, Fact, Rows, batches_of
+from attnlab.lens.facts import GROUPS, Fact, Rows, batches_of
 from attnlab.lens.heads.attribution import attribute
 from attnlab.lens.taps import evaluating
 from attnlab.models import LanguageModel
@@ -107,7 +107,7 @@ class Tracing:
         find any place at all is at most about alpha.
         """
         cells = [cell for cell in self.cells(what) if cell.facts > 1]
-        p_values = holm([paired_t(_numbers(self._values(cell, what))) for cell in cells])
+        p_values = holm([paired_t(self._values(cell.part, cell.layer, cell.group, what)) for cell in cells])
         bound = max(0.0, least * self.total.mean)
         pairs = zip(cells, p_values, strict=True)
         return [cell for cell, p in pairs if p < alpha and cell.effect.mean > 0 and cell.effect.mean >= bound]
@@ -140,18 +140,16 @@ class Tracing:
         return plain
 
     def _cell(self, part: str, layer: int, group: str, what: What) -> Cell:
-        values = _numbers(self.effects(part, what)[layer, GROUPS.index(group)])
+        values = self._values(part, layer, group, what)
         nothing = Interval(math.nan, math.nan, math.nan)
         interval = mean_interval(values, self.level) if len(values) > 1 else nothing
         return Cell(part, layer, group, interval, len(values))
 
-    def _values(self, cell: Cell, what: What) -> Tensor:
-        return self.effects(cell.part, what)[cell.layer, GROUPS.index(cell.group)]
-
-
-def _numbers(values: Tensor) -> list[float]:
-    kept: list[float] = values[torch.isfinite(values)].tolist()
-    return kept
+    def _values(self, part: str, layer: int, group: str, what: What) -> list[float]:
+        """Return the effects on the facts that have such tokens."""
+        values = self.effects(part, what)[layer, GROUPS.index(group)]
+        kept: list[float] = values[torch.isfinite(values)].tolist()
+        return kept
 
 
 _ROUNDING = 1e-5  # of a probability: smaller changes are those of another order of sums
