@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from attnlab.bench.findings import BenchListener
 from attnlab.bench.products.cost import (
     GROWTH,
     MEMORY,
@@ -18,7 +19,6 @@ from attnlab.bench.products.cost import (
     judge_growth,
     measure_growth,
 )
-from attnlab.bench.results.findings import BenchListener
 from attnlab.cli import main
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system must tell a process's peak")

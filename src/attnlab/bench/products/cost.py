@@ -15,10 +15,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from attnlab.bench.races.entries import check_threads
-from attnlab.bench.results.findings import BenchListener, Findings, NoteKeeper, table_section
-from attnlab.bench.results.judging import Bar, JudgedBar
-from attnlab.bench.results.timing import Ratio, check_rounds, take_turns
+from attnlab.bench.findings import Bar, BenchListener, Findings, JudgedBar, NoteKeeper, table_section
+from attnlab.bench.races.race import check_threads
+from attnlab.bench.timing import Ratio, check_rounds, take_turns
 from attnlab.cost import CostEstimate, MachineRates, MeasuredCost, Question, model_cost
 from attnlab.formats import byte_count, fixed, general
 from attnlab.models import ModelSpec, build_model

@@ -30,10 +30,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from attnlab.bench.results.commands import open_chromium, open_page
-from attnlab.bench.results.findings import BenchListener, Figures
-from attnlab.bench.results.judging import Bar, judge_values
-from attnlab.bench.results.memory import TreePeak
+from attnlab.bench.findings import Bar, BenchListener, Figures, judge_values
+from attnlab.bench.processes import TreePeak, open_chromium, open_page
 from attnlab.errors import AttnlabError
 from attnlab.experiments.launching.extras import import_extra
 from attnlab.processes.machine import describe_machine

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from attnlab.bench.races.entries import (
+from attnlab.bench.findings import Bar, BenchListener, Findings, JudgedBar, NoteKeeper, table_section, with_spread
+from attnlab.bench.races.race import (
     GENERATION_SHAPE,
     MATMUL,
     NANOGPT,
@@ -17,14 +18,13 @@ from attnlab.bench.races.entries import (
     OURS,
     TRANSFORMERS,
     Peers,
+    Race,
     RaceEntry,
     Shape,
+    race,
     tiny,
 )
-from attnlab.bench.races.race import Race, race
-from attnlab.bench.results.findings import BenchListener, Findings, NoteKeeper, table_section, with_spread
-from attnlab.bench.results.judging import Bar, JudgedBar
-from attnlab.bench.results.timing import Ratio, check_rounds
+from attnlab.bench.timing import Ratio, check_rounds
 from attnlab.cost import model_cost
 from attnlab.formats import NOTHING, count, fixed, significant
 from attnlab.pages import Section

@@ -19,11 +19,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from attnlab.bench.races.entries import NANOGPT, OURS, check_nanogpt
-from attnlab.bench.results.commands import run_command
-from attnlab.bench.results.findings import BenchListener, Findings, table_section
-from attnlab.bench.results.judging import Bar
-from attnlab.bench.results.timing import Ratio
+from attnlab.bench.findings import Bar, BenchListener, Findings, table_section
+from attnlab.bench.processes import run_command
+from attnlab.bench.races.race import NANOGPT, OURS, check_nanogpt
+from attnlab.bench.timing import Ratio
 from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.formats import NOTHING, fixed, significant
 from attnlab.pages import Section

@@ -14,8 +14,8 @@ from attnlab.cli.options import Flag, JsonFlag, Markdown, name_value_pairs
 from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
 from attnlab.exhibits import Exhibit, Outcome, exhibit_named, exhibits
-from attnlab.exhibits.frame.pages import outcome_page
-from attnlab.exhibits.frame.terminal import Printer, Watcher
+from attnlab.exhibits.pages import outcome_page
+from attnlab.exhibits.terminal import Printer, Watcher
 from attnlab.pages import Table, write_page
 from attnlab.storage.files import check_writable
 from attnlab.storage.records import to_plain
@@ -117,15 +117,13 @@ def _run(
 ) -> list[Outcome]:
     outcomes = []
     for one in chosen:
-        listener = Printer() if whole and not as_json else Watcher()
-        if isinstance(listener, Printer):
-            listener.begin(one)
-        outcome = one.run(listener=listener, **(one.smoke if smoke else given))
-        outcomes.append(outcome)
-        if isinstance(listener, Printer):
-            listener.end(outcome)
-        elif not as_json:
-            _brief(outcome)
+        settings = one.smoke if smoke else given
+        if whole and not as_json:
+            outcomes.append(Printer().run(one, **settings))
+            continue
+        outcomes.append(one.run(listener=Watcher(), **settings))
+        if not as_json:
+            _brief(outcomes[-1])
     if as_json:
         show_json(outcomes[0].to_dict() if whole else _all_data(outcomes))
     elif not whole:

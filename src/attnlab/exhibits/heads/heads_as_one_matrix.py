@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention
@@ -25,8 +25,7 @@ class HeadsAsOneMatrix(Parameters):
     tokens: int = Field(10, ge=2, le=128, description="the length of a text")
     seed: int = Field(0, ge=0, description="of the random numbers")
 
-    @model_validator(mode="after")
-    def _divides(self) -> HeadsAsOneMatrix:
+    def check(self) -> None:
         if self.model_width % self.num_heads:
             raise SpecError(
                 f"a width of {self.model_width} does not divide into {self.num_heads} heads",
@@ -34,7 +33,6 @@ class HeadsAsOneMatrix(Parameters):
             )
         if self.model_width == self.num_heads:
             raise SpecError("heads of width 1 have no root to be divided by", hint="use fewer heads, or a wider model")
-        return self
 
 
 # %% [markdown]

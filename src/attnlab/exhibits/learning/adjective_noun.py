@@ -17,7 +17,7 @@ from pydantic import Field
 
 from attnlab.corpora import IGNORED, AdjectivesCorpus, Batch, CorpusSpec, open_corpus
 from attnlab.exhibits import Parameters, Stage, bars, exhibit
-from attnlab.exhibits.frame.toys import toy_learner
+from attnlab.exhibits.learning import toy_learner
 from attnlab.lens import Ablation, Pointed, Pointing, ablate, attention_maps, evaluating, pointing
 from attnlab.models import LanguageModel
 

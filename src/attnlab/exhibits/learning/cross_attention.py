@@ -16,7 +16,7 @@ from pydantic import Field
 
 from attnlab.corpora import IGNORED, Batch, CorpusSpec, TranslationCorpus, open_corpus
 from attnlab.exhibits import Parameters, Stage, exhibit, line, points
-from attnlab.exhibits.frame.toys import toy_learner
+from attnlab.exhibits.learning import toy_learner
 from attnlab.lens import Pointed, accuracy, attention_maps, pointing
 from attnlab.models import LanguageModel
 

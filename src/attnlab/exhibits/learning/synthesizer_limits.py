@@ -16,7 +16,7 @@ from pydantic import Field
 
 from attnlab.corpora import CorpusSpec, MatchingCorpus, open_corpus
 from attnlab.exhibits import Parameters, Stage, bars, exhibit, line
-from attnlab.exhibits.frame.toys import toy_learner
+from attnlab.exhibits.learning import toy_learner
 from attnlab.lens import accuracy, attention_maps
 from attnlab.models import LanguageModel
 from attnlab.statistics import mean_interval

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 
 from attnlab.exhibits import Check, exhibit_named, exhibits
-from attnlab.exhibits.frame.blocks import Block
+from attnlab.exhibits.blocks import Block
 from attnlab.processes.child import report_progress
 from attnlab.studio.work.pages import drawn_parts
 
