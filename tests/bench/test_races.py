@@ -15,7 +15,7 @@ import attnlab
 from attnlab.attention import Relu, variant
 from attnlab.bench import Durations
 from attnlab.bench.findings import BenchListener
-from attnlab.bench.processes import own_peak_bytes, tree_bytes
+from attnlab.bench.processes import own_bytes, tree_bytes
 from attnlab.bench.races import race as race_module
 from attnlab.bench.races import speed, training
 from attnlab.bench.races.contenders import Contender, Matmul, NanoGpt, Ours, RandomTokens, Transformers, load_nanogpt
@@ -287,7 +287,7 @@ def test_threads() -> None:
 
 
 def test_resident_memory_of_this_process() -> None:
-    peak, now = own_peak_bytes(), tree_bytes(os.getpid())
+    peak, now = own_bytes(peak=True), tree_bytes(os.getpid())
     assert now > 10 << 20
     assert now <= peak * 1.5  # of this process alone, or with what others of the tests started
     assert tree_bytes(2**22 + 1) == 0  # nobody

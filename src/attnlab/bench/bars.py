@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -145,26 +146,16 @@ def _is_soft(spec: AttentionSpec) -> bool:
     return softmax and spec.mask == Mask() and spec.value_map != "full"
 
 
-def _is_soft_otherwise(spec: AttentionSpec) -> bool:
-    return _is_soft(spec) and not spec.score.pure_product
-
-
-def _is_sparse(spec: AttentionSpec) -> bool:
-    return spec.operator is None and spec.normaliser.group == "sparse"
-
-
 def _is_lean(spec: AttentionSpec) -> bool:
     return spec.value_map != "full" and not spec.score.materialised
 
 
-def over_fused(variant: Variant, setting: BarSetting) -> Ratio:
-    """Measure forward and backward over fused softmax with the same mask: causal, or none at all."""
-    return _over_fused(setting.size.spec_of(variant), setting)
-
-
-def dropping_over_fused(variant: Variant, setting: BarSetting) -> Ratio:
-    """Measure the same with weights dropped, over fused softmax that drops none."""
-    return _over_fused(setting.size.spec_of(variant).replace(weight_dropout=DROPOUT), setting)
+def over_fused(variant: Variant, setting: BarSetting, dropout: float = 0.0) -> Ratio:
+    """Measure forward and backward over fused softmax with the same mask, which drops no weights."""
+    spec = setting.size.spec_of(variant).replace(weight_dropout=dropout)
+    ours = SpecCases(spec, setting.size).variant(training=dropout > 0)
+    baseline = fused_softmax(setting.size, causal=spec.mask.causal)
+    return _ratio(ours.forward_backward, baseline.forward_backward, setting.rounds)
 
 
 def peer_over_variant(variant: Variant, setting: BarSetting) -> Ratio:
@@ -175,7 +166,8 @@ def peer_over_variant(variant: Variant, setting: BarSetting) -> Ratio:
 
 def peak_over_scores(variant: Variant, setting: BarSetting) -> Ratio:
     """Measure the peak of memory, forward and backward, over one matrix of scores for each head of the baseline."""
-    return Ratio.exact(_peak(variant, setting, setting.long) / _one_sequence(setting, setting.long).scores_bytes)
+    one_sequence = replace(setting.size, batch=1, tokens=setting.long)
+    return Ratio.exact(_peak(variant, setting, setting.long) / one_sequence.scores_bytes)
 
 
 def peak_growth(variant: Variant, setting: BarSetting) -> Ratio:
@@ -201,16 +193,19 @@ def time_growth(variant: Variant, setting: BarSetting) -> Ratio:
 
 def cache_over_softmax(variant: Variant, setting: BarSetting) -> Ratio:
     """Count the bytes of the cache after decoding a token, over softmax's, counted on the tensors that are held."""
-    ours, baseline = (_Decoder(which, setting) for which in (variant, variant_called("softmax")))
-    for decoder in (ours, baseline):
-        decoder.step()
+    ours, baseline = _decoders(variant, setting)
     return Ratio.exact(ours.held_bytes / baseline.held_bytes)
 
 
 def decoding_over_softmax(variant: Variant, setting: BarSetting) -> Ratio:
     """Measure the time of decoding a token, over softmax's."""
-    ours, baseline = (_Decoder(which, setting) for which in (variant, variant_called("softmax")))
+    ours, baseline = _decoders(variant, setting)
     return _ratio(ours.step, baseline.step, setting.rounds)
+
+
+def _decoders(variant: Variant, setting: BarSetting) -> tuple[_Decoder, _Decoder]:
+    """Return the variant and softmax, each after a token that is not timed."""
+    return _Decoder(variant, setting), _Decoder(variant_called("softmax"), setting)
 
 
 class _Decoder:
@@ -226,6 +221,7 @@ class _Decoder:
         self._token = text[:, :1].clone()
         with torch.no_grad():
             self._layer(text, cache=self._cache)
+        self.step()
 
     def step(self) -> None:
         with torch.no_grad():
@@ -236,34 +232,32 @@ class _Decoder:
         return sum(tensor.numel() * tensor.element_size() for tensor in self._cache.held.values())
 
 
-def _over_fused(spec: AttentionSpec, setting: BarSetting) -> Ratio:
-    training = spec.weight_dropout > 0
-    ours = SpecCases(spec, setting.size).variant(training=training)
-    baseline = fused_softmax(setting.size, causal=spec.mask.causal)
-    return _ratio(ours.forward_backward, baseline.forward_backward, setting.rounds)
-
-
 def _ratio(call: Call, to: Call, rounds: int) -> Ratio:
     return take_turns({"to": to, "call": call}, rounds).ratio("call", "to")
 
 
-def _one_sequence(setting: BarSetting, tokens: int) -> CallSize:
-    return replace(setting.size, batch=1, tokens=tokens)
-
-
 def _peak(variant: Variant, setting: BarSetting, tokens: int) -> int:
     if (variant.name, tokens) not in setting.peaks:
-        size = _one_sequence(setting, tokens)
+        size = replace(setting.size, batch=1, tokens=tokens)
         call = SpecCases(size.spec_of(variant), size).variant().forward_backward
         setting.peaks[variant.name, tokens] = peak_bytes(call)
     return setting.peaks[variant.name, tokens]
+
+
+_TIME = "forward+backward time ÷ fused softmax"
+_LEAN = "all but full values and the random synthesizer"
+_TIED = "one vector that is key and value"
+
+
+def _is_tied(spec: AttentionSpec) -> bool:
+    return spec.sharing == "key-value"
 
 
 BARS: tuple[VariantBar, ...] = (
     VariantBar(
         "speed",
         "pointwise normalisers, and softmax (plus one) of inner products",
-        "forward+backward time ÷ fused softmax",
+        _TIME,
         1.15,
         _is_near_fused,
         over_fused,
@@ -271,17 +265,17 @@ BARS: tuple[VariantBar, ...] = (
     VariantBar(
         "speed-scores",
         "softmax of scores that are more than a product",
-        "forward+backward time ÷ fused softmax",
+        _TIME,
         None,
-        _is_soft_otherwise,
+        lambda spec: _is_soft(spec) and not spec.score.pure_product,
         over_fused,
     ),
     VariantBar(
         "speed-sparse",
         "sparsemax, entmax and softpick",
-        "forward+backward time ÷ fused softmax",
+        _TIME,
         2.5,
-        _is_sparse,
+        lambda spec: spec.operator is None and spec.normaliser.group == "sparse",
         over_fused,
     ),
     VariantBar(
@@ -297,26 +291,21 @@ BARS: tuple[VariantBar, ...] = (
     VariantBar(
         "speed-dropout",
         f"pointwise normalisers that drop {DROPOUT} of the weights",
-        "forward+backward time ÷ fused softmax that drops none",
+        f"{_TIME} that drops none",
         1.5,
         _is_pointwise,
-        dropping_over_fused,
+        partial(over_fused, dropout=DROPOUT),
     ),
     VariantBar(
         "memory",
-        "all but full values and the random synthesizer",
+        _LEAN,
         "peak of forward+backward at {long} tokens ÷ one N×N matrix per head",
         1 / 8,
         _is_lean,
         peak_over_scores,
     ),
     VariantBar(
-        "memory-growth",
-        "all but full values and the random synthesizer",
-        "peak of forward+backward at {long} tokens ÷ at {half}",
-        2.3,
-        _is_lean,
-        peak_growth,
+        "memory-growth", _LEAN, "peak of forward+backward at {long} tokens ÷ at {half}", 2.3, _is_lean, peak_growth
     ),
     VariantBar(
         "window",
@@ -335,20 +324,6 @@ BARS: tuple[VariantBar, ...] = (
         lambda spec: spec.operator is not None,
         time_growth,
     ),
-    VariantBar(
-        "cache",
-        "one vector that is key and value",
-        "bytes of the cache after {long} tokens ÷ softmax's",
-        0.5,
-        lambda spec: spec.sharing == "key-value",
-        cache_over_softmax,
-    ),
-    VariantBar(
-        "decoding",
-        "one vector that is key and value",
-        "time of one token after {long} ÷ softmax's",
-        None,
-        lambda spec: spec.sharing == "key-value",
-        decoding_over_softmax,
-    ),
+    VariantBar("cache", _TIED, "bytes of the cache after {long} tokens ÷ softmax's", 0.5, _is_tied, cache_over_softmax),
+    VariantBar("decoding", _TIED, "time of one token after {long} ÷ softmax's", None, _is_tied, decoding_over_softmax),
 )

@@ -15,7 +15,6 @@ import numpy as np
 
 from attnlab.bench.findings import Bar, BenchListener, Findings, JudgedBar, table_section
 from attnlab.bench.simulated import PILOT_SEEDS, Design, all_trials, finds_difference
-from attnlab.bench.timing import Ratio
 from attnlab.errors import AttnlabError, InputError, SpecError
 from attnlab.experiments.launching.jobs import Job, LaunchListener
 from attnlab.experiments.launching.launcher import launcher
@@ -182,23 +181,19 @@ def _count(question: str, setting: str, wrong: int, trials: int, procedure: Proc
 
 def _judge(counts: Sequence[Counted], procedure: Procedure, which: str = "") -> list[JudgedBar]:
     """A bar for each question, and what is only reported apart."""
+    groups: dict[tuple[str, bool], list[Counted]] = {}
+    for one in counts:
+        groups.setdefault((one.question, one.bounded), []).append(one)
     outcomes = []
-    for (question, bounded), found in _grouped(counts).items():
+    for (question, bounded), found in groups.items():
         limit, how = OVERLOOKED, "share of the simulated comparisons"
         if question != "overlooked":
             limit = allowed_rate(found[0].trials, procedure.alpha)
             how = f"share of comparisons; the limit is the highest that is not significantly above {procedure.alpha:g}"
         name = which + question + ("" if bounded else " odd noise")
         bar = Bar(name.replace(" ", "-"), _MEANINGS[question], how, limit if bounded else None)
-        outcomes.append(bar.judge({one.setting: Ratio.exact(one.rate) for one in found}))
+        outcomes.append(bar.judge({one.setting: one.rate for one in found}))
     return outcomes
-
-
-def _grouped(counts: Sequence[Counted]) -> dict[tuple[str, bool], list[Counted]]:
-    groups: dict[tuple[str, bool], list[Counted]] = {}
-    for one in counts:
-        groups.setdefault((one.question, one.bounded), []).append(one)
-    return groups
 
 
 def _then(looks: Sequence[int]) -> str:

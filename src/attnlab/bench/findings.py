@@ -47,11 +47,12 @@ class Bar:
             return 0.0
         return self.limit / value if self.at_least else value / self.limit
 
-    def judge(self, ratios: Mapping[str, Ratio], lengths: Mapping[str, int] | None = None) -> JudgedBar:
+    def judge(self, ratios: Mapping[str, Ratio | float], lengths: Mapping[str, int] | None = None) -> JudgedBar:
         """Return the verdict on ratios, by the name of what reached them; without any, it was not measured."""
+        found = {name: one if isinstance(one, Ratio) else Ratio.exact(one) for name, one in ratios.items()}
         figures = [
             JudgedFigure(name, ratio, self.is_met_by(ratio.median), self.strain(ratio.median))
-            for name, ratio in ratios.items()
+            for name, ratio in found.items()
         ]
         figures.sort(key=lambda figure: -figure.strain)
         verdict: Verdict = "met" if all(figure.met for figure in figures) else "missed"
@@ -88,11 +89,7 @@ class JudgedBar:
 
 def judge_values(subject: str, values: Mapping[Bar, Ratio | float | None]) -> tuple[JudgedBar, ...]:
     """Judge one value for each bar; None was not measured."""
-    found = []
-    for bar, value in values.items():
-        ratio = value if value is None or isinstance(value, Ratio) else Ratio.exact(value)
-        found.append(bar.judge({} if ratio is None else {subject: ratio}))
-    return tuple(found)
+    return tuple(bar.judge({} if value is None else {subject: value}) for bar, value in values.items())
 
 
 class BenchListener:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from attnlab.bench.findings import Bar, Findings, JudgedBar, table_section
-from attnlab.bench.timing import Ratio
+from attnlab.bench.findings import Bar, Findings, JudgedBar, judge_values, table_section
 from attnlab.errors import AttnlabError, FileError
 from attnlab.formats import fixed, interval, percent, signed
 from attnlab.pages import Section
@@ -126,17 +125,13 @@ def read_ladders(path: Path) -> list[Ladder]:
 
 
 def _bars(simulated: SimulatedForecasts, real: Backtest | None) -> list[JudgedBar]:
-    inside = {
-        f"{one.ahead} ahead": Ratio.exact(one.coverage.mean) for one in simulated.checks if one.truth == "all families"
-    }
-    bars = [COVERAGE.judge(inside)]
+    inside = {f"{one.ahead} ahead": one.coverage.mean for one in simulated.checks if one.truth == "all families"}
     if real is None:
-        return bars
+        return [COVERAGE.judge(inside)]
     ratio = real.sign.mean / max(real.naive_sign.mean, 1 / len(real.arms))
     return [
-        *bars,
-        REAL_COVERAGE.judge({f"{len(real.arms)} variants": Ratio.exact(real.coverage.mean)}),
-        DECISIONS.judge({f"{len(real.arms)} variants": Ratio.exact(ratio)}),
+        COVERAGE.judge(inside),
+        *judge_values(f"{len(real.arms)} variants", {REAL_COVERAGE: real.coverage.mean, DECISIONS: ratio}),
     ]
 
 

@@ -84,29 +84,16 @@ def _peak_on_cuda(call: Call, device: torch.device) -> int:
     return max(0, highest - before)
 
 
-def own_peak_bytes() -> int:
-    """Return the most bytes that this process has held at once."""
-    return _own("VmHWM")
-
-
-def own_bytes() -> int:
-    """Return the bytes that this process holds now."""
-    return _own("VmRSS")
-
-
-def _own(name: str) -> int:
+def own_bytes(*, peak: bool = False) -> int:
+    """Return the bytes that this process holds now, or the most that it has held at once."""
     if not _STATUS.is_file():
         raise UnsupportedError("this system does not report the memory of a process", hint="measure memory on Linux")
-    return _kibibytes(_STATUS.read_text(encoding="utf-8"), name) * 1024
+    return counted_bytes(_STATUS, "VmHWM" if peak else "VmRSS")
 
 
 def tree_bytes(process: int) -> int:
     """Return the bytes that a process and all that it started hold now."""
-    total = 0
-    for one in _tree(process):
-        with contextlib.suppress(OSError):  # it may have ended just now
-            total += _kibibytes(Path(f"/proc/{one}/smaps_rollup").read_text(encoding="utf-8"), "Pss") * 1024
-    return total
+    return sum(counted_bytes(Path(f"/proc/{one}/smaps_rollup"), "Pss") for one in _tree(process))
 
 
 class TreePeak:
@@ -143,9 +130,13 @@ def _tree(process: int) -> Iterator[int]:
                 yield from _tree(int(child))
 
 
-def _kibibytes(text: str, name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB$", text, re.MULTILINE)
-    return int(found[1]) if found else 0
+def counted_bytes(listing: Path, name: str) -> int:
+    """Return what the system counts under a name; 0 where it does not, as for a process that has just ended."""
+    try:
+        found = re.search(rf"^{name}:\s+(\d+) kB$", listing.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return 0
+    return 1024 * int(found[1]) if found else 0
 
 
 @dataclass(frozen=True)

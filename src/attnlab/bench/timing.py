@@ -87,6 +87,11 @@ def take_turns(
     return Durations({name: tuple(values) for name, values in seconds.items()})
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which this share of all values lies."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
 def turn_order(names: Sequence[str], number: int) -> list[str]:
     """Return the order of the calls in a round: as given in even rounds, reversed in odd ones."""
     return list(names) if number % 2 == 0 else list(reversed(names))

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from attnlab.bench.findings import Bar, BenchListener, Figures, NoteKeeper, judge_values
 from attnlab.bench.processes import CommandRun, open_chromium, open_page, run_command
+from attnlab.bench.races.race import Shape
 from attnlab.bench.timing import Ratio, seconds_of, take_turns
 from attnlab.corpora import Batch, ByteTokenizer
 from attnlab.errors import AttnlabError
@@ -38,7 +39,7 @@ from attnlab.experiments.request import Request
 from attnlab.lens.heads.ablation import ablate
 from attnlab.lens.heads.study import study_heads
 from attnlab.lens.pages.look import look_at
-from attnlab.models import LanguageModel, ModelSpec, build_model
+from attnlab.models import LanguageModel, build_model
 from attnlab.processes.machine import describe_machine, using_threads
 
 MINUTES = Bar("compare-minutes", "the default comparison", "minutes from its start to the report", 10.0)
@@ -139,22 +140,9 @@ _DRAWN = """() => [...document.querySelectorAll('.maps-small canvas')]
   .every(canvas => canvas.width > 1 || canvas.getBoundingClientRect().top > innerHeight)"""
 
 
-@dataclass(frozen=True)
-class LookShapes:
-    """The models that are looked at."""
-
-    layers: int = 12
-    heads: int = 12
-    width: int = 768
-    tokens: int = 512
-    vocabulary: int = 50257
-    worth_layers: int = 6
-    worth_heads: int = 6
-    worth_width: int = 384
-    worth_tokens: int = 128
-
-
-_SMOKE_SHAPES = LookShapes(2, 2, 16, 16, 64, 2, 2, 16, 16)
+_LOOKED = Shape("GPT-2 small", 12, 768, 12, 512, 2, 50257)
+_ABLATED = Shape("smaller", 6, 384, 6, 128, 8, 256)
+_SMOKE_SHAPE = Shape("smoke", 2, 16, 2, 16, 2, 256)
 
 
 @dataclass(frozen=True)
@@ -171,19 +159,18 @@ class LookBench(Figures):
 
 def bench_look(listener: BenchListener, *, rounds: int, threads: int, smoke: bool = False) -> LookBench:
     """Look at a model of GPT-2 small's shape, and ablate every part of a smaller one."""
-    shapes = _SMOKE_SHAPES if smoke else LookShapes()
+    looked, ablated = (_SMOKE_SHAPE, _SMOKE_SHAPE) if smoke else (_LOOKED, _ABLATED)
     keeper = NoteKeeper(listener)
     found: dict[Bar, Ratio | float | None] = {}
     with using_threads(threads), tempfile.TemporaryDirectory(prefix="attnlab-look-") as folder:
         keeper.step("every measure of every head", 0, 3)
-        model = _model(shapes.vocabulary, shapes.layers, shapes.heads, shapes.width, shapes.tokens)
+        model, batch = _model(looked), _batch(looked)
         page = Path(folder) / "look.html"
-        found[MEASURES] = seconds_of(lambda: _measure(model, shapes.tokens, page))
+        found[MEASURES] = seconds_of(lambda: _measure(model, batch, page))
         found[SIZE] = page.stat().st_size / 1e6
         keeper.step("what each head is worth", 1, 3)
-        small = _model(256, shapes.worth_layers, shapes.worth_heads, shapes.worth_width, shapes.worth_tokens)
-        batch = _batch(256, 8, shapes.worth_tokens)
-        calls = {"reused": lambda: ablate(small, [batch]), "whole": lambda: ablate_plainly(small, batch)}
+        small, rows = _model(ablated), _batch(ablated)
+        calls = {"reused": lambda: ablate(small, [rows]), "whole": lambda: ablate_plainly(small, rows)}
         durations = take_turns(calls, rounds)
         found[WORTH] = durations.median("reused")
         found[PREFIXES] = durations.ratio("whole", "reused")
@@ -233,23 +220,15 @@ def _removing(made: Tensor, head: int | None) -> Callable[[Tensor], Tensor]:
     return replace
 
 
-def _measure(model: LanguageModel, tokens: int, page: Path) -> None:
+def _measure(model: LanguageModel, batch: Batch, page: Path) -> None:
     """Do all that `attnlab look` does with one model but for the importance of heads."""
-    text = "".join(chr(33 + (17 * place) % 90) for place in range(tokens))
-    study_heads(model, _batch(model.spec.vocabulary_size, 2, tokens), delimiters=range(8), worth=False)
+    text = "".join(chr(33 + (17 * place) % 90) for place in range(model.spec.context_length))
+    study_heads(model, batch, delimiters=range(8), worth=False)
     look_at(model, text, tokenizer=ByteTokenizer()).write(page)
 
 
-def _model(vocabulary: int, layers: int, heads: int, width: int, context: int) -> LanguageModel:
-    spec = ModelSpec.build(
-        "nano",
-        vocabulary_size=max(vocabulary, 256),
-        num_layers=layers,
-        num_heads=heads,
-        model_width=width,
-        context_length=context,
-    )
-    model = build_model(spec, seed=0).eval()
+def _model(shape: Shape) -> LanguageModel:
+    model = build_model(shape.model(), seed=0).eval()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():  # so that maps are as hard to pack as those of a trained model
         for block in model.stack.blocks:
@@ -258,8 +237,9 @@ def _model(vocabulary: int, layers: int, heads: int, width: int, context: int) -
     return model
 
 
-def _batch(vocabulary: int, rows: int, tokens: int) -> Batch:
-    drawn = torch.randint(0, vocabulary, (rows, tokens + 1), generator=torch.Generator().manual_seed(0))
+def _batch(shape: Shape) -> Batch:
+    size = shape.batch_size, shape.context_length + 1
+    drawn = torch.randint(0, shape.vocabulary_size, size, generator=torch.Generator().manual_seed(0))
     return Batch(drawn[:, :-1], drawn[:, 1:])
 
 

@@ -32,6 +32,7 @@ from urllib.parse import urlencode
 
 from attnlab.bench.findings import Bar, BenchListener, Figures, judge_values
 from attnlab.bench.processes import TreePeak, open_chromium, open_page
+from attnlab.bench.timing import percentile
 from attnlab.errors import AttnlabError
 from attnlab.experiments.launching.extras import import_extra
 from attnlab.processes.machine import describe_machine
@@ -96,7 +97,7 @@ def bench_studio(listener: BenchListener, *, smoke: bool = False) -> StudioBench
     figures = {
         "seconds to the first page": start,
         "ms of an edit, median": statistics.median(alone),
-        "seconds of an edit in a crowd, 95th percentile": _percentile(crowd, 0.95),
+        "seconds of an edit in a crowd, 95th percentile": percentile(crowd, 0.95),
         "MB at most": peak.bytes / 1e6,
     }
     bars = judge_values("studio", dict(zip((START, EDIT, CROWD, MEMORY), figures.values(), strict=True)))
@@ -124,10 +125,6 @@ def _crowd(browser: Any, address: str, page: Any, visitors: int, edits: int) -> 
     if problems:
         raise AttnlabError(f"a visitor was let down: {problems[0]}") from problems[0]
     return found
-
-
-def _percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def _visit(browser: Any, address: str) -> Any:

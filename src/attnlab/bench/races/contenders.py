@@ -153,7 +153,7 @@ def make_engine(
 ) -> Engine:
     """What takes the steps of a run of the recipe `gpt2`."""
     corpus = RandomTokens(shape)
-    spec = RunSpec(recipe="gpt2", variant=variant, steps=_STEPS, **shape.dimensions)
+    spec = RunSpec(recipe="gpt2", variant=variant, steps=_STEPS, batch_size=shape.batch_size, **shape.dimensions)
     return Engine.build(fitted(spec.resolve(corpus, execution)), corpus, group)
 
 

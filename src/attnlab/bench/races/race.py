@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -58,21 +58,13 @@ class Shape:
         return self.batch_size * self.context_length
 
     @property
-    def dimensions(self) -> dict[str, int]:
-        """The sizes as a run's spec takes them."""
-        names = ("num_layers", "model_width", "num_heads", "context_length", "batch_size")
+    def dimensions(self) -> Mapping[str, Any]:
+        """The sizes of the model."""
+        names = ("num_layers", "model_width", "num_heads", "context_length")
         return {name: getattr(self, name) for name in names}
 
     def model(self, variant: str = "softmax") -> ModelSpec:
-        return ModelSpec.build(
-            "nano",
-            vocabulary_size=self.vocabulary_size,
-            variant=variant,
-            num_layers=self.num_layers,
-            model_width=self.model_width,
-            num_heads=self.num_heads,
-            context_length=self.context_length,
-        )
+        return ModelSpec.build("nano", vocabulary_size=self.vocabulary_size, variant=variant, **self.dimensions)
 
     def __str__(self) -> str:
         return (
@@ -146,10 +138,8 @@ class Peers(BaseModel):
     def entries(self, shape: Shape, threads: int, *, compile: bool = True) -> list[RaceEntry]:
         found: list[RaceEntry] = []
         if self.nanogpt is not None:
-            folder = str(self.nanogpt)
-            found.append(RaceEntry(kind="nanogpt", shape=shape, threads=threads, folder=folder))
-            if compile and self.compile:
-                found.append(RaceEntry(kind="nanogpt", shape=shape, threads=threads, folder=folder, compile=True))
+            eager = RaceEntry(kind="nanogpt", shape=shape, threads=threads, folder=str(self.nanogpt))
+            found += [eager, eager.model_copy(update={"compile": True})] if compile and self.compile else [eager]
         if self.transformers:
             found.append(RaceEntry(kind="transformers", shape=shape, threads=threads))
         return found

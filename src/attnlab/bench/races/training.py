@@ -155,7 +155,7 @@ class StepMemory:
         for bar, several in ((ALONE, False), (SEVERAL, True)):
             ours = [one.bytes for one in self.peaks if one.name == OURS and (one.processes > 1) == several]
             if ours:
-                outcomes.append(bar.judge({OURS: Ratio.exact(ours[0] / theirs)} if theirs else {}))
+                outcomes.append(bar.judge({OURS: ours[0] / theirs} if theirs else {}))
         return outcomes
 
     def section(self) -> Section:

@@ -259,7 +259,7 @@ def cost(*, rounds: int | None = None, threads: int | None = None, output: Bench
         Threads to compute with (as many as cores).
     """
     times = output.rounds(rounds, _COST_ROUNDS)
-    plan = CostPlan().smoke() if output.smoke else CostPlan()
+    plan = CostPlan.smoke() if output.smoke else CostPlan()
     return output.run(lambda listener: bench_cost(plan, threads, times, listener))
 
 

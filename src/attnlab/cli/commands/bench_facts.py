@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from attnlab.bench.findings import Bar, BenchListener, Findings, table_section
-from attnlab.bench.timing import Ratio
+from attnlab.bench.timing import Ratio, percentile
 from attnlab.cli.measuring import BENCH_OUTPUT, BenchOutput
 from attnlab.formats import byte_count, fixed
 from attnlab.knowledge.store.benchmark import FACTS, KILLS, LOOK_UPS, WRITERS, StoreFigures, measure_store
@@ -40,7 +40,7 @@ class FactsBench(Findings):
         rows = []
         for what, times in self.figures.milliseconds.items():
             ratio = Ratio.over(times)
-            rows.append((what, *map(fixed, (ratio.median, ratio.low, ratio.high, _last(times)))))
+            rows.append((what, *map(fixed, (ratio.median, ratio.low, ratio.high, percentile(times, 0.99)))))
         words = (
             f"{self.figures.facts:,} facts in {byte_count(self.figures.bytes)}, imported in "
             f"{fixed(self.figures.seconds_to_import, 0)} s; {self.rounds} look-ups of each kind, in a random order."
@@ -51,7 +51,7 @@ class FactsBench(Findings):
     def to_dict(self) -> dict[str, object]:
         figures = asdict(self.figures)
         figures["milliseconds"] = {
-            what: {**asdict(Ratio.over(times)), "percentile_99": _last(times)}
+            what: {**asdict(Ratio.over(times)), "percentile_99": percentile(times, 0.99)}
             for what, times in self.figures.milliseconds.items()
         }
         return {**super().to_dict(), "figures": figures}
@@ -80,11 +80,5 @@ def facts(*, count: int = FACTS, output: BenchOutput = BENCH_OUTPUT) -> int:
     return output.run(measure)
 
 
-def _share(number: int, of: int) -> Ratio:
-    return Ratio.exact(max(_NONE, number / max(1, of)))
-
-
-def _last(times: tuple[float, ...]) -> float:
-    """Return the 99th percentile."""
-    ordered = sorted(times)
-    return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+def _share(number: int, of: int) -> float:
+    return max(_NONE, number / max(1, of))
