@@ -164,12 +164,13 @@ def measure(
         cases["reference"] = cases_of.reference()
     if peer and has_peer(spec):
         cases["peer"] = cases_of.peer()
+    peaks = {case: peak_bytes(call.forward_backward) for case, call in cases.items()}
     return Measured(
         name,
         kernel_for(spec),
         _times(cases, "forward", rounds),
         _times(cases, "forward_backward", rounds),
-        _peaks(cases),
+        Peaks(peaks["baseline"], peaks["variant"], peaks.get("reference"), peaks.get("peer")),
     )
 
 
@@ -187,11 +188,6 @@ def _times(cases: dict[str, Case], kind: str, rounds: int) -> Times:
         reference_over_variant=ratio("reference", "variant"),
         peer_over_variant=ratio("peer", "variant"),
     )
-
-
-def _peaks(cases: dict[str, Case]) -> Peaks:
-    peaks = {name: peak_bytes(case.forward_backward) for name, case in cases.items()}
-    return Peaks(peaks["baseline"], peaks["variant"], peaks.get("reference"), peaks.get("peer"))
 
 
 def fitting(

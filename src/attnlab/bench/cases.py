@@ -184,7 +184,8 @@ class SpecCases:
         key = None if key is None else for_every_query_head(key, self.spec)
         value = for_every_query_head(self._inputs.value, self.spec)
         given = Matched(query, key, self._tokens, self._tokens, extras=self._inputs.extras)
-        return _peer_attend(given, value, self.spec, self._visibility)
+        hidden = ~self._visibility.grid(value.device)
+        return _normalise(self.spec.normaliser)(scores(given, self.spec, value).masked_fill(hidden, _HIDDEN)) @ value
 
     @property
     def _visibility(self) -> Visibility:
@@ -198,13 +199,6 @@ def peer_is_installed() -> bool:
 def has_peer(spec: AttentionSpec) -> bool:
     """Return whether the package computes this normaliser."""
     return spec.operator is None and spec.normaliser.order is not None and spec.normaliser.order > 1
-
-
-def _peer_attend(given: Matched, value: Tensor, spec: AttentionSpec, visibility: Visibility) -> Tensor:
-    """Return attention with the package's normaliser, (batch, heads, queries, value width)."""
-    visible = visibility.grid(value.device)
-    weights = _normalise(spec.normaliser)(scores(given, spec, value).masked_fill(~visible, _HIDDEN))
-    return weights @ value
 
 
 def _normalise(normaliser: Normaliser) -> Callable[[Tensor], Tensor]:

@@ -100,7 +100,10 @@ class Printer(Watcher):
             case blocks.TableBlock():
                 self._print("", Text(block.title, style="bold"), self._table(block))
             case blocks.Slip():
-                self._slip(block)
+                note = Text(f"the note ({block.claim}) says", style="bold")
+                computed = Text("computed".ljust(len(note)), style="bold")
+                self._print("", _side_by_side(note, Text(block.says)))
+                self._print(_side_by_side(computed, Text(block.computed)), "")
             case blocks.Plot():
                 coloured = self.console.is_terminal and not self.console.no_color
                 drawn = plot_text(block, self.width, colour=coloured)
@@ -108,20 +111,13 @@ class Printer(Watcher):
             case blocks.Heatmap():
                 self._drawing(block, Text(heatmap_text(block, self.width)))
             case Check():
-                self._check(block)
+                mark = Text("✓ holds", style="green") if block.ok else Text("✗ FAILS", style="bold red")
+                words = Text.assemble(f"{block.what}: ", (block.figure, "" if block.ok else "bold"))
+                self._print(_side_by_side(mark, Text(block.claim), words))
 
     def _table(self, block: blocks.TableBlock) -> RichTable:
         everything = range(len(block.headings))  # any column gives way where the terminal is narrow
         return block.table(wrap_columns=everything).to_terminal(padding=2)
-
-    def _slip(self, slip: blocks.Slip) -> None:
-        self._print("", _side_by_side(Text(f"the note ({slip.claim}) says", style="bold"), Text(slip.says)))
-        self._print(_side_by_side(Text("computed".ljust(len(slip.claim) + 16), style="bold"), Text(slip.computed)), "")
-
-    def _check(self, check: Check) -> None:
-        mark = Text("✓ holds", style="green") if check.ok else Text("✗ FAILS", style="bold red")
-        words = Text.assemble(f"{check.what}: ", (check.figure, "" if check.ok else "bold"))
-        self._print(_side_by_side(mark, Text(check.claim), words))
 
     def _drawing(self, block: blocks.Plot | blocks.Heatmap, drawn: Text) -> None:
         self._print("", Text(block.title, style="bold"))

@@ -19,11 +19,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,23 +108,14 @@ def _crowd(browser: Any, address: str, page: Any, visitors: int, edits: int) -> 
     """Seconds of all edits of some visitors without a browser, and of two with one, at the same time."""
     others = [page, *(_visit(browser, address) for _ in range(_BROWSERS - 1))]
     found: list[float] = []
-    problems: list[Exception] = []
-
-    def visit() -> None:
-        try:
-            found.extend(asyncio.run(edit_at_once(Door.open(address), visitors, edits)))
-        except Exception as error:
-            problems.append(error)
-
-    crowd = threading.Thread(target=visit)
-    crowd.start()
-    while crowd.is_alive():
-        for one in others:
-            found += [taken / 1000 for taken in one.evaluate(_TYPE, 1)]
-    crowd.join()
-    if problems:
-        raise AttnlabError(f"a visitor was let down: {problems[0]}") from problems[0]
-    return found
+    with ThreadPoolExecutor(1) as pool:
+        crowd = pool.submit(lambda: asyncio.run(edit_at_once(Door.open(address), visitors, edits)))
+        while not crowd.done():
+            for one in others:
+                found += [taken / 1000 for taken in one.evaluate(_TYPE, 1)]
+    if problem := crowd.exception():
+        raise AttnlabError(f"a visitor was let down: {problem}") from problem
+    return found + crowd.result()
 
 
 def _visit(browser: Any, address: str) -> Any:

@@ -101,10 +101,6 @@ class SpeedRace:
             found.append(SHARE.judge({OURS: self.share_of_peak}))
         return found
 
-    @property
-    def _processes(self) -> str:
-        return f", {self.models} models at once with one thread each" if self.models > 1 else ""
-
     def section(self) -> Section:
         rows = [
             (
@@ -116,8 +112,9 @@ class SpeedRace:
             )
             for one in self.runners
         ]
+        at_once = f", {self.models} models at once with one thread each" if self.models > 1 else ""
         words = (
-            f"{self.shape}{self._processes}. attnlab reaches {with_spread(self.share_of_peak)} of the best rate of "
+            f"{self.shape}{at_once}. attnlab reaches {with_spread(self.share_of_peak)} of the best rate of "
             f"float32 matrix products, {fixed(self.gflops_per_core, 1)} GFLOP/s a core, counting only the "
             "multiply–adds that causal attention needs. The beginning has everything up to the end of the first "
             "step, compilation too."

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from attnlab.attention import Variant, load_variants
+from attnlab.attention import load_variants
 from attnlab.attention import variant as variant_called
 from attnlab.attention import variants as all_variants
 from attnlab.bench import BenchListener, CallSize, Findings, bench_attention, bench_bars, using_threads
@@ -192,20 +192,15 @@ def attention(
     usual = CallSize.smoke() if output.smoke else CallSize()
     size = replace(usual, **{name: number for name, number in given.items() if number is not None})
     rounds = output.rounds(rounds, _ROUNDS)
-    chosen = _choose(variants, variants_from)
+    if variants_from is not None:
+        load_variants(variants_from)
+    chosen = [variant_called(name) for name in dict.fromkeys(variants)] or list(all_variants())
 
     def measure(listener: BenchListener) -> Findings:
         return (bench_bars if output.bars else bench_attention)(chosen, size, rounds, listener)
 
     with using_threads(threads if threads is not None else min(_THREADS, available_cores())):
         return output.run(measure)
-
-
-def _choose(names: Sequence[str], variants_from: Path | None) -> list[Variant]:
-    """Return the variants of these names, each once, or all."""
-    if variants_from is not None:
-        load_variants(variants_from)
-    return [variant_called(name) for name in dict.fromkeys(names)] or list(all_variants())
 
 
 @bench.command

@@ -18,7 +18,7 @@ from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
 from attnlab.knowledge.asker import DEFAULT_STORE
 from attnlab.knowledge.store.files import FileKind, export_lines, export_pairs, import_file
-from attnlab.knowledge.store.schema import Added, Imported
+from attnlab.knowledge.store.schema import Added
 from attnlab.knowledge.store.store import FactStore, Progress
 from attnlab.pages import Table
 from attnlab.storage.files import check_writable, write_whole
@@ -73,7 +73,16 @@ def import_facts(
             found[str(file)] = total
         counts = opened.counts()
     if as_json:
-        show_json({"store": store, "files": {name: _import_data(total) for name, total in found.items()}, **counts})
+        imported = {
+            name: {
+                "new": total.new,
+                "known": total.known,
+                "contradictions": total.contradictions,
+                "examples": [{"fact": one.fact, "others": one.others} for one in total.examples],
+            }
+            for name, total in found.items()
+        }
+        show_json({"store": store, "files": imported, **counts})
         return
     rows = [
         [name, *(str(one) for one in (total.new, total.known, total.contradictions))] for name, total in found.items()
@@ -213,11 +222,6 @@ def _contradiction(added: Added) -> str:
         f"note: {added.fact.question} {added.fact.answer} (fact {added.fact.id}) contradicts {others}. Both are kept; "
         "`attnlab knowledge facts retract NUMBER` settles it"
     )
-
-
-def _import_data(total: Imported) -> dict[str, object]:
-    examples = [{"fact": one.fact, "others": one.others} for one in total.examples]
-    return {"new": total.new, "known": total.known, "contradictions": total.contradictions, "examples": examples}
 
 
 @contextmanager

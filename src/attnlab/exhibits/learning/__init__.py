@@ -10,10 +10,19 @@ cross_attention                which word corresponds to which
 synthesizer_limits             what a synthesizer cannot do in one layer
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
-from attnlab.corpora import Corpus
+from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.training import Learner, RunSpec
+
+C = TypeVar("C", bound=Corpus)
+
+
+def toy_corpus(kind: type[C], **spec: Any) -> C:
+    """Return a generated corpus of this kind; `spec` are fields of a `CorpusSpec`."""
+    corpus = open_corpus(CorpusSpec(**spec))
+    assert isinstance(corpus, kind)
+    return corpus
 
 
 def toy_learner(corpus: Corpus, **settings: Any) -> Learner:

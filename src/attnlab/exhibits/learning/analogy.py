@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from attnlab.corpora import CorpusSpec, Kinship, TextCorpus, WordTokenizer, open_corpus
+from attnlab.corpora import Kinship, TextCorpus, WordTokenizer
 from attnlab.exhibits import Parameters, Stage, exhibit, line, points
-from attnlab.exhibits.learning import toy_learner
+from attnlab.exhibits.learning import toy_corpus, toy_learner
 from attnlab.lens import Analogies, analogies
 from attnlab.models import LanguageModel
 
@@ -54,8 +54,7 @@ class KinshipText:
 
 def kinship_text(parameters: KinshipAnalogy, shuffled: bool) -> KinshipText:
     options = {"families": parameters.families, "sentences": parameters.sentences, "shuffled": shuffled}
-    corpus = open_corpus(CorpusSpec(name="kinship", tokenizer="word", seed=parameters.seed, options=options))
-    assert isinstance(corpus, TextCorpus)
+    corpus = toy_corpus(TextCorpus, name="kinship", tokenizer="word", seed=parameters.seed, options=options)
     assert isinstance(corpus.tokenizer, WordTokenizer)
     known = {piece.strip(): token for token, piece in enumerate(corpus.tokenizer.pieces) if piece.startswith(" ")}
     every = Kinship.generate(parameters.seed, families=parameters.families).analogies

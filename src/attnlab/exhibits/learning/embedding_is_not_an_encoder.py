@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from attnlab.corpora import AdjectivesCorpus, CorpusSpec, open_corpus
+from attnlab.corpora import AdjectivesCorpus
 from attnlab.errors import SpecError
 from attnlab.exhibits import Parameters, Stage, exhibit, line, points
-from attnlab.exhibits.learning import toy_learner
+from attnlab.exhibits.learning import toy_corpus, toy_learner
 from attnlab.lens import evaluating, same_token
 from attnlab.models import LanguageModel
 
@@ -25,9 +25,7 @@ LONGEST = 10  # words of a beginning
 
 def text(seed: int = 0) -> AdjectivesCorpus:
     """Sentences about hungry foxes that eat and tired hens that sleep."""
-    corpus = open_corpus(CorpusSpec(name="adjectives", seed=seed))
-    assert isinstance(corpus, AdjectivesCorpus)
-    return corpus
+    return toy_corpus(AdjectivesCorpus, name="adjectives", seed=seed)
 
 
 class EmbeddingIsNotAnEncoder(Parameters):
