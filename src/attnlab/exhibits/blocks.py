@@ -108,11 +108,7 @@ def line(name: str, x: Any, y: Any) -> Series:
 
 def points(name: str, x: Any, y: Any, error: Any = ()) -> Series:
     """What was sampled or measured, with the half of its interval where it has one."""
-    made = _series("points", name, x, y)
-    errors = flat(error)
-    if errors and len(errors) != len(made.x):
-        raise InputError(f"{len(errors)} errors for {len(made.x)} points of {name!r}", hint="give one for each")
-    return Series("points", name, made.x, made.y, errors)
+    return _series("points", name, x, y, error)
 
 
 def histogram(
@@ -132,11 +128,13 @@ def bars(name: str, y: Any) -> Series:
     return Series("bars", name, tuple(float(place) for place in range(len(heights))), heights)
 
 
-def _series(kind: SeriesKind, name: str, x: Any, y: Any) -> Series:
-    across, up = flat(x), flat(y)
+def _series(kind: SeriesKind, name: str, x: Any, y: Any, error: Any = ()) -> Series:
+    across, up, errors = flat(x), flat(y), flat(error)
     if len(across) != len(up) or not across:
         raise InputError(f"{name!r} has {len(across)} x and {len(up)} y", hint="give as many of each, at least one")
-    return Series(kind, name, across, up)
+    if errors and len(errors) != len(across):
+        raise InputError(f"{len(errors)} errors for {len(across)} points of {name!r}", hint="give one for each")
+    return Series(kind, name, across, up, errors)
 
 
 def flat(values: Any) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import plotly.graph_objects as go
 
@@ -69,16 +69,12 @@ def _several(outcomes: Sequence[Outcome]) -> Page:
 def _content(shown: Sequence[blocks.Block | Check]) -> list[Part]:
     """The parts in order; checks that follow each other share a table."""
     parts: list[Part] = []
-    waiting: list[Check] = []
-    for block in shown:
-        if isinstance(block, Check):
-            waiting.append(block)
-            continue
-        if waiting:
-            parts.append(_check_table(waiting))
-            waiting = []
-        parts.extend(_part(block))
-    return [*parts, _check_table(waiting)] if waiting else parts
+    for _, group in groupby(shown, key=lambda block: isinstance(block, Check)):
+        members = list(group)
+        if checks := [one for one in members if isinstance(one, Check)]:
+            parts.append(_check_table(checks))
+        parts += [part for one in members if not isinstance(one, Check) for part in _part(one)]
+    return parts
 
 
 def _part(block: blocks.Block) -> list[Part]:
@@ -219,12 +215,7 @@ def _wrapped(title: str) -> str:
 
 def _unique(names: tuple[str, ...]) -> list[str]:
     """Names that plotly does not take for one place: the second x becomes x with a blank that takes no room."""
-    seen: dict[str, int] = {}
-    found = []
-    for name in names:
-        seen[name] = seen.get(name, -1) + 1
-        found.append(name + "\u200b" * seen[name])
-    return found
+    return [name + "\u200b" * names[:place].count(name) for place, name in enumerate(names)]
 
 
 def _caption(title: str, caption: str) -> str:

@@ -10,6 +10,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import plotext
@@ -139,9 +140,12 @@ def _side_by_side(*texts: Text) -> RichTable:
     return table
 
 
-_LINES = (("braille", "⠒"), ("·", "·"), ("-", "-"), ("~", "~"))  # what plotext calls them, and how they look
-_POINTS = ("●", "x", "◇", "▲", "+", "*")
-_HISTOGRAMS = ("░", "▒")
+# What plotext calls them, and how they look.
+_LETTERS = {
+    "line": (("braille", "⠒"), ("·", "·"), ("-", "-"), ("~", "~")),
+    "points": tuple((letter, letter) for letter in "●x◇▲+*"),
+    "histogram": tuple((letter, letter) for letter in "░▒"),
+}
 _BARS = ("█", "▒", "░", "/")
 _SHADES = " ░▒▓█"
 _COLOURS = (33, 208, 36, 244)  # of 256: blue, orange, green, grey, as on a page
@@ -216,17 +220,8 @@ def heatmap_text(drawn: blocks.Heatmap, width: int) -> str:
 
 def _letters(series: Sequence[blocks.Series]) -> list[tuple[str, str]]:
     """For each series the marker that plotext draws it with, and how that looks."""
-    used = {"line": 0, "points": 0, "histogram": 0, "bars": 0}
-    found = []
-    for one in series:
-        number = used[one.kind]
-        used[one.kind] += 1
-        if one.kind == "line":
-            found.append(_LINES[number % len(_LINES)])
-        else:
-            letters = _POINTS if one.kind == "points" else _HISTOGRAMS
-            found.append((letters[number % len(letters)],) * 2)
-    return found
+    left = {kind: cycle(letters) for kind, letters in _LETTERS.items()}
+    return [next(left[one.kind]) for one in series]
 
 
 def _draw(figure: Any, one: blocks.Series, marker: Any, plot: blocks.Plot, width: int) -> None:

@@ -32,9 +32,8 @@ from attnlab.processes.machine import describe_machine
 
 _HOW = "tokens per second ÷ the better of nanoGPT eager and compiled"
 SPEED = {
-    "small": Bar("speed-small", "training at the shape small", _HOW, 1.2, at_least=True),
-    "mini": Bar("speed-mini", "training at the shape mini", _HOW, 1.1, at_least=True),
-    "gpt2": Bar("speed-gpt2", "training at the shape gpt2", _HOW, 1.3, at_least=True),
+    name: Bar(f"speed-{name}", f"training at the shape {name}", _HOW, limit, at_least=True)
+    for name, limit in (("small", 1.2), ("mini", 1.1), ("gpt2", 1.3))
 }
 VERSION = Bar(
     "speed-rung",

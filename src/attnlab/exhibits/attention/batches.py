@@ -40,6 +40,7 @@ class Batches(Parameters):
     "attention: O = softmax(Q Kᵀ / √D_k) V,  X (b, l, d)",
     place=2,
 )
+@torch.no_grad()
 def batches(show: Stage, parameters: Batches) -> None:
     """A recurrent network reads the i-th word of each sentence, step after step; attention reads (b, l, d) whole."""
     d = parameters.width
@@ -63,13 +64,12 @@ def batches(show: Stage, parameters: Batches) -> None:
     cell = nn.RNNCell(d, d).double()
     state = torch.zeros(b, d, dtype=torch.float64)
     states = []
-    with torch.no_grad():
-        for i in range(l):  # no step can begin before the one before it has ended
-            state = cell(X[:, i], state)  # (b, d)
-            states.append(state)
-        whole = nn.RNN(d, d, batch_first=True).double()
-        whole.load_state_dict({f"{name}_l0": weight for name, weight in cell.state_dict().items()})
-        at_once = whole(X)[0]
+    for i in range(l):  # no step can begin before the one before it has ended
+        state = cell(X[:, i], state)  # (b, d)
+        states.append(state)
+    whole = nn.RNN(d, d, batch_first=True).double()
+    whole.load_state_dict({f"{name}_l0": weight for name, weight in cell.state_dict().items()})
+    at_once = whole(X)[0]
     show.check(
         "PyTorch's recurrent layer given (b, l, d) does the same l steps",
         found=torch.stack(states, dim=1),
@@ -79,9 +79,8 @@ def batches(show: Stage, parameters: Batches) -> None:
 
     spec = AttentionSpec(model_width=d, num_heads=4, mask=Mask(causal=True))
     layer = MultiHeadAttention(spec).double().eval()
-    with torch.no_grad():
-        together = layer(X, padding=real)  # (b, l, d) → (b, l, d), one step
-        apart = [layer(X[row : row + 1, : len(sentence)])[0] for row, sentence in enumerate(words)]
+    together = layer(X, padding=real)  # (b, l, d) → (b, l, d), one step
+    apart = [layer(X[row : row + 1, : len(sentence)])[0] for row, sentence in enumerate(words)]
     show.table(
         "Steps that wait for each other",
         ("network", "takes at a time", "steps"),
@@ -97,8 +96,7 @@ def batches(show: Stage, parameters: Batches) -> None:
         within=1e-12,
     )
     cache = Cache()
-    with torch.no_grad():
-        one_by_one = torch.cat([layer(X[:, i : i + 1], cache=cache) for i in range(l)], dim=1)
+    one_by_one = torch.cat([layer(X[:, i : i + 1], cache=cache) for i in range(l)], dim=1)
     show.check(
         "and equals attention that is fed word by word, as a recurrent network is",
         found=together[real],
@@ -106,8 +104,7 @@ def batches(show: Stage, parameters: Batches) -> None:
         within=1e-12,
     )
     open_layer = MultiHeadAttention(spec.replace(mask=Mask(causal=False))).double().eval()
-    with torch.no_grad():
-        unmasked = open_layer(X) - open_layer(X, padding=real)
+    unmasked = open_layer(X) - open_layer(X, padding=real)
     show.say("Sentences differ in length, so short ones are filled up; what fills them must be masked as well:")
     show.bound(
         "forgotten, with a mask that looks both ways, the padding moves outputs by",

@@ -113,7 +113,7 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
 
 
 def _share(loudness: float) -> float:
-    return 1 / (2 + 2 * math.exp(-loudness))  # two properties at e^s, `a` and the creature at e^0
+    return math.exp(loudness) / (2 + 2 * math.exp(loudness))  # two properties at e^s, `a` and the creature at e^0
 
 
 # %%
