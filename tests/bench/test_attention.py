@@ -10,8 +10,8 @@ import torch
 
 from attnlab.attention import variant
 from attnlab.bench import BenchListener, CallSize, bench_attention, describe_machine, using_threads
-from attnlab.bench.kernels import attention as attention_module
-from attnlab.bench.kernels.attention import usable
+from attnlab.bench import attention as attention_module
+from attnlab.bench.attention import usable
 from attnlab.errors import SpecError
 from attnlab.processes.machine import Machine, available_cores
 

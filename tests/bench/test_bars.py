@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 
 from attnlab.attention import Variant, variant, variants
-from attnlab.bench import BARS, BarsBench, BenchListener, CallSize, Ratio, VariantBar, bench_bars, describe_machine
-from attnlab.bench.kernels import attention as bench_attention_module
-from attnlab.bench.kernels import bars
-from attnlab.bench.kernels.bars import BarSetting
+from attnlab.bench import (
+    BARS,
+    BarsBench,
+    BenchListener,
+    CallSize,
+    Ratio,
+    VariantBar,
+    bars,
+    bench_bars,
+    describe_machine,
+)
+from attnlab.bench import attention as bench_attention_module
+from attnlab.bench.bars import BarSetting
 from attnlab.errors import SpecError
 
 SETTING = BarSetting()

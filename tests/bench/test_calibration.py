@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnlab.bench.results.findings import BenchListener, bars_table, findings_page
-from attnlab.bench.trust import calibration, simulated
-from attnlab.bench.trust.calibration import Calibration, allowed_rate, calibrate, trained_null
-from attnlab.bench.trust.simulated import Design, all_trials, draw_losses, take_looks
+from attnlab.bench import calibration, simulated
+from attnlab.bench.calibration import Calibration, allowed_rate, calibrate, trained_null
+from attnlab.bench.findings import BenchListener, bars_table, findings_page
+from attnlab.bench.simulated import Design, all_trials, draw_losses, take_looks
 from attnlab.errors import InputError, SpecError
 from attnlab.experiments.judging.judgement import judge
 from attnlab.experiments.planning.procedure import Procedure

@@ -9,8 +9,8 @@ import torch
 
 from attnlab.attention import Entmax, Variant, variant, variants
 from attnlab.bench import CallSize
-from attnlab.bench.kernels.attention import input_bytes
-from attnlab.bench.kernels.cases import Inputs, SpecCases, fused_softmax, has_peer
+from attnlab.bench.attention import input_bytes
+from attnlab.bench.cases import Inputs, SpecCases, fused_softmax, has_peer
 from attnlab.errors import SpecError
 
 SIZE = CallSize(batch=2, heads=4, tokens=48, width=8)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from attnlab.bench.findings import BenchListener
 from attnlab.bench.products.cost import (
     GROWTH,
     MEMORY,
-    GrowthPlan,
+    CostPlan,
     MeasuredGrowth,
     MeasuredPeak,
     free_bytes,
     judge_growth,
     measure_growth,
 )
-from attnlab.bench.results.findings import BenchListener
 from attnlab.cli import main
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system must tell a process's peak")
@@ -35,10 +35,10 @@ def test_the_whole_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_predicted_growth_of_both_regimes() -> None:
-    short, long = GrowthPlan().regimes
+    short, long = CostPlan().growth
     assert all(tokens < short.width for tokens in short.contexts)
     assert all(tokens > long.width for tokens in long.contexts)
-    found = measure_growth(GrowthPlan().smoke(), 1, BenchListener())
+    found = measure_growth(CostPlan.smoke().growth, 1, BenchListener())
     assert all(len(one.seconds) == len(one.contexts) for one in found)
     assert short.flops(256) / short.flops(32) == pytest.approx(8, rel=0.1)
     assert long.flops(8192) / long.flops(4096) > 3.5

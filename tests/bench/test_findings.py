@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from attnlab.bench import AttentionBench, BarsBench, CallSize, Measured, Ratio, describe_machine, findings_page
-from attnlab.bench.kernels.attention import Peaks, Times, attention_chart
-from attnlab.bench.kernels.bars import BARS, BarSetting
-from attnlab.bench.results.findings import bars_chart, bars_table, figures_table, with_spread
+from attnlab.bench.attention import Peaks, Times, attention_chart
+from attnlab.bench.bars import BARS, BarSetting
+from attnlab.bench.findings import bars_chart, bars_table, figures_table, with_spread
 from attnlab.pages import Table
 from support.bench import rows_of, words_of
 

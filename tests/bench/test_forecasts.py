@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.bench.trust.forecasts import bench_forecasts, read_ladders
+from attnlab.bench.forecasts import bench_forecasts, read_ladders
 from attnlab.cli import main
 from attnlab.errors import FileError
 

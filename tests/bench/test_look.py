@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
-from attnlab.bench.products.look import ablate_plainly, bench_look
-from attnlab.bench.results.findings import BenchListener
+from attnlab.bench.findings import BenchListener
+from attnlab.bench.products.commands import ablate_plainly, bench_look
 from attnlab.cli import main
 from attnlab.corpora import Batch
 from attnlab.lens.heads.ablation import ablate

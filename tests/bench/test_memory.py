@@ -9,8 +9,8 @@ from torch import Tensor
 
 from attnlab.attention import variant
 from attnlab.bench import CallSize, peak_bytes
-from attnlab.bench.kernels.cases import SpecCases, fused_softmax
-from attnlab.bench.results.memory import MEBIBYTE, highest_sum
+from attnlab.bench.cases import SpecCases, fused_softmax
+from attnlab.bench.processes import MEBIBYTE, highest_sum
 from attnlab.errors import UnsupportedError
 
 TENSOR = torch.zeros(MEBIBYTE // 4)  # of one mebibyte

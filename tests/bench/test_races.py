@@ -14,28 +14,28 @@ import torch
 import attnlab
 from attnlab.attention import Relu, variant
 from attnlab.bench import Durations
+from attnlab.bench.findings import BenchListener
+from attnlab.bench.processes import own_bytes, tree_bytes
 from attnlab.bench.races import race as race_module
-from attnlab.bench.races import speed, steps, training
-from attnlab.bench.races.contenders import Contender, Matmul, Ours, RandomTokens
+from attnlab.bench.races import speed, training
+from attnlab.bench.races.contenders import Contender, Matmul, NanoGpt, Ours, RandomTokens, Transformers, load_nanogpt
 from attnlab.bench.races.contestant import ContenderAnswers
-from attnlab.bench.races.entries import (
+from attnlab.bench.races.race import (
     MEMORY_SHAPE,
     SHAPES,
     Peers,
+    Race,
     RaceEntry,
     check_against,
     check_nanogpt,
     check_threads,
     find_peers,
+    race,
     shape,
     tiny,
 )
-from attnlab.bench.races.peer_models import NanoGpt, Transformers, load_nanogpt
-from attnlab.bench.races.race import Race, race
 from attnlab.bench.races.speed import GenerationPlan, bench_generate
 from attnlab.bench.races.training import GridPlan, TrainPlan, bench_train
-from attnlab.bench.results.findings import BenchListener
-from attnlab.bench.results.memory import own_peak_bytes, tree_bytes
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
 from attnlab.experiments.launching.jobs import Job, JobEnd
 from attnlab.processes.child import ChildError
@@ -108,7 +108,7 @@ def test_nanogpt_learns(clone: Path) -> None:
 
 
 def test_a_whole_run_with_processes(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "_peak", lambda entry: 100 * entry.workers)
+    monkeypatch.setattr(training, "_peak", lambda entry: 100 * entry.workers)
     peers = Peers(nanogpt=clone, transformers=False, compile=False, missing=("somebody is missing",))
     plan = TrainPlan((SHAPES["small"],), memory=MEMORY_SHAPE, rounds=2).smoke()
     found = bench_train(plan, peers, threads=2)
@@ -173,7 +173,7 @@ for line in sys.stdin:
 
 def test_the_peak_of_several_processes() -> None:
     team = RaceEntry(kind="attnlab", shape=SMALL, threads=1, workers=2)
-    assert steps._peak(team) > 50 << 20  # the interpreter alone has more
+    assert training._peak(team) > 50 << 20  # the interpreter alone has more
 
 
 def test_a_contestant_answers_for_its_own_peak() -> None:
@@ -265,15 +265,15 @@ def test_folders_that_are_not_nanogpts(tmp_path: Path, clone: Path) -> None:
 
 
 def test_missing_peers_are_named(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.bench.races.entries.transformers_is_installed", lambda: False)
+    monkeypatch.setattr("attnlab.bench.races.race.transformers_is_installed", lambda: False)
     peers = find_peers(None)
     assert (peers.transformers, peers.entries(SMALL, 1)) == (False, [])
     assert ["nanoGPT" in peers.missing[0], "Transformers" in peers.missing[1]] == [True, True]
-    monkeypatch.setattr("attnlab.bench.races.entries.can_compile", lambda: False)
+    monkeypatch.setattr("attnlab.bench.races.race.can_compile", lambda: False)
     peers = find_peers(clone, transformers=False)
     assert [entry.name for entry in peers.entries(SMALL, 1)] == ["nanoGPT"]
     assert "no C++ compiler" in peers.missing[0]
-    monkeypatch.setattr("attnlab.bench.races.entries.can_compile", lambda: True)
+    monkeypatch.setattr("attnlab.bench.races.race.can_compile", lambda: True)
     names = [entry.name for entry in find_peers(clone, transformers=False).entries(SMALL, 1)]
     assert names == ["nanoGPT", "nanoGPT compiled"]
 
@@ -287,7 +287,7 @@ def test_threads() -> None:
 
 
 def test_resident_memory_of_this_process() -> None:
-    peak, now = own_peak_bytes(), tree_bytes(os.getpid())
+    peak, now = own_bytes(peak=True), tree_bytes(os.getpid())
     assert now > 10 << 20
     assert now <= peak * 1.5  # of this process alone, or with what others of the tests started
     assert tree_bytes(2**22 + 1) == 0  # nobody

@@ -7,7 +7,8 @@ import shutil
 
 import pytest
 
-from attnlab.bench.products.studio import CROWD, EDIT, MEMORY, START, _percentile
+from attnlab.bench.products.studio import CROWD, EDIT, MEMORY, START
+from attnlab.bench.timing import percentile
 from attnlab.cli import main
 
 CHROMIUM = any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
@@ -15,8 +16,8 @@ CHROMIUM = any(shutil.which(name) for name in ("chromium", "chromium-browser", "
 
 def test_a_percentile_is_one_of_the_values() -> None:
     values = [float(number) for number in range(100, 0, -1)]
-    assert _percentile(values, 0.95) == 96
-    assert _percentile([3.0], 0.95) == 3
+    assert percentile(values, 0.95) == 96
+    assert percentile([3.0], 0.95) == 3
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from attnlab.bench import Durations, Ratio, take_turns
-from attnlab.bench.results.timing import turn_order
+from attnlab.bench.timing import turn_order
 from attnlab.errors import SpecError
 
 

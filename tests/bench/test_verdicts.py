@@ -12,14 +12,23 @@ import pytest
 
 from attnlab.attention import variant, variants
 from attnlab.bench import Durations, Ratio, describe_machine
+from attnlab.bench.findings import BenchListener, findings_page
 from attnlab.bench.races import time_to_loss
-from attnlab.bench.races.entries import SHAPES, VARIANTS_SHAPE
-from attnlab.bench.races.race import Race
+from attnlab.bench.races.race import SHAPES, VARIANTS_SHAPE, Race
 from attnlab.bench.races.speed import GENERATION, SHARE, SPEED, VERSION, read_race, read_speeds
-from attnlab.bench.races.steps import FULL, PLAIN, SPARSE, StepMemory, StepPeak, VariantStep, VariantSteps, bar_of
 from attnlab.bench.races.time_to_loss import LOSS, TIME, Learnt, bench_time_to_loss, prepare_nanogpt, read_commands
-from attnlab.bench.races.training import GRID, GridRace
-from attnlab.bench.results.findings import BenchListener, findings_page
+from attnlab.bench.races.training import (
+    FULL,
+    GRID,
+    PLAIN,
+    SPARSE,
+    GridRace,
+    StepMemory,
+    StepPeak,
+    VariantStep,
+    VariantSteps,
+    bar_of,
+)
 from attnlab.errors import AttnlabError, FileError, SpecError
 from support.bench import rows_of, words_of
 from support.nanogpt import write_nanogpt

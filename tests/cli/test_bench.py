@@ -13,9 +13,9 @@ import pytest
 
 from attnlab.attention import catalogue
 from attnlab.bench import VariantBar
-from attnlab.bench.kernels import attention as attention_module
-from attnlab.bench.kernels import bars as bars_module
-from attnlab.bench.results.timing import Ratio
+from attnlab.bench import attention as attention_module
+from attnlab.bench import bars as bars_module
+from attnlab.bench.timing import Ratio
 from attnlab.cli import main
 from attnlab.processes.machine import available_cores
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.bench.results.timing import Ratio
+from attnlab.bench.timing import Ratio
 from attnlab.cli import main
-from attnlab.cli.bench.facts import FactsBench
+from attnlab.cli.commands.bench_facts import FactsBench
 from attnlab.knowledge.store import benchmark as measuring
 from attnlab.knowledge.store.benchmark import StoreFigures, measure_store
 from attnlab.processes.machine import describe_machine

@@ -10,10 +10,9 @@ import pytest
 
 import attnlab
 from attnlab.bench import Durations
+from attnlab.bench.findings import BenchListener
 from attnlab.bench.races import speed
-from attnlab.bench.races.entries import RaceEntry
-from attnlab.bench.races.race import Race
-from attnlab.bench.results.findings import BenchListener
+from attnlab.bench.races.race import Race, RaceEntry
 from attnlab.cli import main
 from attnlab.processes.machine import available_cores
 from support.nanogpt import write_nanogpt
@@ -51,8 +50,8 @@ def pretend(seconds: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
 def _races(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = {"attnlab": 1.0, "nanoGPT": 1.4, "nanoGPT compiled": 1.15, "Transformers": 3.0, "matrix products": 0.5}
     pretend(usual, monkeypatch)
-    monkeypatch.setattr("attnlab.bench.races.entries.can_compile", lambda: True)
-    monkeypatch.setattr("attnlab.bench.races.entries.transformers_is_installed", lambda: True)
+    monkeypatch.setattr("attnlab.bench.races.race.can_compile", lambda: True)
+    monkeypatch.setattr("attnlab.bench.races.race.transformers_is_installed", lambda: True)
 
 
 @pytest.mark.usefixtures("_races")

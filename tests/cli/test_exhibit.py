@@ -9,7 +9,7 @@ import pytest
 
 from attnlab.cli import main
 from attnlab.exhibits import exhibits
-from attnlab.exhibits.weights import worked_example as sheet
+from attnlab.exhibits.attention import worked_example as sheet
 
 
 def output(capsys: pytest.CaptureFixture[str], *tokens: str, code: int = 0) -> tuple[str, str]:

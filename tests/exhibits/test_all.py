@@ -11,9 +11,9 @@ import pytest
 import attnlab.exhibits as package
 from attnlab.errors import UnknownNameError
 from attnlab.exhibits import exhibit_named, exhibits
-from attnlab.exhibits.frame.exhibit import CHAPTERS
+from attnlab.exhibits.gallery import CHAPTERS
 
-FOLDERS = ("weights", "heads", "sequences", "embeddings", "learning")
+FOLDERS = ("attention", "heads", "learning")
 FILES = [
     path
     for folder in FOLDERS

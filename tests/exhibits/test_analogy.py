@@ -8,7 +8,7 @@ import pytest
 
 from attnlab.corpora import Kinship
 from attnlab.exhibits import exhibit_named
-from attnlab.exhibits.embeddings import analogy
+from attnlab.exhibits.learning import analogy
 
 SMALL = {"families": 2, "sentences": 600, "width": 8, "steps": 10}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from attnlab.exhibits import Outcome, exhibit_named
-from attnlab.exhibits.frame.pages import outcome_page
+from attnlab.exhibits.pages import outcome_page
 from attnlab.pages import write_page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

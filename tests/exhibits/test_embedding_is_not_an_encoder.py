@@ -7,7 +7,7 @@ import torch
 
 from attnlab.errors import SpecError
 from attnlab.exhibits import exhibit_named
-from attnlab.exhibits.embeddings import embedding_is_not_an_encoder as room
+from attnlab.exhibits.learning import embedding_is_not_an_encoder as room
 from attnlab.models import LanguageModel
 
 

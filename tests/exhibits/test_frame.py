@@ -30,10 +30,10 @@ from attnlab.exhibits import (
     points,
     vector_text,
 )
-from attnlab.exhibits.frame.blocks import Heatmap, Plot, cell_text, powers, round_places
-from attnlab.exhibits.frame.parameters import setting_text
-from attnlab.exhibits.frame.terminal import Printer, Watcher, heatmap_text, plot_text
+from attnlab.exhibits.blocks import Heatmap, Plot, cell_text, powers, round_places
+from attnlab.exhibits.gallery import setting_text
 from attnlab.exhibits.heads import kqv_construction
+from attnlab.exhibits.terminal import Printer, Watcher, heatmap_text, plot_text
 from attnlab.pages import render
 from attnlab.statistics import Estimate
 
@@ -98,8 +98,7 @@ def test_a_spoilt_exhibit_fails_with_its_figure() -> None:
     assert failed.found > 3.6
     out = io.StringIO()
     printer = Printer(Console(file=out, width=100, highlight=False), Console(file=io.StringIO()))
-    printer.begin(dice)
-    printer.end(dice.run(listener=printer, loaded=True))
+    printer.run(dice, loaded=True)
     assert "✗ FAILS  x" in out.getvalue()
     assert "1 of 2 checks hold" in out.getvalue()
     assert "FAILS" in render(outcome.page())
@@ -292,7 +291,7 @@ def test_progress_is_told_to_a_terminal_and_wiped() -> None:
 
 def test_progress_is_plain_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("attnlab.exhibits.frame.terminal.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("attnlab.exhibits.terminal.time.monotonic", lambda: now[0])
     out = io.StringIO()
     watcher = Watcher(Console(file=out))
     for done in range(1, 31):
@@ -303,9 +302,7 @@ def test_progress_is_plain_lines_without_a_terminal(monkeypatch: pytest.MonkeyPa
 
 def test_no_colour_without_a_terminal_or_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     def printed(console: Console) -> str:
-        printer = Printer(console, Console(file=io.StringIO()))
-        printer.begin(dice)
-        printer.end(dice.run(listener=printer))
+        Printer(console, Console(file=io.StringIO())).run(dice)
         return console.file.getvalue()  # type: ignore[attr-defined]
 
     assert "\x1b" not in printed(Console(file=io.StringIO(), width=80))
@@ -332,7 +329,7 @@ def test_a_file_of_an_exhibit_runs_by_itself(capsys: pytest.CaptureFixture[str])
 def test_a_spoilt_one_that_runs_by_itself_ends_with_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnlab.exhibits.frame.stage.ERRORS", -1.0)
+    monkeypatch.setattr("attnlab.exhibits.stage.ERRORS", -1.0)
     with pytest.raises(SystemExit) as ended:
         dice.main()
     assert ended.value.code == 1

@@ -7,11 +7,11 @@ import torch
 
 from attnlab.errors import SpecError
 from attnlab.exhibits import exhibit_named
-from attnlab.exhibits.embeddings import superposition as toys
+from attnlab.exhibits.attention import masking as masks
+from attnlab.exhibits.attention import shapes as axes
+from attnlab.exhibits.attention import worked_example as sheet
 from attnlab.exhibits.heads import heads_as_one_matrix as heads
-from attnlab.exhibits.sequences import masking as masks
-from attnlab.exhibits.sequences import shapes as axes
-from attnlab.exhibits.weights import worked_example as sheet
+from attnlab.exhibits.learning import superposition as toys
 
 SAMPLED = {
     "scaling": {"samples": 2000, "keys": 16},
@@ -127,7 +127,7 @@ def test_a_wrong_number_of_the_sheet_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_wrong_scale_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.exhibits.weights.scaling.dot_variance", lambda width, *_: float(width) + 4)
+    monkeypatch.setattr("attnlab.exhibits.attention.scaling.dot_variance", lambda width, *_: float(width) + 4)
     assert any("variance of q·k" in one for one in failed("scaling", samples=50_000, keys=8))
 
 

@@ -1,23 +1,28 @@
 """Side-by-side measurements against peers, as ratios within one run.
 
-results     shared by all measurements: timing, memory, bars, findings and pages
-kernels     attention alone
-races       whole models
-products    waiting times of users
-trust       the reliability of results
+timing         ratios of durations on a shared machine
+processes      memory of calls and processes, whole commands, and the browser
+findings       bars and their verdicts, and findings for a terminal, a page and JSON
+cases          attention alone: the calls that are timed
+attention      every variant against fused softmax, its definition and public implementations
+bars           the limits that attnlab claims of its kernels, and how each is measured
+races          whole models
+products       waiting times of users
+simulated      comparisons whose truth is known
+calibration    how often verdicts are wrong, simulated and trained
+forecasts      how often forecasts are
 """
 
-from attnlab.bench.kernels.attention import AttentionBench, Measured, bench_attention
-from attnlab.bench.kernels.bars import BARS, BarsBench, VariantBar, bench_bars
-from attnlab.bench.kernels.cases import CallSize
-from attnlab.bench.races.entries import SHAPES, Peers, Shape, find_peers
+from attnlab.bench.attention import AttentionBench, Measured, bench_attention
+from attnlab.bench.bars import BARS, BarsBench, VariantBar, bench_bars
+from attnlab.bench.cases import CallSize
+from attnlab.bench.findings import Bar, BenchListener, Findings, JudgedBar, findings_page
+from attnlab.bench.processes import peak_bytes
+from attnlab.bench.races.race import SHAPES, Peers, Shape, find_peers
 from attnlab.bench.races.speed import GenerateBench, GenerationPlan, bench_generate
 from attnlab.bench.races.time_to_loss import TimeToLossBench, bench_time_to_loss
 from attnlab.bench.races.training import TrainBench, TrainPlan, bench_train
-from attnlab.bench.results.findings import BenchListener, Findings, findings_page
-from attnlab.bench.results.judging import Bar, JudgedBar
-from attnlab.bench.results.memory import peak_bytes
-from attnlab.bench.results.timing import Durations, Ratio, take_turns
+from attnlab.bench.timing import Durations, Ratio, take_turns
 from attnlab.processes.machine import Machine, describe_machine, using_threads
 
 __all__ = [

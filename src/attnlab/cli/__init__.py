@@ -4,9 +4,9 @@ app         the commands, `main`, and exit codes
 errors      errors as they are printed, with parameters as options
 options     options that commands share
 printing    tables and data on stdout, everything else on stderr
+measuring   options, progress and output of measurements
 commands    one file per command
 knowledge   `attnlab knowledge …` and `attnlab ask`
-bench       `attnlab bench …`
 """
 
 from attnlab.cli.app import main

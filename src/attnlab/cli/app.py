@@ -44,7 +44,7 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.knowledge.ask:ask",
     "attnlab.cli.commands.runs:runs",
     "attnlab.cli.commands.studio:studio",
-    "attnlab.cli.bench.commands:bench",
+    "attnlab.cli.commands.bench:bench",
 )
 
 

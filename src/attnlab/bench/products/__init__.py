@@ -1,7 +1,6 @@
 """Waiting times of users.
 
-main_job        the default comparison
-look            a look inside a model
+commands        the default comparison, and a look inside a model
 studio          the studio
 cost            predicted beside measured cost, and how time grows with the context
 cost_process    the process that one model is measured in

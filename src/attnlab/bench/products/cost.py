@@ -6,19 +6,18 @@ contexts, and so is that of the predicted FLOPs of the same step. One layer, and
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
-from attnlab.bench.races.entries import check_threads
-from attnlab.bench.results.findings import BenchListener, Findings, NoteKeeper, table_section
-from attnlab.bench.results.judging import Bar, JudgedBar
-from attnlab.bench.results.timing import Ratio, check_rounds, take_turns
+from attnlab.bench.findings import Bar, BenchListener, Findings, JudgedBar, NoteKeeper, table_section
+from attnlab.bench.processes import counted_bytes
+from attnlab.bench.races.race import Shape, check_threads
+from attnlab.bench.timing import check_rounds, take_turns
 from attnlab.cost import CostEstimate, MachineRates, MeasuredCost, Question, model_cost
 from attnlab.formats import byte_count, fixed, general
 from attnlab.models import ModelSpec, build_model
@@ -99,14 +98,8 @@ def why_not(wanted: MeasuredCost) -> str:
 
 def free_bytes() -> int | None:
     """Return the bytes that a new process may take now; None where the system does not say."""
-    listing = Path("/proc/meminfo")
-    if not listing.is_file():
-        return describe_machine().memory_bytes
-    told = re.search(r"^MemAvailable:\s+(\d+) kB$", listing.read_text(encoding="utf-8"), re.MULTILINE)
-    limit = describe_machine().memory_bytes
-    if told is None:
-        return limit
-    return int(told[1]) * 1024 if limit is None else min(limit, int(told[1]) * 1024)
+    available = counted_bytes(Path("/proc/meminfo"), "MemAvailable")
+    return min(filter(None, (describe_machine().memory_bytes, available)), default=None)
 
 
 def machine_rates(threads: int) -> MachineRates:
@@ -138,31 +131,11 @@ class Regime:
     contexts: tuple[int, ...]
 
     def model(self, tokens: int) -> ModelSpec:
-        return ModelSpec.build(
-            "nano",
-            vocabulary_size=_VOCABULARY,
-            num_layers=1,
-            model_width=self.width,
-            num_heads=self.heads,
-            context_length=tokens,
-        )
+        return Shape(self.name, 1, self.width, self.heads, tokens, self.batch, _VOCABULARY).model()
 
     def flops(self, tokens: int) -> int:
         """Return the FLOPs of a training step, recomputation by kernels included."""
         return model_cost(self.model(tokens), batch=self.batch, visible_only=True).training_flops
-
-
-@dataclass(frozen=True)
-class GrowthPlan:
-    """The two regimes."""
-
-    regimes: tuple[Regime, ...] = (
-        Regime("N < D", 512, 8, 8, (32, 64, 128, 256)),
-        Regime("N > D", 64, 1, 1, (2048, 4096, 8192, 16384)),
-    )
-
-    def smoke(self) -> GrowthPlan:
-        return GrowthPlan((Regime("N < D", 16, 2, 1, (2, 4)), Regime("N > D", 8, 1, 1, (16, 32))))
 
 
 @dataclass(frozen=True)
@@ -181,12 +154,12 @@ class MeasuredGrowth:
         return abs(self.measured - self.predicted)
 
 
-def measure_growth(plan: GrowthPlan, rounds: int, listener: BenchListener) -> tuple[MeasuredGrowth, ...]:
-    """Time both regimes with the threads that PyTorch has now."""
+def measure_growth(regimes: Sequence[Regime], rounds: int, listener: BenchListener) -> tuple[MeasuredGrowth, ...]:
+    """Time the regimes with the threads that PyTorch has now."""
     check_rounds(rounds)
     found = []
-    for place, regime in enumerate(plan.regimes):
-        listener.step(f"growth with N: {regime.name}", place, len(plan.regimes))
+    for place, regime in enumerate(regimes):
+        listener.step(f"growth with N: {regime.name}", place, len(regimes))
         calls = {str(tokens): _step(regime, tokens) for tokens in regime.contexts}
         durations = take_turns(calls, rounds)
         seconds = tuple(durations.median(name) for name in calls)
@@ -216,7 +189,7 @@ def _step(regime: Regime, tokens: int) -> Callable[[], object]:
 
 
 def judge_growth(found: Sequence[MeasuredGrowth]) -> JudgedBar:
-    return GROWTH.judge({one.name: Ratio.exact(one.apart) for one in found})
+    return GROWTH.judge({one.name: one.apart for one in found})
 
 
 def _growth_section(found: Sequence[MeasuredGrowth]) -> Section:
@@ -247,12 +220,16 @@ class CostPlan:
         Question(size="mini", batch_size=4, vocabulary_size=65, recipe="fast"),
         Question(size="gpt2", batch_size=1, context_length=256),
     )
-    growth: GrowthPlan = field(default_factory=GrowthPlan)
+    growth: tuple[Regime, ...] = (
+        Regime("N < D", 512, 8, 8, (32, 64, 128, 256)),
+        Regime("N > D", 64, 1, 1, (2048, 4096, 8192, 16384)),
+    )
 
-    def smoke(self) -> CostPlan:
-        """Return the same plan, so small that it takes no time and means nothing."""
+    @classmethod
+    def smoke(cls) -> CostPlan:
+        """Return a plan so small that it takes no time and means nothing."""
         tiny = Question(size="pico", vocabulary_size=17, batch_size=1, context_length=8, num_layers=1)
-        return CostPlan((tiny,), self.growth.smoke())
+        return cls((tiny,), (Regime("N < D", 16, 2, 1, (2, 4)), Regime("N > D", 8, 1, 1, (16, 32))))
 
 
 @dataclass(frozen=True)
@@ -305,11 +282,8 @@ def bench_cost(
     with using_threads(threads):
         growth = measure_growth(plan.growth, rounds, listener)
         machine = describe_machine()
-    bars: list[JudgedBar] = [
-        MEMORY.judge({one.what: Ratio.exact(one.apart) for one in peaks}, {"shapes": len(peaks)}),
-        judge_growth(growth),
-    ]
-    return CostBench(machine, rounds, tuple(listener.notes), tuple(bars), tuple(peaks), growth)
+    memory = MEMORY.judge({one.what: one.apart for one in peaks}, {"shapes": len(peaks)})
+    return CostBench(machine, rounds, tuple(listener.notes), (memory, judge_growth(growth)), tuple(peaks), growth)
 
 
 def _words(question: Question) -> str:

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
+from attnlab.bench.processes import own_bytes
 from attnlab.bench.races.contenders import RandomTokens
-from attnlab.bench.races.entries import Shape
-from attnlab.bench.results.memory import own_bytes, own_peak_bytes
-from attnlab.bench.results.timing import seconds_of
+from attnlab.bench.races.race import Shape
+from attnlab.bench.timing import seconds_of
 from attnlab.cost import Question
 from attnlab.models import LanguageModel
 from attnlab.processes.child import serve
@@ -74,7 +74,7 @@ class CostAnswers:
         engine = self._engine(self._question)
         for step in range(2):
             engine.step(step)
-        return own_peak_bytes() - before
+        return own_bytes(peak=True) - before
 
     def _times(self) -> dict[str, float | None]:
         engine = self._engine(self._question)

@@ -19,21 +19,20 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from attnlab.bench.results.commands import open_chromium, open_page
-from attnlab.bench.results.findings import BenchListener, Figures
-from attnlab.bench.results.judging import Bar, judge_values
-from attnlab.bench.results.memory import TreePeak
+from attnlab.bench.findings import Bar, BenchListener, Figures, judge_values
+from attnlab.bench.processes import TreePeak, open_chromium, open_page
+from attnlab.bench.timing import percentile
 from attnlab.errors import AttnlabError
 from attnlab.experiments.launching.extras import import_extra
 from attnlab.processes.machine import describe_machine
@@ -98,7 +97,7 @@ def bench_studio(listener: BenchListener, *, smoke: bool = False) -> StudioBench
     figures = {
         "seconds to the first page": start,
         "ms of an edit, median": statistics.median(alone),
-        "seconds of an edit in a crowd, 95th percentile": _percentile(crowd, 0.95),
+        "seconds of an edit in a crowd, 95th percentile": percentile(crowd, 0.95),
         "MB at most": peak.bytes / 1e6,
     }
     bars = judge_values("studio", dict(zip((START, EDIT, CROWD, MEMORY), figures.values(), strict=True)))
@@ -109,27 +108,14 @@ def _crowd(browser: Any, address: str, page: Any, visitors: int, edits: int) -> 
     """Seconds of all edits of some visitors without a browser, and of two with one, at the same time."""
     others = [page, *(_visit(browser, address) for _ in range(_BROWSERS - 1))]
     found: list[float] = []
-    problems: list[Exception] = []
-
-    def visit() -> None:
-        try:
-            found.extend(asyncio.run(edit_at_once(Door.open(address), visitors, edits)))
-        except Exception as error:
-            problems.append(error)
-
-    crowd = threading.Thread(target=visit)
-    crowd.start()
-    while crowd.is_alive():
-        for one in others:
-            found += [taken / 1000 for taken in one.evaluate(_TYPE, 1)]
-    crowd.join()
-    if problems:
-        raise AttnlabError(f"a visitor was let down: {problems[0]}") from problems[0]
-    return found
-
-
-def _percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+    with ThreadPoolExecutor(1) as pool:
+        crowd = pool.submit(lambda: asyncio.run(edit_at_once(Door.open(address), visitors, edits)))
+        while not crowd.done():
+            for one in others:
+                found += [taken / 1000 for taken in one.evaluate(_TYPE, 1)]
+    if problem := crowd.exception():
+        raise AttnlabError(f"a visitor was let down: {problem}") from problem
+    return found + crowd.result()
 
 
 def _visit(browser: Any, address: str) -> Any:

@@ -1,12 +1,9 @@
 """Whole models against nanoGPT, Transformers and other versions of attnlab.
 
-entries         the contestants, and the shapes of their models
-contenders      what each does: attnlab, and matrix products alone
-peer_models     nanoGPT and Transformers
+race            the contestants, the shapes of their models, and a race in turns
+contenders      what each does: attnlab, nanoGPT, Transformers, and matrix products alone
 contestant      the process of one contestant
-race            all in turn
 speed           training and generation
-steps           the time of a training step of every variant, and the memory of training
-training        all of these, with grids of runs
+training        the steps of every variant, the memory of training, grids of runs, and all of training together
 time_to_loss    whole commands
 """

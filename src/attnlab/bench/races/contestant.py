@@ -12,10 +12,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from attnlab.bench.races.contenders import Contender, Matmul, Ours
-from attnlab.bench.races.entries import RaceEntry
-from attnlab.bench.races.peer_models import NanoGpt, Transformers
-from attnlab.bench.results.memory import own_peak_bytes
+from attnlab.bench.processes import own_bytes
+from attnlab.bench.races.contenders import Contender, Matmul, NanoGpt, Ours, Transformers
+from attnlab.bench.races.race import RaceEntry
 from attnlab.processes.child import serve
 
 KINDS: dict[str, type[Contender]] = {
@@ -35,7 +34,7 @@ class ContenderAnswers:
     def __call__(self, question: Mapping[str, Any]) -> dict[str, float]:
         begin = time.perf_counter()
         if question["do"] == "peak":
-            return {"bytes": own_peak_bytes()}
+            return {"bytes": own_bytes(peak=True)}
         if question["do"] == "train":
             seconds = self._contender.train(question["count"])
         else:

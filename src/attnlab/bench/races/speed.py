@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from attnlab.bench.races.entries import (
+from attnlab.bench.findings import Bar, BenchListener, Findings, JudgedBar, NoteKeeper, table_section, with_spread
+from attnlab.bench.races.race import (
     GENERATION_SHAPE,
     MATMUL,
     NANOGPT,
@@ -17,14 +18,13 @@ from attnlab.bench.races.entries import (
     OURS,
     TRANSFORMERS,
     Peers,
+    Race,
     RaceEntry,
     Shape,
+    race,
     tiny,
 )
-from attnlab.bench.races.race import Race, race
-from attnlab.bench.results.findings import BenchListener, Findings, NoteKeeper, table_section, with_spread
-from attnlab.bench.results.judging import Bar, JudgedBar
-from attnlab.bench.results.timing import Ratio, check_rounds
+from attnlab.bench.timing import Ratio, check_rounds
 from attnlab.cost import model_cost
 from attnlab.formats import NOTHING, count, fixed, significant
 from attnlab.pages import Section
@@ -32,9 +32,8 @@ from attnlab.processes.machine import describe_machine
 
 _HOW = "tokens per second ÷ the better of nanoGPT eager and compiled"
 SPEED = {
-    "small": Bar("speed-small", "training at the shape small", _HOW, 1.2, at_least=True),
-    "mini": Bar("speed-mini", "training at the shape mini", _HOW, 1.1, at_least=True),
-    "gpt2": Bar("speed-gpt2", "training at the shape gpt2", _HOW, 1.3, at_least=True),
+    name: Bar(f"speed-{name}", f"training at the shape {name}", _HOW, limit, at_least=True)
+    for name, limit in (("small", 1.2), ("mini", 1.1), ("gpt2", 1.3))
 }
 VERSION = Bar(
     "speed-rung",
@@ -101,10 +100,6 @@ class SpeedRace:
             found.append(SHARE.judge({OURS: self.share_of_peak}))
         return found
 
-    @property
-    def _processes(self) -> str:
-        return f", {self.models} models at once with one thread each" if self.models > 1 else ""
-
     def section(self) -> Section:
         rows = [
             (
@@ -116,8 +111,9 @@ class SpeedRace:
             )
             for one in self.runners
         ]
+        at_once = f", {self.models} models at once with one thread each" if self.models > 1 else ""
         words = (
-            f"{self.shape}{self._processes}. attnlab reaches {with_spread(self.share_of_peak)} of the best rate of "
+            f"{self.shape}{at_once}. attnlab reaches {with_spread(self.share_of_peak)} of the best rate of "
             f"float32 matrix products, {fixed(self.gflops_per_core, 1)} GFLOP/s a core, counting only the "
             "multiply–adds that causal attention needs. The beginning has everything up to the end of the first "
             "step, compilation too."

@@ -19,11 +19,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from attnlab.bench.races.entries import NANOGPT, OURS, check_nanogpt
-from attnlab.bench.results.commands import run_command
-from attnlab.bench.results.findings import BenchListener, Findings, table_section
-from attnlab.bench.results.judging import Bar
-from attnlab.bench.results.timing import Ratio
+from attnlab.bench.findings import Bar, BenchListener, Findings, table_section
+from attnlab.bench.processes import run_command
+from attnlab.bench.races.race import NANOGPT, OURS, check_nanogpt
 from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.formats import NOTHING, fixed, significant
 from attnlab.pages import Section
@@ -134,8 +132,8 @@ def bench_time_to_loss(
 def read_commands(machine: Machine, ours: Sequence[Learnt], peer: Learnt, reached: float | None) -> TimeToLossBench:
     """Judge what was measured."""
     outcomes = (
-        TIME.judge({one.name: Ratio.exact(one.seconds / peer.seconds) for one in ours}),
-        LOSS.judge({one.name: Ratio.exact(one.loss) for one in ours}),
+        TIME.judge({one.name: one.seconds / peer.seconds for one in ours}),
+        LOSS.judge({one.name: one.loss for one in ours}),
     )
     return TimeToLossBench(machine, len(ours), (), outcomes, tuple(ours), peer, reached)
 

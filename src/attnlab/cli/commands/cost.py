@@ -120,7 +120,7 @@ def _changes(texts: Sequence[str]) -> dict[str, int]:
 
 def _measured(table: CostTable, threads: int | None) -> CostTable:
     from attnlab.bench.products.cost import measure_costs  # which imports all of training
-    from attnlab.cli.bench.output import listening
+    from attnlab.cli.measuring import listening
 
     with listening() as listener:
         return replace(table, measured=measure_costs(table.estimates, threads, listener))

@@ -14,8 +14,8 @@ from attnlab.cli.options import Flag, JsonFlag, Markdown, name_value_pairs
 from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
 from attnlab.exhibits import Exhibit, Outcome, exhibit_named, exhibits
-from attnlab.exhibits.frame.pages import outcome_page
-from attnlab.exhibits.frame.terminal import Printer, Watcher
+from attnlab.exhibits.pages import outcome_page
+from attnlab.exhibits.terminal import Printer, Watcher
 from attnlab.pages import Table, write_page
 from attnlab.storage.files import check_writable
 from attnlab.storage.records import to_plain
@@ -51,7 +51,16 @@ def exhibit(
     as_json
         Print everything as JSON: the list, or each check with its claim and figure.
     """
-    _check_options(name, settings, out, everything, smoke, as_json, markdown)
+    if everything and name is not None:
+        raise AttnlabError(f"--all runs every exhibit, and {name!r} is one of them", hint="leave out one of the two")
+    if settings and name is None:
+        raise AttnlabError("--set changes one exhibit, and none is named", hint="attnlab exhibit NAME --set …")
+    if settings and smoke:
+        raise AttnlabError("--smoke sets parameters of its own", hint="leave out --smoke, and --set all you want")
+    if markdown and (as_json or name is not None or everything):
+        raise AttnlabError("--markdown prints the list, and nothing else", hint="leave out the rest")
+    if (out is not None or smoke) and name is None and not everything:
+        raise AttnlabError("there is nothing to run", hint="name an exhibit, or say --all")
     if name is None and not everything:
         return _list(exhibits(), as_json=as_json, markdown=markdown)
     chosen = exhibits() if name is None else [exhibit_named(name)]
@@ -68,32 +77,16 @@ def exhibit(
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 
-def _check_options(
-    name: str | None,
-    settings: Sequence[str],
-    out: Path | None,
-    everything: bool,
-    smoke: bool,
-    as_json: bool,
-    markdown: bool,
-) -> None:
-    if everything and name is not None:
-        raise AttnlabError(f"--all runs every exhibit, and {name!r} is one of them", hint="leave out one of the two")
-    if settings and name is None:
-        raise AttnlabError("--set changes one exhibit, and none is named", hint="attnlab exhibit NAME --set …")
-    if settings and smoke:
-        raise AttnlabError("--smoke sets parameters of its own", hint="leave out --smoke, and --set all you want")
-    if markdown and (as_json or name is not None or everything):
-        raise AttnlabError("--markdown prints the list, and nothing else", hint="leave out the rest")
-    if (out is not None or smoke) and name is None and not everything:
-        raise AttnlabError("there is nothing to run", hint="name an exhibit, or say --all")
-
-
 def _list(chosen: Sequence[Exhibit[Any]], *, as_json: bool, markdown: bool) -> int:
     if as_json:
         show_json([one.describe() for one in chosen])
     elif markdown:
-        print(_markdown(chosen))
+        rows = [
+            [one.chapter, f"`{one.name}`", ", ".join(one.claims), one.claim, "<br>".join(one.equation.splitlines())]
+            for one in chosen
+        ]
+        headings = ("chapter", "exhibit", "claims", "what it shows", "equation")
+        print(Table(headings, rows, text_columns=range(5)).to_markdown())
     else:
         for chapter, members in groupby(chosen, key=lambda one: one.chapter):
             rows = [[one.name, ", ".join(one.claims), one.title] for one in members]
@@ -103,29 +96,18 @@ def _list(chosen: Sequence[Exhibit[Any]], *, as_json: bool, markdown: bool) -> i
     return 0
 
 
-def _markdown(chosen: Sequence[Exhibit[Any]]) -> str:
-    rows = [
-        [one.chapter, f"`{one.name}`", ", ".join(one.claims), one.claim, "<br>".join(one.equation.splitlines())]
-        for one in chosen
-    ]
-    headings = ("chapter", "exhibit", "claims", "what it shows", "equation")
-    return Table(headings, rows, text_columns=range(5)).to_markdown()
-
-
 def _run(
     chosen: Sequence[Exhibit[Any]], given: Mapping[str, str], *, smoke: bool, whole: bool, as_json: bool
 ) -> list[Outcome]:
     outcomes = []
     for one in chosen:
-        listener = Printer() if whole and not as_json else Watcher()
-        if isinstance(listener, Printer):
-            listener.begin(one)
-        outcome = one.run(listener=listener, **(one.smoke if smoke else given))
-        outcomes.append(outcome)
-        if isinstance(listener, Printer):
-            listener.end(outcome)
-        elif not as_json:
-            _brief(outcome)
+        settings = one.smoke if smoke else given
+        if whole and not as_json:
+            outcomes.append(Printer().run(one, **settings))
+            continue
+        outcomes.append(one.run(listener=Watcher(), **settings))
+        if not as_json:
+            _brief(outcomes[-1])
     if as_json:
         show_json(outcomes[0].to_dict() if whole else _all_data(outcomes))
     elif not whole:

@@ -99,7 +99,7 @@ def _explain(one: Variant) -> None:
 
 def _describe(one: Variant) -> dict[str, object]:
     """Return a variant as plain data."""
-    spec = one.spec()
+    spec = one.spec().model_dump(mode="json")
     return {
         "name": one.name,
         "meaning": one.meaning,
@@ -107,15 +107,10 @@ def _describe(one: Variant) -> dict[str, object]:
         "source": one.source,
         "asks": one.asks,
         "kernel": one.kernel,
-        "changes": {field: _value(getattr(spec, field)) for field in one.changes},
-        "spec": spec.model_dump(mode="json"),
+        "changes": {field: spec[field] for field in one.changes},
+        "spec": spec,
         "cost": _cost(one).as_dict(),
     }
-
-
-def _value(value: object) -> object:
-    """Return a part of a specification as plain data."""
-    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value
 
 
 def _cost(one: Variant) -> AttentionCost:
@@ -125,12 +120,9 @@ def _cost(one: Variant) -> AttentionCost:
 
 def _compared(cost: AttentionCost, baseline: AttentionCost) -> dict[str, tuple[int, int]]:
     """Return what the list compares with softmax."""
+    training, ordinary = (one.forward_flops + one.backward_flops for one in (cost, baseline))
     return {
         "parameters": (cost.parameters, baseline.parameters),
-        "FLOPs to train, visible pairs": (_training(cost), _training(baseline)),
+        "FLOPs to train, visible pairs": (training, ordinary),
         "cache bytes after the context": (cost.cache_bytes(_TOKENS), baseline.cache_bytes(_TOKENS)),
     }
-
-
-def _training(cost: AttentionCost) -> int:
-    return cost.forward_flops + cost.backward_flops

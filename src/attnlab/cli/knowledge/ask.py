@@ -175,10 +175,7 @@ def _score(asker: Asker, pairs: Sequence[Pair], as_json: bool) -> None:
     counts: Counter[tuple[str, bool]] = Counter(
         (reply.origin, reply.answer == pair.answer) for reply, pair in zip(replies, pairs, strict=True)
     )
-    table = {
-        "recalled": (counts["recalled", True], counts["recalled", False]),
-        "looked up": (counts["looked up", True], counts["looked up", False]),
-    }
+    table = {origin: (counts[origin, True], counts[origin, False]) for origin in ("recalled", "looked up")}
     right, wrong = (sum(row[place] for row in table.values()) for place in (0, 1))
     unknown = len(pairs) - right - wrong
     if as_json:

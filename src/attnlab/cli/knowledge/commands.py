@@ -50,11 +50,6 @@ class SplitOptions:
     heldout_share: float = HELDOUT
     calibration_share: float = CALIBRATION
 
-    @property
-    def asked(self) -> float | Path:
-        """The pairs to be asked: a share, or a file."""
-        return self.heldout_share if self.heldout is None else self.heldout
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -119,9 +114,9 @@ class ModelOptions:
             base = KnowledgeRecipe(**read_record(parent)["settings"])
         else:
             base = recipe_by_name(self.recipe or "fast")
-        names = ("variant", "objective", "tokenizer", "vocabulary_size", "num_layers", "model_width", "num_heads")
-        changes = {name: getattr(self, name) for name in (*names, "context_length", "dropout", "reading", "practice")}
-        if changes["tokenizer"] == "char":
+        elsewhere = ("recipe", "epochs", "minutes", "seed", "execution")
+        changes = {name: value for name, value in vars(self).items() if name not in elsewhere}
+        if self.tokenizer == "char":
             base = base.model_copy(update={"vocabulary_size": None})
         return base.replace(**changes)
 
@@ -292,14 +287,8 @@ def _gather(
     before: Material | None = None,
 ) -> Material:
     """Return text and pairs, each pair with its use; print what is odd about them."""
-    material = gather(
-        text,
-        pairs,
-        heldout=split.asked,
-        calibration=split.calibration_share,
-        seed=model.seed,
-        before=before,
-    )
+    heldout = split.heldout_share if split.heldout is None else split.heldout
+    material = gather(text, pairs, heldout=heldout, calibration=split.calibration_share, seed=model.seed, before=before)
     for note in material.notes:
         say(note)
     return material

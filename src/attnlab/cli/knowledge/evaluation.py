@@ -18,7 +18,7 @@ from attnlab.knowledge.material.pairs import read_pairs
 from attnlab.knowledge.pipeline import KEPT, Story
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.training.learning import BeforeAfter, LearningResult, learn_kept
+from attnlab.knowledge.training.learning import BeforeAfter, learn_kept
 from attnlab.pages import Table, write_page
 from attnlab.runs.ledger import find_run
 from attnlab.statistics import Interval
@@ -112,10 +112,6 @@ def learn(
     if as_json:
         show_json(found.to_dict())
         return
-    _show_learned(found)
-
-
-def _show_learned(found: LearningResult) -> None:
     headings = ["questions", "of", "right before", "right after", "change"]
     rows = [_row("new", found.gained), _row("taught before", found.taught)]
     if found.heldout is not None:

@@ -18,7 +18,7 @@ from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
 from attnlab.knowledge.asker import DEFAULT_STORE
 from attnlab.knowledge.store.files import FileKind, export_lines, export_pairs, import_file
-from attnlab.knowledge.store.schema import Added, Imported
+from attnlab.knowledge.store.schema import Added
 from attnlab.knowledge.store.store import FactStore, Progress
 from attnlab.pages import Table
 from attnlab.storage.files import check_writable, write_whole
@@ -73,9 +73,16 @@ def import_facts(
             found[str(file)] = total
         counts = opened.counts()
     if as_json:
-        show_json(
-            {"store": str(store), "files": {name: _import_data(total) for name, total in found.items()}, **counts}
-        )
+        imported = {
+            name: {
+                "new": total.new,
+                "known": total.known,
+                "contradictions": total.contradictions,
+                "examples": [{"fact": one.fact, "others": one.others} for one in total.examples],
+            }
+            for name, total in found.items()
+        }
+        show_json({"store": store, "files": imported, **counts})
         return
     rows = [
         [name, *(str(one) for one in (total.new, total.known, total.contradictions))] for name, total in found.items()
@@ -112,8 +119,7 @@ def add(
     with FactStore(store) as opened:
         added = opened.add(question, answer, who=author(who), source=source)
     if as_json:
-        others = [one.to_dict() for one in added.others]
-        show_json({"standing": added.standing, "fact": added.fact.to_dict(), "others": others})
+        show_json({"standing": added.standing, "fact": added.fact, "others": added.others})
         return
     tell_added(added)
 
@@ -132,21 +138,13 @@ def search(*words: str, store: StoreFile = DEFAULT_STORE, limit: int = 10, as_js
     with FactStore(store, create=False) as opened:
         found, texts = opened.search(" ".join(words), limit)
     if as_json:
-        show_json({"facts": [one.to_dict() for one in found], "documents": [one.to_dict() for one in texts]})
+        show_json({"facts": found, "documents": texts})
         return
     if found:
-        rows = [
-            [
-                str(one.id),
-                one.question,
-                one.answer,
-                one.source,
-                one.who,
-                one.at[:10],
-                "retracted" if one.retracted_at else "",
-            ]
-            for one in found
-        ]
+        rows = []
+        for one in found:
+            standing = "retracted" if one.retracted_at else ""
+            rows.append([str(one.id), one.question, one.answer, one.source, one.who, one.at[:10], standing])
         headings = ("fact", "question", "answer", "source", "who", "when", "")
         show(Table(headings, rows, text_columns=range(7), wrap_columns=(1, 2, 3)))
     for document in texts:
@@ -192,7 +190,7 @@ def retract(fact: int, /, *, store: StoreFile = DEFAULT_STORE, who: Author = Non
     with FactStore(store, create=False) as opened:
         found = opened.retract(fact, who=author(who))
     if as_json:
-        show_json(found.to_dict())
+        show_json(found)
         return
     show(f"no longer used: {found}")
 
@@ -212,14 +210,10 @@ def check(*, store: StoreFile = DEFAULT_STORE, as_json: Json = False) -> int:
 
 def tell_added(added: Added) -> None:
     """Print what became of a fact."""
-    match added.standing:
-        case "new":
-            show(f"kept as fact {added.fact.id}: {added.fact}")
-        case "known":
-            show(f"known already as fact {added.fact.id}: {added.fact}")
-        case "contradicts":
-            show(f"kept as fact {added.fact.id}: {added.fact}")
-            say(_contradiction(added))
+    known = "known already" if added.standing == "known" else "kept"
+    show(f"{known} as fact {added.fact.id}: {added.fact}")
+    if added.standing == "contradicts":
+        say(_contradiction(added))
 
 
 def _contradiction(added: Added) -> str:
@@ -228,13 +222,6 @@ def _contradiction(added: Added) -> str:
         f"note: {added.fact.question} {added.fact.answer} (fact {added.fact.id}) contradicts {others}. Both are kept; "
         "`attnlab knowledge facts retract NUMBER` settles it"
     )
-
-
-def _import_data(total: Imported) -> dict[str, object]:
-    examples = [
-        {"fact": one.fact.to_dict(), "others": [other.to_dict() for other in one.others]} for one in total.examples
-    ]
-    return {"new": total.new, "known": total.known, "contradictions": total.contradictions, "examples": examples}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention
@@ -25,8 +25,7 @@ class HeadsAsOneMatrix(Parameters):
     tokens: int = Field(10, ge=2, le=128, description="the length of a text")
     seed: int = Field(0, ge=0, description="of the random numbers")
 
-    @model_validator(mode="after")
-    def _divides(self) -> HeadsAsOneMatrix:
+    def check(self) -> None:
         if self.model_width % self.num_heads:
             raise SpecError(
                 f"a width of {self.model_width} does not divide into {self.num_heads} heads",
@@ -34,7 +33,6 @@ class HeadsAsOneMatrix(Parameters):
             )
         if self.model_width == self.num_heads:
             raise SpecError("heads of width 1 have no root to be divided by", hint="use fewer heads, or a wider model")
-        return self
 
 
 # %% [markdown]
@@ -82,6 +80,7 @@ def softmax_gradient(scores: Tensor) -> float:
     equation="W_Q = [W_Q¹ … W_Qʰ], likewise K, V\nout = [o_1 … o_h] W_O = Σ o_h W_Oʰ",
     place=3,
 )
+@torch.no_grad()
 def heads_as_one_matrix(show: Stage, parameters: HeadsAsOneMatrix) -> None:
     """Heads of width d/h in three d × d matrices and one output matrix equal h separate layers added up."""
     d, h, tokens = parameters.model_width, parameters.num_heads, parameters.tokens
@@ -90,9 +89,8 @@ def heads_as_one_matrix(show: Stage, parameters: HeadsAsOneMatrix) -> None:
     layer = MultiHeadAttention(spec).double().eval()
     layer.reset_parameters(std=1 / math.sqrt(d))
     x = torch.randn(3, tokens, d, dtype=torch.float64)
-    with torch.no_grad():
-        whole = layer(x)
-        parts = torch.stack([head_alone(layer, head)(x) for head in range(h)])
+    whole = layer(x)
+    parts = torch.stack([head_alone(layer, head)(x) for head in range(h)])
     show.table(
         f"{h} heads of width {spec.key_width} in a model of width {d}",
         ("matrix", "all heads", "one head"),
@@ -108,19 +106,17 @@ def heads_as_one_matrix(show: Stage, parameters: HeadsAsOneMatrix) -> None:
         found=sum(weight.numel() for head in range(h) for weight in head_alone(layer, head).parameters()),
         expected=4 * d * d,
     )
-    with torch.no_grad():
-        q, k, v = (projection(x).unflatten(-1, (h, -1)).transpose(1, 2) for projection in layer.projections.values())
-        future = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-        scores = q @ k.mT / math.sqrt(spec.key_width)  # (texts, heads, tokens, tokens)
-        o = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1) @ v  # (texts, heads, tokens, d/h)
-        stacked = layer.state_dict()["output.weight"].T.unflatten(0, (h, -1))  # (heads, d/h, d): each head's map up
-        each = sum(o[:, head] @ stacked[head] for head in range(h))
-        joined = o.transpose(1, 2).flatten(2) @ stacked.flatten(0, 1)
+    q, k, v = (projection(x).unflatten(-1, (h, -1)).transpose(1, 2) for projection in layer.projections.values())
+    future = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    scores = q @ k.mT / math.sqrt(spec.key_width)  # (texts, heads, tokens, tokens)
+    o = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1) @ v  # (texts, heads, tokens, d/h)
+    stacked = layer.state_dict()["output.weight"].T.unflatten(0, (h, -1))  # (heads, d/h, d): each head's map up
+    each = sum(o[:, head] @ stacked[head] for head in range(h))
+    joined = o.transpose(1, 2).flatten(2) @ stacked.flatten(0, 1)
     show.check("Σ o_h W_Oʰ, by hand", claim="1.12", found=each, expected=whole, within=1e-12)
     show.check("[o_1 … o_h] W_O, by hand", claim="1.12", found=joined, expected=whole, within=1e-12)
 
-    with torch.no_grad():
-        theirs = same_in_pytorch(layer)(x, x, x, attn_mask=future, need_weights=False)[0]
+    theirs = same_in_pytorch(layer)(x, x, x, attn_mask=future, need_weights=False)[0]
     show.check(
         "torch.nn.MultiheadAttention with the same weights and mask",
         claim="r.4",
@@ -137,8 +133,7 @@ def heads_as_one_matrix(show: Stage, parameters: HeadsAsOneMatrix) -> None:
     raw = q @ k.mT
     limit = math.sqrt(spec.key_width)
     clipped = torch.softmax(raw.clamp(-limit, limit).masked_fill(future, -math.inf), dim=-1)
-    with torch.no_grad():
-        cut = (clipped @ v).transpose(1, 2).flatten(2) @ stacked.flatten(0, 1)
+    cut = (clipped @ v).transpose(1, 2).flatten(2) @ stacked.flatten(0, 1)
     show.bound(
         "with clipped scores the output is another, by",
         claim="r.4",

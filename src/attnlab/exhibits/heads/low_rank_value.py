@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -30,14 +30,12 @@ class LowRankValue(Parameters):
     tokens: int = Field(96, ge=1, le=1024, description="the number N of tokens")
     seed: int = Field(0, ge=0, description="of the random numbers")
 
-    @model_validator(mode="after")
-    def _narrower(self) -> LowRankValue:
+    def check(self) -> None:
         if self.value_width >= self.model_width:
             raise SpecError(
                 f"a value width of {self.value_width} is not below the model's {self.model_width}",
                 hint="use a smaller value_width",
             )
-        return self
 
 
 # %%

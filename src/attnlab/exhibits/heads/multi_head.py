@@ -15,25 +15,18 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from attnlab.attention import Dot, one_head
 from attnlab.exhibits import Stage, exhibit, histogram, line
-from attnlab.exhibits.frame.toys import NoisyKeys
+from attnlab.exhibits.heads.single_head import SingleHead, shares
 from attnlab.statistics import LogitNormal, estimate_share, estimate_variance
 
 
-class MultiHead(NoisyKeys):
+class MultiHead(SingleHead):
     strength: float = Field(20.0, ge=5, le=100, description="C, how long the queries are")
 
 
 # %% [markdown]
 # Keys as in `single-head`: around unit vectors, a the first and b the second, with a variance of `length` along μ_a.
-
-
-# %%
-def shares(keys: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
-    """For each draw and query, how the weight on v_a and v_b is divided between the two, (draws, queries, 2)."""
-    weights = one_head(queries, keys, torch.eye(keys.shape[-1], dtype=torch.float64), score=Dot())[1][..., :2]
-    return weights / weights.sum(-1, keepdim=True)
+# Again what counts is how the weight on v_a and v_b is divided between the two.
 
 
 # %%
@@ -48,12 +41,11 @@ def shares(keys: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
 def multi_head(show: Stage, parameters: MultiHead) -> None:
     """Two heads that ask for a key each keep the average, in about 92 % of draws even where a key's length varies."""
     generator = torch.Generator().manual_seed(parameters.seed)
-    unit = torch.eye(parameters.keys, dtype=torch.float64)
-    both, each = parameters.strength * (unit[:1] + unit[1:2]), parameters.strength * unit[:2]
+    each = parameters.strength * parameters.means[:2]  # the two heads' queries
     rows = []
     for claim, length, name in (("d.i", 0.0, "αI"), ("d.ii", 0.5, "αI + ½ μ_a μ_aᵀ")):
         keys = parameters.draw(generator, length=length)
-        one, two = shares(keys, both)[:, 0, 0], shares(keys, each)
+        one, two = shares(keys, parameters.query)[:, 0], shares(keys, each)
         # The share of v_a in ½ (c₁ + c₂), less ½: what goes wrong in each head, to its last digit.
         off = (two[:, 1, 0] - two[:, 0, 1]) / 2
         alone, together = derived(parameters, length)

@@ -70,8 +70,7 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
         scores = torch.stack([(W_K @ E[i]) @ (ask @ E[j]) / math.sqrt(len(W_K)) for i in range(j + 1)])
         by_the_sum[j] += sum(p * (W_V @ E[i]) for i, p in enumerate(torch.softmax(scores, dim=0)))
     show.check("E + attention, by the note's sum", found=after, expected=by_the_sum, within=1e-12)
-    loud = math.exp(parameters.sharpness)
-    share = loud / (2 + 2 * loud)  # two properties at e^s, `a` and the creature at e^0
+    share = _share(parameters.sharpness)
     show.check(
         "how fluffy and how blue the creature becomes: e^s / (2 + 2e^s)",
         found=after[3, 1:],
@@ -114,7 +113,7 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
 
 
 def _share(loudness: float) -> float:
-    return math.exp(loudness) / (2 + 2 * math.exp(loudness))
+    return math.exp(loudness) / (2 + 2 * math.exp(loudness))  # two properties at e^s, `a` and the creature at e^0
 
 
 # %%

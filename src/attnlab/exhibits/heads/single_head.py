@@ -12,15 +12,48 @@ import math
 
 import numpy as np
 import torch
+from pydantic import Field
+from torch import Tensor
 
 from attnlab.attention import Dot, one_head
-from attnlab.exhibits import Stage, exhibit, histogram, line, number_text, points
-from attnlab.exhibits.frame.toys import NoisyKeys
+from attnlab.errors import SpecError
+from attnlab.exhibits import Parameters, Stage, exhibit, histogram, line, number_text, points
 from attnlab.statistics import LogitNormal, estimate_mean, estimate_share, estimate_variance
 
 
-class SingleHead(NoisyKeys):
-    """The keys, and the length of the query that asks for two of them."""
+class SingleHead(Parameters):
+    keys: int = Field(6, ge=2, le=64, description="how many keys there are, as many as each is wide")
+    strength: float = Field(20.0, ge=5, le=200, description="C, how long the query is")
+    alpha: float = Field(1e-6, ge=1e-12, le=1e-4, description="α, the variance of the noise in each direction")
+    samples: int = Field(20_000, ge=2000, le=100_000, description="draws of all keys")
+    seed: int = Field(0, ge=0, description="of the random numbers")
+
+    def check(self) -> None:
+        noise = self.strength * math.sqrt(self.alpha)
+        if noise > 0.2:
+            raise SpecError(
+                f"C√α = {noise:.3g} is not small, and the claim is for C√α ≪ 1",
+                hint="choose strength and alpha such that it is at most 0.2",
+            )
+
+    @property
+    def means(self) -> Tensor:
+        """The means μ, which are the unit vectors; a is the first of them and b the second."""
+        return torch.eye(self.keys, dtype=torch.float64)
+
+    @property
+    def query(self) -> Tensor:
+        """The query C (μ_a + μ_b)."""
+        return self.strength * self.means[:2].sum(0)
+
+    def draw(self, generator: torch.Generator, *, alpha: float | None = None, length: float | None = None) -> Tensor:
+        """Return keys (samples, keys, width) with noise of variance α, and of `length` besides for k_a along μ_a."""
+        n, alpha = self.keys, self.alpha if alpha is None else alpha
+        noise = torch.randn(self.samples, n, n, dtype=torch.float64, generator=generator)
+        keys = self.means + math.sqrt(alpha) * noise
+        if length is not None:
+            keys[:, 0, 0] += math.sqrt(length) * torch.randn(self.samples, dtype=torch.float64, generator=generator)
+        return keys
 
 
 # %% [markdown]
@@ -29,11 +62,9 @@ class SingleHead(NoisyKeys):
 
 
 # %%
-def shares(keys: torch.Tensor, strength: float) -> torch.Tensor:
-    """w and 1 − w of every draw: how the weight on v_a and v_b is divided between the two."""
-    query = torch.zeros(keys.shape[-1], dtype=torch.float64)
-    query[:2] = strength
-    weights = one_head(query, keys, torch.eye(keys.shape[-1], dtype=torch.float64), score=Dot())[1][:, :2]
+def shares(keys: Tensor, queries: Tensor) -> Tensor:
+    """For each draw (and query) w and 1 − w: how the weight on v_a and v_b is divided between the two."""
+    weights = one_head(queries, keys, torch.eye(keys.shape[-1], dtype=torch.float64), score=Dot())[1][..., :2]
     return weights / weights.sum(-1, keepdim=True)
 
 
@@ -50,7 +81,7 @@ def single_head(show: Stage, parameters: SingleHead) -> None:
     """One query for two keys averages their values while C√α ≪ 1, and swings between them if a key's length varies."""
     generator = torch.Generator().manual_seed(parameters.seed)
     C, alpha = parameters.strength, parameters.alpha
-    small = shares(parameters.draw(generator), C)[:, 0]
+    small = shares(parameters.draw(generator), parameters.query)[:, 0]
     derived = LogitNormal(0.0, 2 * C * math.sqrt(alpha))  # ε_a − ε_b has the variance 4α
     show.say(f"Small noise, C√α = {number_text(C * math.sqrt(alpha), 3)}: the head gives the average, w = ½.")
     show.sampled("mean of w", claim="c.i", samples=small, derived=0.5)
@@ -66,7 +97,7 @@ def beyond(show: Stage, parameters: SingleHead, generator: torch.Generator) -> N
     C = parameters.strength
     noises = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
     fewer = parameters.model_copy(update={"samples": 2000})
-    found = [shares(fewer.draw(generator, alpha=(noise / C) ** 2), C)[:, 0] for noise in noises]
+    found = [shares(fewer.draw(generator, alpha=(noise / C) ** 2), fewer.query)[:, 0] for noise in noises]
     spread = [math.sqrt(LogitNormal(0.0, 2 * noise).variance) for noise in noises]
     show.plot(
         "Beyond small noise",
@@ -85,7 +116,7 @@ def swinging(show: Stage, parameters: SingleHead, generator: torch.Generator) ->
     """Σ_a = αI + ½ μ_a μ_aᵀ."""
     C, alpha = parameters.strength, parameters.alpha
     keys = parameters.draw(generator, length=0.5)
-    both = shares(keys, C)
+    both = shares(keys, parameters.query)
     swings = both[:, 0]
     derived = LogitNormal(0.0, C * math.sqrt(0.5 + 4 * alpha))
     edges = np.linspace(0, 1, 41)
@@ -107,7 +138,7 @@ def swinging(show: Stage, parameters: SingleHead, generator: torch.Generator) ->
     slip(show, parameters, lengths, swings)
 
 
-def slip(show: Stage, parameters: SingleHead, lengths: torch.Tensor, swings: torch.Tensor) -> None:
+def slip(show: Stage, parameters: SingleHead, lengths: Tensor, swings: Tensor) -> None:
     C, alpha = parameters.strength, parameters.alpha
     gap = (lengths[:, 1] - lengths[:, 0]) * C
     total = torch.exp(gap[0]) + torch.exp(-gap[0])

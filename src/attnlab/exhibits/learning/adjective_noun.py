@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from attnlab.corpora import IGNORED, AdjectivesCorpus, Batch, CorpusSpec, open_corpus
+from attnlab.corpora import IGNORED, AdjectivesCorpus, Batch
 from attnlab.exhibits import Parameters, Stage, bars, exhibit
-from attnlab.exhibits.frame.toys import toy_learner
+from attnlab.exhibits.learning import toy_corpus, toy_learner
 from attnlab.lens import Ablation, Pointed, Pointing, ablate, attention_maps, evaluating, pointing
 from attnlab.models import LanguageModel
 
@@ -59,12 +59,8 @@ def asked_only(batch: Batch, where: torch.Tensor) -> Batch:
 )
 def adjective_noun(show: Stage, parameters: AdjectiveNoun) -> None:
     """A head learns to carry the adjective's meaning to its noun: it is found, shown, and missed when it is removed."""
-    corpus = open_corpus(
-        CorpusSpec(
-            name="adjectives", options={"others": parameters.others, "validation_examples": 256}, seed=parameters.seed
-        )
-    )
-    assert isinstance(corpus, AdjectivesCorpus)
+    options = {"others": parameters.others, "validation_examples": 256}
+    corpus = toy_corpus(AdjectivesCorpus, name="adjectives", options=options, seed=parameters.seed)
     length = corpus.options.longest - 1
     (batch,) = corpus.validation_batches(batch_size=256, context_length=length)
     deciding = corpus.deciding(batch)  # for each noun the place of its adjective, −1 elsewhere

@@ -14,9 +14,9 @@ from __future__ import annotations
 import torch
 from pydantic import Field
 
-from attnlab.corpora import IGNORED, Batch, CorpusSpec, TranslationCorpus, open_corpus
+from attnlab.corpora import IGNORED, Batch, TranslationCorpus
 from attnlab.exhibits import Parameters, Stage, exhibit, line, points
-from attnlab.exhibits.frame.toys import toy_learner
+from attnlab.exhibits.learning import toy_corpus, toy_learner
 from attnlab.lens import Pointed, accuracy, attention_maps, pointing
 from attnlab.models import LanguageModel
 
@@ -68,15 +68,13 @@ def best_head(model: LanguageModel, corpus: TranslationCorpus, batch: Batch) -> 
 )
 def cross_attention(show: Stage, parameters: CrossAttention) -> None:
     """With queries from one language and keys from the other, the weights say which word translates which."""
-    corpus = open_corpus(
-        CorpusSpec(
-            name="translation",
-            vocabulary_size=4 + 2 * parameters.words,
-            options={"clauses": parameters.clauses, "validation_examples": 256},
-            seed=parameters.seed,
-        )
+    corpus = toy_corpus(
+        TranslationCorpus,
+        name="translation",
+        vocabulary_size=4 + 2 * parameters.words,
+        options={"clauses": parameters.clauses, "validation_examples": 256},
+        seed=parameters.seed,
     )
-    assert isinstance(corpus, TranslationCorpus)
     (batch,) = corpus.validation_batches(batch_size=256, context_length=corpus.options.longest + 1)
     learner = toy_learner(
         corpus,

@@ -14,9 +14,9 @@ import math
 import torch
 from pydantic import Field
 
-from attnlab.corpora import CorpusSpec, MatchingCorpus, open_corpus
+from attnlab.corpora import MatchingCorpus
 from attnlab.exhibits import Parameters, Stage, bars, exhibit, line
-from attnlab.exhibits.frame.toys import toy_learner
+from attnlab.exhibits.learning import toy_corpus, toy_learner
 from attnlab.lens import accuracy, attention_maps
 from attnlab.models import LanguageModel
 from attnlab.statistics import mean_interval
@@ -64,8 +64,7 @@ def moved_weights(model: LanguageModel, tokens: torch.Tensor, places: int) -> fl
 def synthesizer_limits(show: Stage, parameters: SynthesizerLimits) -> None:
     """Scores that come from one token alone cannot find the token that matches, which Q–K–V does in a single layer."""
     places, steps = parameters.places, parameters.steps
-    corpus = open_corpus(CorpusSpec(name="matching", options={"places": places}))
-    assert isinstance(corpus, MatchingCorpus)
+    corpus = toy_corpus(MatchingCorpus, name="matching", options={"places": places})
     batches = list(corpus.validation_batches(batch_size=256, context_length=2 * places))
     example = batches[0]
     words = corpus.tokenizer.decode(example.inputs[0].tolist()).split()

@@ -13,7 +13,7 @@ from markupsafe import escape
 from attnlab.attention import variants
 from attnlab.cost import CostEstimate, CostTable, Question, Sweep
 from attnlab.exhibits import Check, exhibit_named, exhibits
-from attnlab.exhibits.frame.blocks import Block
+from attnlab.exhibits.blocks import Block
 from attnlab.models.sizes import SIZES
 from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Table, prose
 from attnlab.pages.figures import CHART_CONFIG

@@ -1,0 +1,207 @@
+"""The memory that calls and processes hold at most, whole commands in processes of their own, and the browser.
+
+A call: on a CPU, every allocation and release that PyTorch's allocator makes during the call is added up in order, and
+the peak is the largest sum: exact to the byte, and the same each time. Memory that a library takes without the
+allocator is not seen. Gradients and outputs that the call returns count. Memory that a first call leaves behind for
+the next ones (such as masks that are kept) does not: the call is made once before.
+
+A process: what the system counts, libraries and interpreter included. One process is asked itself: the system remembers
+its peak. Of several that share memory the proportional sizes, in which every shared page is counted once, are added up
+many times a second. Only Linux reports these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from attnlab.bench.timing import Call
+from attnlab.errors import AttnlabError, UnsupportedError
+from attnlab.experiments.launching.extras import import_extra
+
+MEBIBYTE = 2**20
+_STATUS = Path("/proc/self/status")
+_EVERY = 0.05  # seconds
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_TAIL = 5  # lines of what a command said before it failed
+
+
+def peak_bytes(call: Call, device: torch.device | str = "cpu") -> int:
+    """Return the peak of the bytes that the call has allocated and not yet released."""
+    kind = torch.device(device).type
+    if kind == "cpu":
+        return _peak_on_cpu(call)
+    if kind == "cuda":
+        return _peak_on_cuda(call, torch.device(device))
+    raise UnsupportedError(f"memory is not measured on {kind!r}", hint="measure on the CPU or on CUDA")
+
+
+def highest_sum(changes: Iterable[int]) -> int:
+    """Return the largest partial sum, at least 0."""
+    held = highest = 0
+    for change in changes:
+        held += change
+        highest = max(highest, held)
+    return highest
+
+
+def _peak_on_cpu(call: Call) -> int:
+    # The profiler's library announces each start and stop on stderr, unless told before its first use not to.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        result = call()
+    del result  # held until here, so that returning it was no release
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    return highest_sum(event.nbytes() for event in events if event.device_type().name == "CPU")
+
+
+def _peak_on_cuda(call: Call, device: torch.device) -> int:
+    """Not yet run: no machine with CUDA was at hand."""
+    call()
+    torch.cuda.synchronize(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    result = call()
+    torch.cuda.synchronize(device)
+    highest = torch.cuda.max_memory_allocated(device)
+    del result
+    return max(0, highest - before)
+
+
+def own_bytes(*, peak: bool = False) -> int:
+    """Return the bytes that this process holds now, or the most that it has held at once."""
+    if not _STATUS.is_file():
+        raise UnsupportedError("this system does not report the memory of a process", hint="measure memory on Linux")
+    return counted_bytes(_STATUS, "VmHWM" if peak else "VmRSS")
+
+
+def tree_bytes(process: int) -> int:
+    """Return the bytes that a process and all that it started hold now."""
+    return sum(counted_bytes(Path(f"/proc/{one}/smaps_rollup"), "Pss") for one in _tree(process))
+
+
+class TreePeak:
+    """Watches the memory of a process and its children while entered; each sample takes time itself."""
+
+    def __init__(self, process: int, every: float = _EVERY) -> None:
+        self._process, self._every = process, every
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.bytes = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            self.bytes = max(self.bytes, tree_bytes(self._process))
+            if self._ended.wait(self._every):
+                return
+
+
+def _tree(process: int) -> Iterator[int]:
+    yield process
+    with contextlib.suppress(OSError):
+        for listing in Path(f"/proc/{process}/task").glob("*/children"):
+            for child in listing.read_text(encoding="utf-8").split():
+                yield from _tree(int(child))
+
+
+def counted_bytes(listing: Path, name: str) -> int:
+    """Return what the system counts under a name; 0 where it does not, as for a process that has just ended."""
+    try:
+        found = re.search(rf"^{name}:\s+(\d+) kB$", listing.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return 0
+    return 1024 * int(found[1]) if found else 0
+
+
+@dataclass(frozen=True)
+class CommandRun:
+    """How long a command took, what it printed and after how many seconds, and its peak memory if that was sampled."""
+
+    seconds: float
+    lines: list[tuple[float, str]]
+    peak_bytes: int = 0
+
+
+def run_command(
+    words: Sequence[str],
+    folder: Path,
+    name: str,
+    environment: Mapping[str, str] | None = None,
+    *,
+    sample_every: float | None = None,
+) -> CommandRun:
+    """Run a command in a folder to its end; one that fails is an error with the last lines that it said.
+
+    `sample_every` so many seconds the memory of the command and its children is looked at.
+    """
+    begin = time.perf_counter()
+    lines: list[tuple[float, str]] = []
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            words,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        ) as process,
+        contextlib.nullcontext() if sample_every is None else TreePeak(process.pid, every=sample_every) as peak,
+    ):
+        assert process.stdout is not None
+        lines.extend((time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout)
+        code = process.wait()
+        seconds = time.perf_counter() - begin
+        if code:
+            said.seek(0)
+            last = said.read().decode(errors="replace").strip().splitlines()[-_TAIL:]
+            raise AttnlabError(f"{name} ended with code {code}" + "".join(f"\n  {line}" for line in last))
+    return CommandRun(seconds, lines, 0 if peak is None else peak.bytes)
+
+
+@contextlib.contextmanager
+def open_chromium() -> Iterator[Any]:
+    """Start the Chromium of this machine, under playwright; refuse where one of them is missing."""
+    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        raise AttnlabError("there is no Chromium on the PATH", hint="install one to time pages in it")
+    with import_extra("playwright.sync_api", "test").sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def open_page(browser: Any) -> Any:
+    """Return a new, blank page of the size that all are timed at."""
+    return browser.new_page(viewport={"width": 1280, "height": 900})
