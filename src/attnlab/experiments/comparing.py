@@ -18,14 +18,13 @@ from typing import Any
 from attnlab.attention import load_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError
-from attnlab.experiments.analyses import AnalysisLog
 from attnlab.experiments.judging.collecting import check_runs, collect_rung, jobs_of
 from attnlab.experiments.launching.jobs import JobEnd, Launcher, LaunchListener
 from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.planning.planner import Trials, corpus_spec, make_plan
 from attnlab.experiments.request import Request
-from attnlab.experiments.results import Comparison
+from attnlab.experiments.results import AnalysisLog, Comparison
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.disk import make_folders, refusal
 from attnlab.storage.locks import holding

@@ -26,11 +26,10 @@ from attnlab.knowledge.answers.guarantee import (
     set_guarantee,
 )
 from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
-from attnlab.knowledge.material.text import key, tidy
-from attnlab.knowledge.store.lookup import LookUp
+from attnlab.knowledge.store.lookup import Evidence, LookUp
 from attnlab.knowledge.store.schema import Added
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.store.text_reader import Evidence
+from attnlab.knowledge.text import key, tidy
 from attnlab.runs.ledger import DEFAULT_ROOT
 
 DEFAULT_STORE = DEFAULT_ROOT / "facts.sqlite"

@@ -35,7 +35,7 @@ from attnlab.bench.results.findings import BenchListener, Figures
 from attnlab.bench.results.judging import Bar, judge_values
 from attnlab.bench.results.memory import TreePeak
 from attnlab.errors import AttnlabError
-from attnlab.experiments.launching.extras import import_extra
+from attnlab.experiments.launching.status_table import import_extra
 from attnlab.processes.machine import describe_machine
 
 START = Bar("studio-start", "the studio", "seconds from its start to the first page", 5.0)

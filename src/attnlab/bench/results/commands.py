@@ -15,7 +15,7 @@ from typing import Any
 
 from attnlab.bench.results.memory import TreePeak
 from attnlab.errors import AttnlabError
-from attnlab.experiments.launching.extras import import_extra
+from attnlab.experiments.launching.status_table import import_extra
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _TAIL = 5  # lines of what a command said before it failed

@@ -17,8 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener
-from attnlab.experiments.launching.run_states import GridState, JobState
+from attnlab.experiments.launching.jobs import GridState, Job, JobEnd, JobState, LaunchListener
 from attnlab.formats import clock_time, count
 
 _PLAIN_SECONDS = 10.0  # between two plain lines

@@ -1,7 +1,9 @@
-"""The status table of a grid, which every launcher has: what is left to do, and what became of the others."""
+"""What every launcher needs: the status table of a grid, and libraries that only some installations have."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import signal
 import threading
 import time
@@ -13,8 +15,7 @@ from typing import Any
 
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import AttnlabError, FileError
-from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.experiments.launching.run_states import Place, Watch
+from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Place, Watch, Work
 from attnlab.experiments.launching.worker import read_peak
 from attnlab.runs import RunDirectory
 from attnlab.runs.directory import RESULT
@@ -165,3 +166,17 @@ def interruptible() -> Iterator[None]:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     del number, frame
     raise KeyboardInterrupt
+
+
+def check_extra(name: str, extra: str) -> None:
+    """Refuse now what would fail later because a library is missing; it is not imported yet."""
+    if importlib.util.find_spec(name) is None:
+        raise AttnlabError(f"{name} is not installed", hint=f"pip install 'attnlab[{extra}]'")
+
+
+def import_extra(name: str, extra: str) -> Any:
+    """Import a library of an extra, or say how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise AttnlabError(f"{name} cannot be imported: {error}", hint=f"pip install 'attnlab[{extra}]'") from error

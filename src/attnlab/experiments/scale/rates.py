@@ -24,8 +24,7 @@ from attnlab.experiments.launching.jobs import Launcher, LaunchListener
 from attnlab.experiments.planning.plan import Arm, Trial
 from attnlab.experiments.planning.planner import arms_at
 from attnlab.experiments.planning.rate_search import rounded, search_rates
-from attnlab.experiments.request import Request
-from attnlab.experiments.scale.request import ScaleRequest
+from attnlab.experiments.request import Request, ScaleRequest
 from attnlab.training import Execution
 
 _FIRST_GUESS, _GUESS_AT, _GUESS_EXPONENT = 0.016, 30_000, -0.4  # of GPT-2's recipe; a search corrects it

@@ -16,18 +16,19 @@ from attnlab.experiments.reporting.charts import error_bars
 from attnlab.experiments.reporting.curves import filled, rate_chart
 from attnlab.experiments.reporting.exports import to_csv, to_dict, trend_data
 from attnlab.experiments.reporting.report import RATES_CAPTION, size_parts
-from attnlab.experiments.scale.findings import ArmFinding, CorpusFindings, findings
-from attnlab.experiments.scale.planning import StudyPlan
-from attnlab.experiments.scale.study import ScaleStudy
-from attnlab.experiments.scale.wording import (
+from attnlab.experiments.scale.findings import (
     BACKTEST_HEADINGS,
     EFFECT_HEADINGS,
+    ArmFinding,
+    CorpusFindings,
     backtest_rows,
     effect_rows,
+    findings,
     forecast_words,
     headline,
     plan_rows,
 )
+from attnlab.experiments.scale.study import ScaleStudy, StudyPlan
 from attnlab.formats import count
 from attnlab.pages import (
     BLUE,

@@ -15,10 +15,10 @@ from typing import Any
 
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge.answers.decoding import complete
-from attnlab.knowledge.material.codec import Codec
-from attnlab.knowledge.material.material import Material, read_record
-from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
-from attnlab.knowledge.material.text import clean, shorten
+from attnlab.knowledge.codec import Codec
+from attnlab.knowledge.material import Material, read_record
+from attnlab.knowledge.pairs import Pair, QuestionTemplate
+from attnlab.knowledge.text import clean, shorten
 from attnlab.models import LanguageModel
 from attnlab.runs import RunDirectory
 from attnlab.runs.checkpoints import digest

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from attnlab.errors import InputError
-from attnlab.knowledge.material.pairs import Pair
-from attnlab.knowledge.material.text import fold, key, shorten, tidy
+from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.store.schema import (
     EXAMPLES,
     Added,
@@ -30,6 +29,7 @@ from attnlab.knowledge.store.schema import (
     open_database,
     writing,
 )
+from attnlab.knowledge.text import fold, key, shorten, tidy
 
 _BATCH = 2000
 _MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole
@@ -191,7 +191,7 @@ class FactStore:
                 self._database.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
         return [text for text in said if text != "ok"] + [f"batch {number} is not whole" for (number,) in broken]
 
-    # What `text_reader` counted about how texts state answers, in the table `habits`
+    # What `lookup` counted about how texts state answers, in the table `habits`
 
     def reading_statistics(self, template: str) -> Any:
         """What was remembered, unless something was imported since."""

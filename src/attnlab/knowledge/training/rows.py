@@ -18,7 +18,7 @@ from attnlab.corpora import IGNORED, Batch, Corpus, CorpusSpec
 from attnlab.corpora.batches import check_sizes, spread
 from attnlab.corpora.randomness import digest, permutation, uniform, words
 from attnlab.errors import SpecError
-from attnlab.knowledge.material.codec import Codec, Row
+from attnlab.knowledge.codec import Codec, Row
 from attnlab.knowledge.training.sources import WORDS, Source
 
 _KEPT = 2  # epochs whose order is remembered
