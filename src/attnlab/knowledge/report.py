@@ -157,7 +157,7 @@ def report_page(found: Description) -> Page:
         facts={
             "run": found.model.path.name,
             "recipe": str(found.model.record.get("recipe", "")),
-            "read": f"{len(found.model.documents):,} documents",
+            "read": f"{len(found.model.material.documents):,} documents",
             "taught": f"{len(found.model.pairs('train')):,} pairs like “{found.model.template}”",
         },
     )

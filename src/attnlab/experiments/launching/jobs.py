@@ -9,7 +9,6 @@ metrics is read, and only when the file has grown.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import deque
@@ -18,9 +17,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from attnlab.errors import SpecError
+from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.runs.directory import METRICS, RUN
 from attnlab.runs.metrics import Metrics
+from attnlab.storage.records import read_json
 from attnlab.training import RunResult, RunSpec, Saving
 
 _WINDOW = 60.0  # seconds that the speed is measured over
@@ -48,6 +48,12 @@ class JobEnd:
     result: RunResult | None
     problem: str | None
     peak_bytes: int | None  # of the process while it trained; None where the system does not tell
+
+    def loss(self, what: str) -> float | None:
+        """Return the final validation loss, None if the run diverged; `what` names a run that failed."""
+        if self.result is None:
+            raise AttnlabError(f"{what} failed: {self.problem}", hint="call it again to resume")
+        return self.result.validation_loss if self.result.outcome == "finished" else None
 
 
 class LaunchListener:
@@ -246,16 +252,8 @@ def _last(path: Path) -> tuple[int, float | None] | None:
 def _steps(path: Path) -> int | None:
     """Return how many steps a run that has begun will take."""
     try:
-        resolved = _object(path.read_bytes()).get("resolved")
-    except OSError:
+        resolved = read_json(path).get("resolved")
+    except FileError:
         return None
     steps = resolved.get("steps") if isinstance(resolved, dict) else None
     return steps if isinstance(steps, int) else None
-
-
-def _object(text: bytes) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
@@ -149,13 +148,16 @@ def _place(job: Job, path: Path, text: Corpus) -> Place:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Let a system that asks this process to end be heard like Ctrl-C, if this is the main thread, which alone may."""
+def interruptible(*, heard: bool = True) -> Iterator[None]:
+    """Let a system that asks this process to end be heard like Ctrl-C, if this is the main thread, which alone may.
+
+    How this process takes SIGTERM is as before afterwards; if not `heard`, that is all.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.getsignal(signal.SIGTERM)
-    if before is not signal.SIG_IGN:
+    if heard and before is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
@@ -163,8 +165,7 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 

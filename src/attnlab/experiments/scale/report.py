@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +12,7 @@ import plotly.graph_objects as go
 from attnlab.experiments.numbers import percent, percent_text
 from attnlab.experiments.reporting.charts import error_bars
 from attnlab.experiments.reporting.curves import filled, rate_chart
-from attnlab.experiments.reporting.exports import to_csv, to_dict, trend_data
+from attnlab.experiments.reporting.exports import csv_text, run_rows, to_dict, trend_data
 from attnlab.experiments.reporting.report import RATES_CAPTION, size_parts
 from attnlab.experiments.scale.findings import (
     BACKTEST_HEADINGS,
@@ -226,14 +224,10 @@ def _arm(arm: ArmFinding, found: CorpusFindings) -> Mapping[str, object]:
 
 def to_table(study: ScaleStudy) -> str:
     """Return all runs of all corpora as one CSV."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    for number, one in enumerate(study.corpora):
-        rows = list(csv.reader(io.StringIO(to_csv(one.comparison))))
-        if number == 0:
-            lines.writerow(["corpus", *rows[0]])
-        lines.writerows([one.corpus, *row] for row in rows[1:])
-    return text.getvalue()
+    tables = {one.corpus: list(run_rows(one.comparison)) for one in study.corpora}
+    headings = next(iter(tables.values()))[0]
+    rows = ([corpus, *row] for corpus, table in tables.items() for row in table[1:])
+    return csv_text([["corpus", *headings], *rows])
 
 
 def write_study(

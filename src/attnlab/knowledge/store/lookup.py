@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -151,18 +151,13 @@ def count_kinds(seen: Iterable[tuple[Iterable[Sighting], str]]) -> Counts:
     counts: Counter[Kind] = Counter()
     right: defaultdict[Kind, Counter[int]] = defaultdict(Counter)
     for sightings, answer in seen:
-        for kind, place in _marks(sightings, answer):
-            counts[kind] += 1
-            if place is not None:
-                right[kind][place] += 1
+        for sighting in sightings:
+            place = next((place for place, one in enumerate(sighting.candidates) if one.text == answer), None)
+            for kind in dict.fromkeys(sighting.kinds):
+                counts[kind] += 1
+                if place is not None:
+                    right[kind][place] += 1
     return {kind: (count, dict(right[kind])) for kind, count in counts.items()}
-
-
-def _marks(sightings: Iterable[Sighting], answer: str) -> Iterator[tuple[Kind, int | None]]:
-    for sighting in sightings:
-        place = next((place for place, one in enumerate(sighting.candidates) if one.text == answer), None)
-        for kind in dict.fromkeys(sighting.kinds):
-            yield kind, place
 
 
 class TextReader:
@@ -199,7 +194,8 @@ class TextReader:
         return [one for one in found if fold(one.text[: 2 * len(name)]).startswith(fold(name))] or found
 
     def _learn(self) -> dict[str, object]:
-        facts = list(self._facts())
+        named = ((self._template.name(fact.question), fact.answer) for fact in self._store.facts())
+        facts = [(name, answer) for name, answer in named if name is not None]
         vocabulary = Counter(answer for _, answer in facts)
         blank = PassageStatistics(vocabulary, usual_width(vocabulary))
         seen: list[tuple[list[Sighting], str]] = []
@@ -216,12 +212,6 @@ class TextReader:
                 estimates.append((best.precision, best.candidate.text == answer))
         return {"habits": statistics.to_dict(), "estimates": estimates}
 
-    def _facts(self) -> Iterator[tuple[str, str]]:
-        for fact in self._store.facts():
-            name = self._template.name(fact.question)
-            if name is not None:
-                yield name, fact.answer
-
     def _sightings(
         self, statistics: PassageStatistics, document: Document, name: str, own: str | None = None
     ) -> list[Sighting]:
@@ -233,7 +223,8 @@ class TextReader:
         # Nothing says so, but perhaps only one answer is spoken of.
         known = known_answers(body, statistics.vocabulary, statistics.most_words)
         alone = [one for one in known if statistics.is_known(one.text, own)]
-        return [Sighting((("alone", _different(alone)),), tuple(alone[:1]), document)] if alone else []
+        different = min(3, len({one.text for one in alone}))  # beyond three it does not matter
+        return [Sighting((("alone", different),), tuple(alone[:1]), document)] if alone else []
 
 
 def _sighting(statistics: PassageStatistics, passage: Passage, own: str | None, document: Document) -> Sighting:
@@ -247,11 +238,6 @@ def _sighting(statistics: PassageStatistics, passage: Passage, own: str | None, 
         (*where, shape[:1]),
     )
     return Sighting(kinds, tuple(one for _, one in shaped), document)
-
-
-def _different(candidates: Sequence[Candidate]) -> int:
-    """How many different answers stand in a text; beyond three it does not matter."""
-    return min(3, len({one.text for one in candidates}))
 
 
 def find_cut(estimates: Sequence[tuple[float, bool]], risk: float) -> float:
