@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from attnlab.errors import FileError, SpecError
 from attnlab.experiments.judging.judgement import Judgement
@@ -251,11 +251,29 @@ class Comparison:
 
     # How it shows itself. What draws and writes is imported only then.
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON."""
+        from attnlab.experiments.reporting.exports import to_dict
+
+        return to_dict(self)
+
+    def to_csv(self) -> str:
+        """Return a table with a line for each run."""
+        from attnlab.experiments.reporting.exports import to_csv
+
+        return to_csv(self)
+
     def to_markdown(self) -> str:
         """Return the verdict and the table, to paste."""
         from attnlab.experiments.reporting.exports import to_markdown
 
         return to_markdown(self)
+
+    def write_report(self, path: Path) -> None:
+        """Write the whole report as one HTML file."""
+        from attnlab.experiments.reporting.report import write_report
+
+        write_report(self, path)
 
     def _repr_html_(self) -> str:
         from attnlab.experiments.reporting.exports import repr_html

@@ -32,7 +32,7 @@ from attnlab.experiments.reporting.wording import (
 )
 from attnlab.experiments.results import Comparison
 from attnlab.formats import NOTHING, byte_count, count, fixed, interval, p_value, plural, ratio
-from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table
+from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, write_page
 
 RATES_CAPTION = (
     "Mean loss at each learning rate that was tried; rings are single seeds, × diverged, the dotted line is the rate "
@@ -61,6 +61,11 @@ def comparison_page(comparison: Comparison, standpoints: Sequence[Standpoint] = 
         lead=headline(comparison),
         sections=[section for section in sections if section.content],
     )
+
+
+def write_report(comparison: Comparison, path: Path, standpoints: Sequence[Standpoint] = ()) -> None:
+    """Write the report as a whole or not at all."""
+    write_page(comparison_page(comparison, standpoints), path)
 
 
 def _title(comparison: Comparison) -> str:
