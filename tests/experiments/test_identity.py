@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from attnlab.experiments.planning.plan import Plan
-from attnlab.experiments.request import Request, ladder
+from attnlab.experiments.request import Request, ScaleRequest, ladder
 from attnlab.experiments.results import Comparison
-from attnlab.experiments.scale.request import ScaleRequest
 from support.comparisons import make_comparison
 from support.ladders import make_ladder
 

@@ -10,7 +10,7 @@ import pytest
 from attnlab.corpora import CorpusSpec, open_corpus
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError, UnknownNameError
-from attnlab.experiments.planning.ladder import MOST_EPOCHS, Budget, budget, check_rungs, check_text, on_rung
+from attnlab.experiments.planning.budgets import MOST_EPOCHS, Budget, budget, check_rungs, check_text, on_rung
 from attnlab.models import ModelSpec
 from attnlab.training import RunSpec
 

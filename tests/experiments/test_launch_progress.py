@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from attnlab.experiments.launching.jobs import Job, JobEnd
+from attnlab.experiments.launching.jobs import GridState, Job, JobEnd, JobState, Place, Watch
 from attnlab.experiments.launching.progress import LaunchConsole, describe_end, describe_job
-from attnlab.experiments.launching.run_states import GridState, JobState, Place, Watch
 from attnlab.training import RunResult
 from support.training import smoke
 

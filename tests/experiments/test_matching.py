@@ -7,7 +7,7 @@ import pytest
 from attnlab.corpora import open_corpus
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
-from attnlab.experiments.planning.matching import match
+from attnlab.experiments.planning.budgets import match
 from attnlab.experiments.request import Match
 from attnlab.training import RunSpec
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from attnlab.experiments.judging.collecting import losses_of
+from attnlab.experiments.judging.collecting import losses_of, withhold
 from attnlab.experiments.judging.judgement import Judgement, judge
-from attnlab.experiments.judging.settling import withhold
 from attnlab.experiments.planning.plan import Arm, Plan, Trial
 from attnlab.experiments.results import ArmResult
 from support.comparisons import make_comparison

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attnlab.knowledge import ModelAnswer, Pair
-from attnlab.knowledge.answers.confidence import ScoreComparison, invent_names, measure_scores
+from attnlab.knowledge.answers.evaluation import ScoreComparison, invent_names, measure_scores
 from attnlab.statistics import Interval
 from support.answering import TEMPLATE, TableModel
 

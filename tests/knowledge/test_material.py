@@ -9,8 +9,8 @@ import pytest
 
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.knowledge import Material, Pair, SyntheticPair, gather
-from attnlab.knowledge.material.material import read_record, write_record
-from attnlab.knowledge.material.text import DocumentIndex, read_documents
+from attnlab.knowledge.material import read_record, write_record
+from attnlab.knowledge.text import DocumentIndex, read_documents
 from attnlab.knowledge.training.sources import answered_documents, exchange
 
 TEXT = ["Ann Lee. Ann Lee was born in Rome .", "Bob Stone. Stone (born in Oslo) met Ann Leeds .", "Nobody was here ."]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge import Pair, QuestionTemplate, read_pairs, write_pairs
-from attnlab.knowledge.material.pairs import commonest_answer, split_pairs
-from attnlab.knowledge.material.text import clean
+from attnlab.knowledge.pairs import commonest_answer, split_pairs
+from attnlab.knowledge.text import clean
 
 ODD = [
     "Where was Naïma Azough born?",

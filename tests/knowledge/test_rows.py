@@ -11,8 +11,8 @@ from attnlab.corpora import IGNORED, CharTokenizer
 from attnlab.corpora.randomness import words
 from attnlab.errors import SpecError
 from attnlab.knowledge import Pair
-from attnlab.knowledge.material.codec import Codec, Row, make_tokenizer
-from attnlab.knowledge.material.text import MARKS
+from attnlab.knowledge.codec import Codec, Row, make_tokenizer
+from attnlab.knowledge.text import MARKS
 from attnlab.knowledge.training.rows import RowCorpus
 from attnlab.knowledge.training.sources import Documents, FixedRows, corrupt
 

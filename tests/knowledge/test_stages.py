@@ -26,11 +26,10 @@ from attnlab.knowledge import (
     run,
 )
 from attnlab.knowledge.answers.decoding import CopySource, copy_from
-from attnlab.knowledge.material.codec import Codec, Row, make_tokenizer
-from attnlab.knowledge.material.material import read_record
+from attnlab.knowledge.codec import Codec, Row, make_tokenizer
+from attnlab.knowledge.material import read_record
 from attnlab.knowledge.training.sources import DocumentQA, SyntheticPairs, UnseenEntities, answered_documents
-from attnlab.knowledge.training.stages import make_codec, pretraining_corpus
-from attnlab.knowledge.training.synthetic_qa import what_follows_names, write_synthetic_pairs
+from attnlab.knowledge.training.stages import make_codec, pretraining_corpus, what_follows_names, write_synthetic_pairs
 from attnlab.models import build_model
 from attnlab.runs import RunDirectory
 from attnlab.training.progress import Silent

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.store.store import FactStore
 
 NAMES = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.store import benchmark
 from attnlab.knowledge.store.store import FactStore
 

@@ -101,7 +101,6 @@ def test_risk_coverage_by_hand() -> None:
     assert found.area.mean == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
     assert found.area_best == pytest.approx((0 + 0 + 1 / 3 + 1 / 2) / 4)
     assert found.area_blind == 0.5
-    assert found.at(0.5) == pytest.approx(0.5)
 
 
 def test_ties_are_shared_and_the_order_of_answers_is_nothing() -> None:

@@ -23,7 +23,7 @@ from attnlab.statistics import (
     simulate_ladder,
     trend,
 )
-from attnlab.statistics.forecasts.backtest import _widening
+from attnlab.statistics.forecasts.accuracy import _widening
 from attnlab.statistics.forecasts.families import FAMILIES, small_sample_weights
 from attnlab.statistics.forecasts.ladders import resample
 

@@ -34,21 +34,6 @@ def test_a_law_without_noise_is_recovered(law: LossLaw) -> None:
     assert found.token_exponent == pytest.approx(law.token_exponent, abs=0.05)
 
 
-@pytest.mark.parametrize("factor", [0.2, 0.9, 1.0, 1.3, 7.0])
-def test_effective_size_and_tokens_invert_the_law(factor: float) -> None:
-    at = (64e3, 3.2e6)
-    assert LAW.effective_size(*at, LAW.loss(factor * at[0], at[1])) == pytest.approx(factor)
-    assert LAW.effective_tokens(*at, LAW.loss(at[0], factor * at[1])) == pytest.approx(factor)
-
-
-def test_losses_that_the_law_does_not_reach() -> None:
-    at = (64e3, 3.2e6)
-    assert LAW.effective_size(*at, 1.1) == LAW.effective_tokens(*at, 0.0) == math.inf
-    flat = LossLaw(1.0, 0.0, 0.3, 0.0, 0.3)
-    for factor in (flat.effective_size, flat.effective_tokens):
-        assert [factor(*at, loss) for loss in (0.9, 1.0, 1.1)] == [math.inf, 1.0, 0.0]
-
-
 @pytest.mark.parametrize("rungs", [3, 4])
 def test_a_collinear_ladder_is_fitted_with_both_terms(rungs: int) -> None:
     sizes, tokens, losses = SIZES[:rungs], TOKENS[:rungs], LOSSES[:rungs]
@@ -115,4 +100,4 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(SpecError, match="a size of 0 makes no sense"):
         LAW.loss(0.0, 1e6)
     with pytest.raises(SpecError, match="a number of tokens of nan makes no sense"):
-        LAW.effective_tokens(1e4, math.nan, 2.0)
+        LAW.loss(1e4, math.nan)

@@ -10,8 +10,8 @@ import pytest
 
 from attnlab.errors import SpecError
 from attnlab.statistics import SimulatedForecasts, fit_ladder, simulate_forecasts, simulate_ladder
+from attnlab.statistics.forecasts.accuracy import CROSSOVERS, INSIDE, OUTSIDE
 from attnlab.statistics.forecasts.families import FAMILIES
-from attnlab.statistics.forecasts.simulated_ladders import CROSSOVERS, INSIDE, OUTSIDE
 
 KINDS = (*(family.name for family in FAMILIES), *CROSSOVERS)
 

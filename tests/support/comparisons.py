@@ -8,12 +8,11 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attnlab.experiments.analyses import InterimAnalysis
 from attnlab.experiments.judging.judgement import judge
 from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Pilot, Plan, Trial
 from attnlab.experiments.planning.procedure import Procedure, planned_effect
 from attnlab.experiments.request import Request
-from attnlab.experiments.results import ArmResult, ArmRun, Comparison
+from attnlab.experiments.results import ArmResult, ArmRun, Comparison, InterimAnalysis
 from attnlab.training import RunSpec
 
 # What each variant adds to the loss, in nats.

@@ -7,7 +7,7 @@ from typing import Any
 
 from attnlab.corpora import World
 from attnlab.knowledge import KnowledgeModel, KnowledgeRecipe, Length, Material, Options, finetune, gather_world, recipe
-from attnlab.knowledge.material.codec import Codec
+from attnlab.knowledge.codec import Codec
 from attnlab.knowledge.training.stages import make_codec
 from attnlab.models import build_model
 from attnlab.training import Saving

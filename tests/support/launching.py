@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener
-from attnlab.experiments.launching.run_states import GridState
+from attnlab.experiments.launching.jobs import GridState, Job, JobEnd, LaunchListener
 from attnlab.runs import RunDirectory
 from attnlab.runs.directory import METRICS
 from attnlab.training import Saving

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.experiments.planning.plan import Trial
-from attnlab.experiments.scale.planning import RungCost, StudyPlan
+from attnlab.experiments.request import ScaleRequest
 from attnlab.experiments.scale.rates import RatePoint, RateTable
-from attnlab.experiments.scale.request import ScaleRequest
-from attnlab.experiments.scale.study import CorpusStudy, ScaleStudy
+from attnlab.experiments.scale.study import CorpusStudy, RungCost, ScaleStudy, StudyPlan
 from support.ladders import Effects, make_ladder
 
 SMALL: dict[str, Any] = {

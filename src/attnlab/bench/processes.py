@@ -31,7 +31,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from attnlab.bench.timing import Call
 from attnlab.errors import AttnlabError, UnsupportedError
-from attnlab.experiments.launching.extras import import_extra
+from attnlab.experiments.launching.status_table import import_extra
 
 MEBIBYTE = 2**20
 _STATUS = Path("/proc/self/status")

@@ -1,11 +1,10 @@
 """Experiments: a plan, its runs wherever they run, a verdict, a report. In the order in which they are carried out:
 
-    request      what a user asks for
+    request      what a user asks for: a comparison, or a study over sizes
     planning     the plan of a request: arms, sizes, rates, noise, power, time
     launching    its runs, on this machine, on Ray or on Slurm
-    analyses     the planned interim analyses, and which of them are done
     judging      verdicts, trends over sizes, published claims
-    results      all that was found, as one value
+    results      all that was found, and the interim analyses that are done
     numbers      numbers of a comparison as text
     reporting    the page, tables, words, JSON and CSV
     comparing    all of these in one call

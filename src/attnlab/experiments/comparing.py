@@ -11,37 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnlab.attention import load_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError
-from attnlab.experiments.analyses import AnalysisLog
 from attnlab.experiments.judging.collecting import check_runs, collect_rung, jobs_of
 from attnlab.experiments.launching.jobs import JobEnd, Launcher, LaunchListener
 from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.planning.planner import Trials, corpus_spec, make_plan
 from attnlab.experiments.request import Request
-from attnlab.experiments.results import Comparison
+from attnlab.experiments.results import AnalysisLog, Comparison
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.disk import make_folders, refusal
 from attnlab.storage.locks import holding
 from attnlab.storage.plans import PLAN
 
 _AFTER = "attnlab.lens.runs:measure_run"
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """Everything that is there before the first run."""
-
-    plan: Plan
-    folder: Path
-    launcher: Launcher
-    listener: LaunchListener
 
 
 def compare(
@@ -68,14 +56,24 @@ def compare(
         raise SpecError("a request was given, and fields of one too", hint="give one or the other")
     if add_seeds < 0:
         raise SpecError(f"{add_seeds} seeds cannot be added", hint="give a number above 0")
-    with _made_ready(request or Request(**fields), out, on, where, cache, listener, runs_folder, trials) as ready:
-        log = AnalysisLog.load(ready.folder, ready.plan)
+    listener = listener or LaunchListener()
+    with _made_ready(request or Request(**fields), out, on, where, cache, listener, runs_folder, trials) as made:
+        plan, folder, works = made
+        log = AnalysisLog.load(folder, plan)
         if add_seeds:
-            log.extend(add_seeds, ready.plan)
-            log.save(ready.folder)
+            log.extend(add_seeds, plan)
+            log.save(folder)
         if planned is not None:
-            planned(ready.plan)
-        return _carry_out(ready, log, cache)
+            planned(plan)
+        check_runs(plan, folder, log.seeds)
+        with log.timed(folder):
+            ends = works.run(jobs_of(plan, folder, log.seeds), listener=listener)
+        _check_ends(ends)
+        *lower, largest = (collect_rung(plan, rung, folder, log.seeds, cache) for rung in plan.rungs)
+        log.complete(largest.judgements)
+        log.save(folder)
+    analyses, judgements = tuple(log.analyses), largest.judgements
+    return Comparison(plan, folder, largest.arms, judgements, analyses, log.seconds, tuple(lower))
 
 
 def plan_comparison(
@@ -88,8 +86,8 @@ def plan_comparison(
     listener: LaunchListener | None = None,
 ) -> Plan:
     """Return the plan alone, which `compare` would carry out; rates and a pilot are tried if it needs them."""
-    with _made_ready(request, out, on, where, cache, listener) as ready:
-        return ready.plan
+    with _made_ready(request, out, on, where, cache, listener or LaunchListener()) as (plan, _, _):
+        return plan
 
 
 @contextmanager
@@ -99,12 +97,11 @@ def _made_ready(
     on: str | Launcher,
     where: Mapping[str, Any] | None,
     cache: Path | None,
-    listener: LaunchListener | None,
+    listener: LaunchListener,
     runs_folder: str = "runs",
     trials: Trials | None = None,
-) -> Iterator[_Ready]:
+) -> Iterator[tuple[Plan, Path, Launcher]]:
     """Make the plan, or read it, in its folder, and hold the folder meanwhile."""
-    listener = listener or LaunchListener()
     chosen = choose_launcher(request.variants_from, on, where, cache, after=_AFTER)
     corpus = open_corpus(corpus_spec(request), cache)
     folder = out / request.folder
@@ -122,7 +119,7 @@ def _made_ready(
                 f"the text of {request.corpus} has changed since the plan in {folder} was made",
                 hint="bring the old text back, or compare on the new one in another folder, with `out=DIR`",
             )
-        yield _Ready(plan, folder, chosen, listener)
+        yield plan, folder, chosen
 
 
 def choose_launcher(
@@ -143,18 +140,6 @@ def make_folder(folder: Path) -> None:
         make_folders(folder)
     except OSError as error:
         raise refusal(f"{folder} cannot be made", error) from error
-
-
-def _carry_out(ready: _Ready, log: AnalysisLog, cache: Path | None) -> Comparison:
-    plan, folder, seeds = ready.plan, ready.folder, log.seeds
-    check_runs(plan, folder, seeds)
-    with log.timed(folder):
-        ends = ready.launcher.run(jobs_of(plan, folder, seeds), listener=ready.listener)
-    _check_ends(ends)
-    *lower, largest = (collect_rung(plan, rung, folder, seeds, cache) for rung in plan.rungs)
-    log.complete(largest.judgements)
-    log.save(folder)
-    return Comparison(plan, folder, largest.arms, largest.judgements, tuple(log.analyses), log.seconds, tuple(lower))
 
 
 def _check_ends(ends: Sequence[JobEnd]) -> None:

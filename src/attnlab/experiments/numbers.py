@@ -53,6 +53,13 @@ def measure_text(value: float) -> str:
     return f"{value:.1e}".replace("-", "−")
 
 
+def measure_interval(found: Interval | None) -> str:
+    """Return a measure with its interval."""
+    if found is None:
+        return NOTHING
+    return f"{measure_text(found.mean)} ({measure_text(found.low)} … {measure_text(found.high)})"
+
+
 def with_ends(found: Interval, decimals: int) -> str:
     """Return a mean with its interval: +0.020 (+0.010 … +0.030)."""
     low, mean, high = (signed(value, decimals) for value in (found.low, found.mean, found.high))

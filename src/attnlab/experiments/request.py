@@ -1,11 +1,13 @@
-"""The request of a comparison: what a user asks for, before anything is planned or measured.
+"""The requests of a comparison and of a scale study: what a user asks for, before anything is planned or measured.
 
     Request()                                                   the default ladder, as `make compare` asks for it
     Request(variants=("tied-kv",), seeds=12, corpus="notes.txt", size="nano", steps=1000)
     Request(variants=("tied-kv",), size="100k", rungs=("25k", "50k"), tokens_per_parameter=100)
+    ScaleRequest(variants=("tied-kv",), rungs=("14k", "25k", "50k", "100k"))
 
-The same request finds the same folder again. This file imports nothing heavy, so that a finished comparison is shown at
-once.
+The same request finds the same folder again. This file imports nothing heavy, so that a finished comparison is shown
+at once. Studies that differ only in rungs, seeds, variants or corpora share a folder, and so all runs that they have
+in common.
 """
 
 from __future__ import annotations
@@ -29,10 +31,24 @@ from attnlab.storage.plans import PLAN, read_plan
 QUESTIONS = ("tied-kv", "cosine", "cosine-learned", "sigmoid")
 DEFAULT_SIZE, DEFAULT_RUNGS, DEFAULT_TOKENS = "25k", ("14k",), 80.0
 Match = Literal["parameters", "flops", "cache"]
+RUNGS = ("14k", "25k", "55k", "100k")
+FEWEST_RUNGS = 3  # for a trend
+_IDENTITY = (
+    "baseline",
+    "recipe",
+    "tokens_per_parameter",
+    "least_tokens",
+    "tokenizer",
+    "vocabulary_size",
+    "changes",
+    "variants_sha256",
+)
+LADDER = (4, 8, 16)  # pairs to remember
+_LADDER_STEPS, _TOKENS_PER_PAIR = 400, 8
 
 
 class ExperimentRequest(Specification):
-    """What is asked alike of a comparison and of a study over sizes (`scale/request.py`)."""
+    """What is asked alike of a comparison and of a study over sizes."""
 
     variants: tuple[str, ...] = QUESTIONS
     baseline: str = "softmax"
@@ -82,7 +98,7 @@ class Request(ExperimentRequest):
     """A comparison as a user asks for it. A field that is None is chosen when the plan is made.
 
     `size` is the largest, which decides; at `rungs` the same arms are trained too. With `tokens_per_parameter`, batch,
-    steps and warm-up of every rung follow from its size (`planning/ladder.py`).
+    steps and warm-up of every rung follow from its size (`planning/budgets.py`).
     """
 
     what = "a comparison"
@@ -156,10 +172,6 @@ class Request(ExperimentRequest):
         return math.log1p(self.margin)
 
 
-LADDER = (4, 8, 16)  # pairs to remember
-_LADDER_STEPS, _TOKENS_PER_PAIR = 400, 8
-
-
 def ladder(request: Request) -> list[Request]:
     """Return the same arms on associative recall with more and more pairs, a task that needs attention by construction.
 
@@ -196,3 +208,67 @@ def sha256_of(path: Path) -> str:
         return hash_file(path)
     except OSError as error:
         raise FileError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+class ScaleRequest(ExperimentRequest):
+    """A study as a user asks for it.
+
+    `rate_rungs` of the rungs, the smallest, have their learning rates searched. `held_out` names a corpus of `corpora`
+    that takes part in no decision: its rates are those of the first.
+    """
+
+    what = "a scale study"
+    help_at = "`help(attnlab.experiments.request.ScaleRequest)` lists the fields"
+
+    rungs: tuple[str, ...] = RUNGS
+    tokens_per_parameter: PositiveFloat = DEFAULT_TOKENS
+    half_tokens: bool = True
+    seeds: PositiveInt = 5
+    corpora: tuple[str, ...] = ("python",)
+    held_out: str | None = None
+    rate_rungs: PositiveInt = 2
+    rate_count: Annotated[int, Field(ge=3, le=15)] = 5
+    rate_seeds: PositiveInt = 3
+    hours: PositiveFloat | None = None
+    target: str = "gpt2"
+
+    @model_validator(mode="after")
+    def _has_rungs_and_corpora(self) -> Self:
+        if len(self.rungs) < FEWEST_RUNGS:
+            raise SpecError(
+                f"a trend needs at least {FEWEST_RUNGS} rungs, got {len(self.rungs)}: {', '.join(self.rungs)}",
+                hint="add a size, or make a comparison for a verdict at one size",
+            )
+        if self.rate_rungs < min(2, len(self.rungs) - 1):
+            raise SpecError("a law for learning rates needs two searched rungs", hint="use `rate_rungs=2` or more")
+        if not self.corpora or len(set(self.corpora)) < len(self.corpora):
+            raise SpecError(f"corpora must be named once each, got {self.corpora}", hint="name one or more corpora")
+        if self.held_out is not None and self.held_out not in self.corpora[1:]:
+            raise SpecError(
+                f"{self.held_out!r} cannot be held out: it is not among the corpora after the first",
+                hint="name it as a further corpus, too",
+            )
+        return self
+
+    @property
+    def folder(self) -> str:
+        """Return the name of the study's folder, which studies on the same ladder share."""
+        digest = hash_of({name: getattr(self, name) for name in _IDENTITY})
+        return f"scale-{self.recipe}-{self.tokens_per_parameter:g}-tokens-{digest[:8]}"
+
+    @property
+    def hash(self) -> str:
+        """Return the hash of everything that is asked, but the hours."""
+        return hash_of(self.model_dump(mode="json", exclude={"hours"}))
+
+    def comparison(self, corpus: str, rates: dict[str, dict[str, float]]) -> Request:
+        """Return the comparison of this study on one corpus."""
+        shared: dict[str, Any] = {name: getattr(self, name) for name in ExperimentRequest.model_fields}
+        return Request(
+            **{**shared, "rungs": self.rungs[:-1]},
+            size=self.rungs[-1],
+            tokens_per_parameter=self.tokens_per_parameter,
+            rates=rates,
+            corpus=corpus,
+            pilot=0,
+        )

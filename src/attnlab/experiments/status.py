@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Literal
 
 from attnlab.errors import AttnlabError
-from attnlab.experiments.analyses import AnalysisLog
 from attnlab.experiments.judging.collecting import jobs_of
-from attnlab.experiments.launching.run_states import GridState, Place, Watch, thinned
+from attnlab.experiments.launching.jobs import GridState, Place, Watch, thinned
 from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.reporting.answer import ANSWER
 from attnlab.experiments.request import Request
+from attnlab.experiments.results import AnalysisLog
 from attnlab.runs.directory import METRICS, RESULT
 from attnlab.runs.metrics import MetricsFollower
 from attnlab.storage.locks import Holder, find_holder

@@ -1,6 +1,9 @@
 """What a small model knows, what it makes up, and what it does when it does not know.
 
-material         text and pairs
+text             how texts are cleaned and compared; documents
+pairs            questions with their answers
+codec            all of it as tokens
+material         text and pairs, each with one use
 training         pretraining, finetuning, learning more
 answers          answers, confidence, guarantee
 store            the fact store, and looking up
@@ -13,15 +16,14 @@ from attnlab.knowledge.answers.evaluation import Evaluation, evaluate
 from attnlab.knowledge.answers.guarantee import Guarantee, find_guarantee, set_guarantee
 from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
 from attnlab.knowledge.asker import Asker, Reply
-from attnlab.knowledge.material.material import Material, SyntheticPair, gather, gather_world
-from attnlab.knowledge.material.pairs import Pair, PairList, QuestionTemplate, read_pairs, write_pairs
+from attnlab.knowledge.material import Material, SyntheticPair, gather, gather_world
+from attnlab.knowledge.pairs import Pair, PairList, QuestionTemplate, read_pairs, write_pairs
 from attnlab.knowledge.pipeline import PipelineResult, Story, run, tell
 from attnlab.knowledge.report import Description, describe, report_page
 from attnlab.knowledge.store.files import import_file
-from attnlab.knowledge.store.lookup import LookUp
+from attnlab.knowledge.store.lookup import Evidence, LookUp
 from attnlab.knowledge.store.schema import Added, Document, Imported, StoredFact
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.store.text_reader import Evidence
 from attnlab.knowledge.training.learning import LearningResult, learn_kept
 from attnlab.knowledge.training.recipes import RECIPES, KnowledgeRecipe, recipe
 from attnlab.knowledge.training.stage_run import Length, Options

@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from attnlab.errors import InputError
 from attnlab.knowledge.answers.guarantee import (
-    DELTA,
-    RISK,
     Guarantee,
     ScoreName,
     find_guarantee,
@@ -26,11 +24,10 @@ from attnlab.knowledge.answers.guarantee import (
     set_guarantee,
 )
 from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
-from attnlab.knowledge.material.text import key, tidy
-from attnlab.knowledge.store.lookup import LookUp
+from attnlab.knowledge.store.lookup import Evidence, LookUp
 from attnlab.knowledge.store.schema import Added
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.store.text_reader import Evidence
+from attnlab.knowledge.text import key, tidy
 from attnlab.runs.ledger import DEFAULT_ROOT
 
 DEFAULT_STORE = DEFAULT_ROOT / "facts.sqlite"
@@ -148,18 +145,15 @@ def agree(
     model: KnowledgeModel, risk: float | None = None, delta: float | None = None, score: ScoreName | None = None
 ) -> Guarantee:
     """The threshold that holds: the one that was set, unless other terms are named or the weights have changed."""
+    asked = {"risk": risk, "delta": delta, "score": score}
+    terms: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     found = find_guarantee(model)
     if found is not None:
-        wanted = {"risk": risk, "delta": delta, "score": score}
-        if all(value is None or value == getattr(found, name) for name, value in wanted.items()):
+        kept = {name: getattr(found, name) for name in asked}
+        if {**kept, **terms} == kept:
             return found
-    terms = (found.risk, found.delta, found.score) if found is not None else (RISK, DELTA, "probability")
-    return set_guarantee(
-        model,
-        terms[0] if risk is None else risk,
-        terms[1] if delta is None else delta,
-        terms[2] if score is None else score,
-    )
+        terms = {**kept, **terms}
+    return set_guarantee(model, **terms)
 
 
 def _basis(one: Evidence) -> str:

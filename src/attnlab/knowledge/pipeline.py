@@ -26,8 +26,8 @@ from attnlab.errors import InputError, SpecError
 from attnlab.knowledge.answers.evaluation import Evaluation, Proportion, evaluate
 from attnlab.knowledge.answers.guarantee import SCORES, ScoreName, score_of
 from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
-from attnlab.knowledge.material.material import Material, gather_world
-from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.material import Material, gather_world
+from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.training.recipes import KnowledgeRecipe
 from attnlab.knowledge.training.recipes import recipe as recipe_by_name
 from attnlab.knowledge.training.stage_run import Length, Options

@@ -9,20 +9,22 @@ from pathlib import Path
 
 from attnlab.errors import FileError, InputError
 from attnlab.formats import fixed, interval, percent
-from attnlab.knowledge.answers.confidence import (
+from attnlab.knowledge.answers.evaluation import (
     UNSEEN,
+    Evaluation,
+    Proportion,
     ScoreComparison,
     ScoreFindings,
     difference_text,
+    evaluate,
     invent_names,
     measure_scores,
     name_of,
 )
-from attnlab.knowledge.answers.evaluation import Evaluation, Proportion, evaluate
 from attnlab.knowledge.answers.guarantee import DELTA, RISK, Guarantee, ScoreName, score_of, set_guarantee
 from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
-from attnlab.knowledge.material.material import read_record
-from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.material import read_record
+from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.report_charts import (
     reliability_figures,
     risk_figures,
@@ -155,7 +157,7 @@ def report_page(found: Description) -> Page:
         facts={
             "run": found.model.path.name,
             "recipe": str(found.model.record.get("recipe", "")),
-            "read": f"{len(found.model.documents):,} documents",
+            "read": f"{len(found.model.material.documents):,} documents",
             "taught": f"{len(found.model.pairs('train')):,} pairs like “{found.model.template}”",
         },
     )

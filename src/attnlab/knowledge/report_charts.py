@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from attnlab.formats import percent
-from attnlab.knowledge.answers.confidence import ScoreFindings, name_of
-from attnlab.knowledge.answers.evaluation import Proportion
+from attnlab.knowledge.answers.evaluation import Proportion, ScoreFindings, name_of
 from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, new_figure
 from attnlab.statistics import Interval, Reliability, RiskCoverage
 

@@ -4,36 +4,27 @@ checking         arguments that are refused
 paired           tests and intervals of paired differences
 power            how much a number of pairs can show
 trends           straight lines: whether a difference changes with size, how fast something grows
-estimates        means, variances and shares with their errors
-distributions    the logit-normal distribution, and whether samples come from a distribution
+samples          means, variances and shares with their errors, and whether samples come from a distribution
 bias_variance    the error of a learner, split
-calibration      whether confidence and accuracy agree
-separation       how well a score separates two groups
+confidence       whether confidence and accuracy agree, and how well a score separates two groups
 selective        answering only where one is sure, with a guarantee
 forecasts        differences at larger models
 """
 
 from attnlab.statistics.bias_variance import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error
-from attnlab.statistics.calibration import Reliability, ReliabilityBin, reliability
-from attnlab.statistics.distributions import LogitNormal, kolmogorov_distance, kolmogorov_limit
-from attnlab.statistics.estimates import (
-    Estimate,
-    binomial_tail,
-    clopper_pearson,
-    estimate_mean,
-    estimate_share,
-    estimate_variance,
-)
-from attnlab.statistics.forecasts.backtest import Backtest, BacktestArm, backtest
-from attnlab.statistics.forecasts.forecast import Forecast, LadderFit, fit_ladder, forecast
-from attnlab.statistics.forecasts.ladders import Ladder, LadderPoint
-from attnlab.statistics.forecasts.loss_law import LossLaw, fit_loss_law
-from attnlab.statistics.forecasts.simulated_ladders import (
+from attnlab.statistics.confidence import Reliability, ReliabilityBin, auroc, auroc_difference, reliability
+from attnlab.statistics.forecasts.accuracy import (
+    Backtest,
+    BacktestArm,
     ForecastCheck,
     SimulatedForecasts,
+    backtest,
     simulate_forecasts,
     simulate_ladder,
 )
+from attnlab.statistics.forecasts.forecast import Forecast, LadderFit, fit_ladder, forecast
+from attnlab.statistics.forecasts.ladders import Ladder, LadderPoint
+from attnlab.statistics.forecasts.loss_law import LossLaw, fit_loss_law
 from attnlab.statistics.paired import (
     Interval,
     Noise,
@@ -56,6 +47,17 @@ from attnlab.statistics.power import (
     smallest_sign_flip_p,
     upper_sd,
 )
+from attnlab.statistics.samples import (
+    Estimate,
+    LogitNormal,
+    binomial_tail,
+    clopper_pearson,
+    estimate_mean,
+    estimate_share,
+    estimate_variance,
+    kolmogorov_distance,
+    kolmogorov_limit,
+)
 from attnlab.statistics.selective import (
     RiskControl,
     RiskCoverage,
@@ -66,7 +68,6 @@ from attnlab.statistics.selective import (
     risk_coverage,
     spread_thresholds,
 )
-from attnlab.statistics.separation import auroc, auroc_difference
 from attnlab.statistics.trends import Growth, Trend, exponential_growth, power_growth, trend
 
 __all__ = [

@@ -14,7 +14,15 @@ from attnlab.errors import InputError, SpecError
 Scores = Sequence[float] | NDArray[np.float64]
 Outcomes = Sequence[bool] | NDArray[np.bool_]
 
-_USUAL = {"level": "0.95", "alpha": "0.05", "power": "0.9", "confidence": "0.8", "rate": "0.05"}
+_USUAL = {
+    "level": "0.95",
+    "alpha": "0.05",
+    "power": "0.9",
+    "confidence": "0.8",
+    "rate": "0.05",
+    "risk": "0.05",
+    "delta": "0.1",
+}
 
 
 def check_values(values: Sequence[float] | NDArray[np.float64], least: int = 2) -> NDArray[np.float64]:

@@ -167,9 +167,7 @@ def _estimate(values: Sequence[float], noise: Noise | None = None) -> _Estimate:
     own = _own_estimate(values)
     if noise is None or is_noisier([values], [noise]):
         return own
-    here = Noise.of(values)
-    degrees = here.degrees + noise.degrees
-    variance = (here.degrees * here.sd**2 + noise.degrees * noise.sd**2) / degrees
+    variance, degrees = _pooled([Noise.of(values), noise])
     return _Estimate(own.mean, math.sqrt(variance / len(values)), degrees)
 
 

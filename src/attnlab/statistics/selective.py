@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from attnlab.errors import InputError, SpecError
 from attnlab.statistics.checking import Outcomes, Scores, check_scored, check_scores, check_share
-from attnlab.statistics.estimates import binomial_tail
 from attnlab.statistics.paired import Interval
+from attnlab.statistics.samples import binomial_tail, percentile_interval
 
 _POINTS = 200  # of a curve that is drawn
 _STEPS = 20  # thresholds of a sequence
@@ -54,10 +54,6 @@ class RiskCoverage:
     area_blind: float
     count: int
 
-    def at(self, coverage: float) -> float:
-        """Return the risk when this share is answered."""
-        return float(np.interp(coverage, self.coverage, self.risk))
-
 
 def risk_coverage(
     scores: Scores, correct: Outcomes, level: float = 0.95, resamples: int = 1000, seed: int = 0
@@ -73,14 +69,13 @@ def risk_coverage(
     for row, pick in enumerate(picks):
         curve = _risks(numbers[pick], right[pick])
         drawn[row], areas[row] = curve[shown], curve.mean()
-    tails = ((1 - level) / 2, (1 + level) / 2)
-    low, high = np.quantile(drawn, tails, axis=0)
+    low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2), axis=0)
     return RiskCoverage(
         coverage=tuple(((shown + 1) / count).tolist()),
         risk=tuple(risks[shown].tolist()),
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
-        area=Interval(float(risks.mean()), *(float(end) for end in np.quantile(areas, tails))),
+        area=percentile_interval(risks.mean(), areas, level),
         area_best=float(_risks(right.astype(np.float64), right).mean()),
         area_blind=float(1 - right.mean()),
         count=count,
@@ -96,8 +91,7 @@ def area_difference(
     other, _ = check_scored(second, correct)
     picks = np.random.default_rng(seed).integers(one.size, size=(resamples, one.size))
     drawn = [float((_risks(one[pick], right[pick]) - _risks(other[pick], right[pick])).mean()) for pick in picks]
-    low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2))
-    return Interval(float((_risks(one, right) - _risks(other, right)).mean()), float(low), float(high))
+    return percentile_interval((_risks(one, right) - _risks(other, right)).mean(), drawn, level)
 
 
 def _risks(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -143,10 +137,6 @@ class RiskControl:
     @property
     def errors(self) -> int:
         return 0 if self.accepted is None else self.accepted.errors
-
-    @property
-    def coverage(self) -> float:
-        return self.answered / self.count
 
 
 def control_risk(

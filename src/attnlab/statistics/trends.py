@@ -87,20 +87,19 @@ class Growth:
 
 def power_growth(sizes: Sequence[float], values: Sequence[float]) -> Growth:
     """Return the exponent b of values = a · sizesᵇ."""
-    x, y = _positive("sizes", sizes), _positive("values", values)
-    return _line(np.log(x), np.log(y))
+    return _line(_logarithms("sizes", sizes), _logarithms("values", values))
 
 
 def exponential_growth(sizes: Sequence[float], values: Sequence[float]) -> Growth:
     """Return the rate r of values = a · e^(r sizes)."""
-    return _line(check_values(sizes), np.log(_positive("values", values)))
+    return _line(check_values(sizes), _logarithms("values", values))
 
 
-def _positive(name: str, values: Sequence[float]) -> NDArray[np.float64]:
+def _logarithms(name: str, values: Sequence[float]) -> NDArray[np.float64]:
     numbers = check_values(values)
     if numbers.min() <= 0:
         raise InputError(f"{name} down to {numbers.min():g} have no logarithm", hint="leave out what is not above 0")
-    return numbers
+    return np.log(numbers)
 
 
 def _line(x: NDArray[np.float64], y: NDArray[np.float64]) -> Growth:

@@ -12,10 +12,9 @@ import pytest
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError, UnknownNameError
-from attnlab.experiments.scale import planning
-from attnlab.experiments.scale.planning import StudyPlan, plan_study
-from attnlab.experiments.scale.study import plan_scale, target_parameters
-from attnlab.experiments.scale.wording import plan_rows
+from attnlab.experiments.scale import study
+from attnlab.experiments.scale.findings import plan_rows
+from attnlab.experiments.scale.study import StudyPlan, plan_scale, plan_study, target_parameters
 from attnlab.training import ResolvedRun
 from support.rates import KnownLosses
 from support.studies import small_study
@@ -41,7 +40,7 @@ def _known_times() -> Iterator[None]:
         return model_cost(run.model).parameters / 100
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "time_step", seconds)
+        patch.setattr(study, "time_step", seconds)
         yield
 
 

@@ -12,9 +12,9 @@ import pytest
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import AttnlabError
 from attnlab.experiments.launching.jobs import LaunchListener
+from attnlab.experiments.request import ScaleRequest
 from attnlab.experiments.scale import study
 from attnlab.experiments.scale.rates import RatePoint, RateTable, find_rates
-from attnlab.experiments.scale.request import ScaleRequest
 from attnlab.experiments.scale.study import scale, search_only
 from attnlab.training import RunSpec
 from support.rates import KnownLosses, octaves
@@ -132,7 +132,7 @@ def test_the_held_out_corpus_is_compared_with_the_rates_of_the_first(
 ) -> None:
     asked = []
     monkeypatch.setattr(study, "compare", lambda request, **_: asked.append(request))
-    monkeypatch.setattr("attnlab.experiments.scale.planning.time_step", lambda *_: 0.001)
+    monkeypatch.setattr("attnlab.experiments.scale.study.time_step", lambda *_: 0.001)
     launcher = KnownLosses(lawful)
     request, where = two_corpora(tmp_path, launcher)
     carried_out = scale(request, **where)

@@ -7,10 +7,16 @@ import re
 
 import pytest
 
-from attnlab.experiments.scale.findings import CorpusFindings, findings
+from attnlab.experiments.scale.findings import (
+    CorpusFindings,
+    effect_rows,
+    findings,
+    forecast_words,
+    headline,
+    plan_rows,
+)
 from attnlab.experiments.scale.report import study_page, to_data, to_table
 from attnlab.experiments.scale.study import ScaleStudy
-from attnlab.experiments.scale.wording import effect_rows, forecast_words, headline, plan_rows
 from attnlab.pages import render
 from support.studies import planted_study
 

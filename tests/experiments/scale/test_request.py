@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import FileError, SpecError
-from attnlab.experiments.request import Request
-from attnlab.experiments.scale.request import ScaleRequest
+from attnlab.experiments.request import Request, ScaleRequest
 from support.studies import small_study
 
 

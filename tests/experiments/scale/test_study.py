@@ -15,9 +15,9 @@ from attnlab.errors import AttnlabError
 from attnlab.experiments.planning import planner as planning
 from attnlab.experiments.planning import rate_search
 from attnlab.experiments.planning.rate_search import TUNING_SEED
+from attnlab.experiments.request import ScaleRequest
 from attnlab.experiments.scale.findings import findings
 from attnlab.experiments.scale.report import write_study
-from attnlab.experiments.scale.request import ScaleRequest
 from attnlab.experiments.scale.study import ScaleStudy, scale, search_only
 from attnlab.runs import RunDirectory
 from support.requests import InProcess

@@ -20,14 +20,13 @@ from attnlab.cli.options import (
 )
 from attnlab.cli.printing import pairs_table, say, show, show_json
 from attnlab.experiments.reporting.answer import TONES
-from attnlab.experiments.request import DEFAULT_TOKENS, QUESTIONS
-from attnlab.experiments.scale.request import RUNGS, ScaleRequest
+from attnlab.experiments.request import DEFAULT_TOKENS, QUESTIONS, RUNGS, ScaleRequest
 from attnlab.formats import fixed, general
 from attnlab.pages import Table
 
 if TYPE_CHECKING:
-    from attnlab.experiments.scale.planning import StudyPlan
     from attnlab.experiments.scale.rates import RateTable
+    from attnlab.experiments.scale.study import StudyPlan
 
 
 @Parameter(name="*")
@@ -166,7 +165,7 @@ def scale(
 
 
 def _plan_table(plan: StudyPlan) -> Table:
-    from attnlab.experiments.scale.wording import plan_rows
+    from attnlab.experiments.scale.findings import plan_rows
 
     return pairs_table(plan_rows(plan))
 
@@ -183,10 +182,9 @@ def _show_rates(tables: Mapping[str, RateTable]) -> None:
 
 def _carry_out(request: ScaleRequest, launch: Mapping[str, Any], output: StudyOutput) -> int:
     from attnlab.experiments.reporting.tables import LONG_HEADINGS, long_rows
-    from attnlab.experiments.scale.findings import findings
+    from attnlab.experiments.scale.findings import EFFECT_HEADINGS, effect_rows, findings, forecast_words, headline
     from attnlab.experiments.scale.report import write_study
     from attnlab.experiments.scale.study import scale as carry_out
-    from attnlab.experiments.scale.wording import EFFECT_HEADINGS, effect_rows, forecast_words, headline
 
     output.check()
 

@@ -17,7 +17,7 @@ from attnlab.errors import AttnlabError, InputError
 from attnlab.formats import fixed, percent
 from attnlab.knowledge.answers.guarantee import ScoreName
 from attnlab.knowledge.asker import DEFAULT_STORE, Asker, Origin, Reply
-from attnlab.knowledge.material.pairs import Pair, read_pairs
+from attnlab.knowledge.pairs import Pair, read_pairs
 from attnlab.pages import Table
 from attnlab.runs.ledger import find_run
 from attnlab.statistics import clopper_pearson

@@ -15,8 +15,8 @@ from attnlab.cli.options import EXECUTION, RUNS, ExecutionOptions, Flag, Json, J
 from attnlab.cli.printing import say, show, show_json, show_pairs
 from attnlab.errors import AttnlabError
 from attnlab.formats import fixed
-from attnlab.knowledge.material.material import CALIBRATION, HELDOUT, Material, gather, read_record
-from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.material import CALIBRATION, HELDOUT, Material, gather, read_record
+from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.pipeline import run as run_all
 from attnlab.knowledge.pipeline import tell
 from attnlab.knowledge.training.recipes import KnowledgeRecipe

@@ -14,7 +14,7 @@ from attnlab.knowledge.answers.evaluation import evaluate as evaluate_pairs
 from attnlab.knowledge.answers.guarantee import DELTA, RISK, ScoreName
 from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.asker import DEFAULT_STORE
-from attnlab.knowledge.material.pairs import read_pairs
+from attnlab.knowledge.pairs import read_pairs
 from attnlab.knowledge.pipeline import KEPT, Story
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore

@@ -1,8 +1,7 @@
 """From finished runs to verdicts.
 
 judgement     the one procedure that decides
-settling      whether runs are long enough to be judged
-collecting    jobs of a plan, and results from the folders of its runs
+collecting    jobs of a plan, and results from the folders of its runs, if these are long enough to be judged
 trends        differences over sizes
 claims        published results, and whether a comparison reproduces them
 """

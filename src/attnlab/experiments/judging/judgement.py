@@ -6,7 +6,7 @@ At each of K planned interim analyses, with the final validation losses of every
     equivalent      otherwise, if two one-sided tests at the margin, corrected likewise, have p ≤ α / K
     undecided       otherwise
     unstable        the arm diverged at a seed; it stays in the family with p = 1
-    unsettled       the runs are too short to judge by, whatever the tests say (`settling.py`)
+    unsettled       the runs are too short to judge by, whatever the tests say (`collecting.py`)
 
 So a family of arms that do not differ gets a false `better` or `worse` with a chance of at most α, and so does a family
 of arms at the margin a false `equivalent`. What a pilot shows of an arm's noise is pooled with what its seeds show.

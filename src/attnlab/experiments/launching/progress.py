@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -17,8 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener
-from attnlab.experiments.launching.run_states import GridState, JobState
+from attnlab.experiments.launching.jobs import GridState, Job, JobEnd, JobState, LaunchListener
 from attnlab.formats import clock_time, count
 
 _PLAIN_SECONDS = 10.0  # between two plain lines
@@ -39,9 +37,7 @@ class LaunchConsole(LaunchListener):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from attnlab.errors import AttnlabError, SpecError
-from attnlab.experiments.launching.extras import check_extra, import_extra
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.experiments.launching.status_table import POLL, StatusTable, interruptible
+from attnlab.experiments.launching.status_table import POLL, StatusTable, check_extra, import_extra, interruptible
 from attnlab.experiments.launching.worker import attempt
 from attnlab.processes.machine import available_cores
 
@@ -118,7 +115,7 @@ def _connected(address: str | None, cores: int) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    with _own_signals():
+    with interruptible(heard=False):  # Ray changes how this process takes SIGTERM
         if address is not None and address != "local":
             _connect(ray, address)
             try:
@@ -160,16 +157,3 @@ def _start(ray: Any, folder: str, cores: int) -> None:
         logging_level="error",
         _temp_dir=folder,
     )
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Bring back how this process takes SIGTERM, which Ray changes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import AttnlabError, SpecError, UnknownNameError
-from attnlab.experiments.launching.extras import check_extra, import_extra
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.experiments.launching.status_table import POLL, StatusTable, interruptible
+from attnlab.experiments.launching.status_table import POLL, StatusTable, check_extra, import_extra, interruptible
 from attnlab.experiments.launching.worker import attempt
 
 LOGS = "slurm"

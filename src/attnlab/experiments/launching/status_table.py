@@ -1,20 +1,20 @@
-"""The status table of a grid, which every launcher has: what is left to do, and what became of the others."""
+"""What every launcher needs: the status table of a grid, and libraries that only some installations have."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import AttnlabError, FileError
-from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.experiments.launching.run_states import Place, Watch
+from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Place, Watch, Work
 from attnlab.experiments.launching.worker import read_peak
 from attnlab.runs import RunDirectory
 from attnlab.runs.directory import RESULT
@@ -148,13 +148,16 @@ def _place(job: Job, path: Path, text: Corpus) -> Place:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Let a system that asks this process to end be heard like Ctrl-C, if this is the main thread, which alone may."""
+def interruptible(*, heard: bool = True) -> Iterator[None]:
+    """Let a system that asks this process to end be heard like Ctrl-C, if this is the main thread, which alone may.
+
+    How this process takes SIGTERM is as before afterwards; if not `heard`, that is all.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.getsignal(signal.SIGTERM)
-    if before is not signal.SIG_IGN:
+    if heard and before is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
@@ -162,6 +165,19 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def check_extra(name: str, extra: str) -> None:
+    """Refuse now what would fail later because a library is missing; it is not imported yet."""
+    if importlib.util.find_spec(name) is None:
+        raise AttnlabError(f"{name} is not installed", hint=f"pip install 'attnlab[{extra}]'")
+
+
+def import_extra(name: str, extra: str) -> Any:
+    """Import a library of an extra, or say how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise AttnlabError(f"{name} cannot be imported: {error}", hint=f"pip install 'attnlab[{extra}]'") from error

@@ -2,9 +2,8 @@
 
 procedure      how arms are judged, and the power of that
 plan           the plan as a record on disk
-ladder         tokens and batches of a size
+budgets        tokens and batches of a size, and variants made equal to the baseline in what they cost
 rate_search    a bracketed search for learning rates
-matching       variants made equal to the baseline in what they cost
 pilot          how noisy a paired difference is, and what is recorded of the default comparison
 planner        from a request to a plan
 """

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab.errors import AttnlabError, SpecError
-from attnlab.experiments.launching.jobs import Job, JobEnd, Launcher, LaunchListener
+from attnlab.experiments.launching.jobs import Job, Launcher, LaunchListener
 from attnlab.experiments.planning.plan import Arm, Pilot, Rung
 from attnlab.experiments.request import DEFAULT_SIZE, Request
 from attnlab.statistics import pooled_sd
+
+Differences = dict[str, dict[str, tuple[float, ...]]]  # in nats, by size and arm
 
 PILOT_SEED = 2_000_000  # and those after it, which no comparison uses
 _SEEDS, _ARMS = 3, 2
@@ -28,7 +30,7 @@ class RecordedSetting:
     """The recorded rates, and the differences to softmax in nats of a pilot's seeds, both by size and arm."""
 
     rates: Mapping[str, Mapping[str, float]]
-    differences: dict[str, dict[str, tuple[float, ...]]]
+    differences: Differences
     pilot_seeds: tuple[int, ...]
 
 
@@ -114,14 +116,8 @@ def find_noise(
     # Recorded at the recorded rates, against the usual baseline.
     known = setting_of(request) is not None and not request.tune and request.baseline == Request().baseline
     if request.pilot == 0 or (known and request.pilot is None):
-        sd, degrees = pooled_sd(DEFAULT.differences[DEFAULT_SIZE].values())
-        return Pilot(
-            sd=sd,
-            degrees=degrees,
-            source=_RECORDED if known else _FOREIGN,
-            differences=DEFAULT.differences if known else {},
-            seeds=DEFAULT.pilot_seeds if known else (),
-        )
+        pilot = _pilot(_RECORDED, DEFAULT.differences, DEFAULT_SIZE, DEFAULT.pilot_seeds)
+        return pilot if known else pilot.model_copy(update={"source": _FOREIGN, "differences": {}, "seeds": ()})
     count = _SEEDS if request.pilot is None else request.pilot
     if count < 2:
         raise SpecError("a pilot of one seed shows no noise", hint="use `pilot=3`, or `pilot=0` for none")
@@ -129,21 +125,26 @@ def find_noise(
     listener.note(f"a pilot: {count} seeds of {', '.join(arm.name for arm in chosen)}")
     specs = [arm.at(PILOT_SEED + number) for arm in chosen for number in range(count)]
     ends = launcher.run([Job(number, spec, folder) for number, spec in enumerate(specs)], listener=listener)
-    losses = [_losses(ends[row * count : (row + 1) * count]) for row in range(len(chosen))]
+    found = [end.loss("a run of the pilot") for end in ends]
+    losses = [found[row * count : (row + 1) * count] for row in range(len(chosen))]
     groups = {arm.name: _differences(ours, losses[0]) for arm, ours in zip(chosen[1:], losses[1:], strict=True)}
     paired = {name: tuple(group) for name, group in groups.items() if len(group) > 1}
     if not paired:
         raise AttnlabError(
             "the pilot diverged, so its noise is unknown", hint="lower `learning_rate`, or use `pilot=0`"
         )
-    sd, degrees = pooled_sd(paired.values())
-    source = f"a pilot of {count} seeds × {len(chosen)} arms"
-    return Pilot(sd=sd, degrees=degrees, source=source, differences={request.size: paired})
+    return _pilot(f"a pilot of {count} seeds × {len(chosen)} arms", {request.size: paired}, request.size)
+
+
+def _pilot(source: str, differences: Differences, size: str, seeds: tuple[int, ...] = ()) -> Pilot:
+    """Return a pilot with the noise of the differences at one size."""
+    sd, degrees = pooled_sd(differences[size].values())
+    return Pilot(sd=sd, degrees=degrees, source=source, differences=differences, seeds=seeds)
 
 
 def _from_trials(rungs: Mapping[str, Sequence[Arm]]) -> Pilot | None:
     """Return what the trials at the rates that were taken show, with the noise of the largest size that has them."""
-    differences: dict[str, dict[str, tuple[float, ...]]] = {}
+    differences: Differences = {}
     for size, (baseline, *others) in rungs.items():
         theirs = _trial_losses(baseline)
         pairs = {arm.name: tuple(_differences(_trial_losses(arm), theirs)) for arm in others}
@@ -152,22 +153,12 @@ def _from_trials(rungs: Mapping[str, Sequence[Arm]]) -> Pilot | None:
     if not differences:
         return None
     largest = next(reversed(differences))
-    sd, degrees = pooled_sd(differences[largest].values())
-    return Pilot(sd=sd, degrees=degrees, source=f"the search for rates at {largest}", differences=differences)
+    return _pilot(f"the search for rates at {largest}", differences, largest)
 
 
 def _trial_losses(arm: Arm) -> Sequence[float | None]:
     """Return the losses by seed of the trial at the rate that the arm takes; none if there was none."""
     return next((one.losses for one in arm.trials if one.learning_rate == arm.run.learning_rate), ())
-
-
-def _losses(ends: Sequence[JobEnd]) -> list[float | None]:
-    losses = []
-    for end in ends:
-        if end.result is None:
-            raise AttnlabError(f"a run of the pilot failed: {end.problem}", hint="call it again to resume")
-        losses.append(end.result.validation_loss if end.result.outcome == "finished" else None)
-    return losses
 
 
 def _differences(arm: Sequence[float | None], baseline: Sequence[float | None]) -> list[float]:

@@ -15,8 +15,7 @@ from attnlab.corpora import Corpus, CorpusSpec, bigram_loss
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
 from attnlab.experiments.launching.jobs import Launcher, LaunchListener
-from attnlab.experiments.planning.ladder import bare_parameters, budget, check_rungs, check_text, on_rung
-from attnlab.experiments.planning.matching import match
+from attnlab.experiments.planning.budgets import bare_parameters, budget, check_rungs, check_text, match, on_rung
 from attnlab.experiments.planning.pilot import find_noise, setting_of
 from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Plan, Rung, Trial
 from attnlab.experiments.planning.procedure import Procedure, planned_effect, rung_shares

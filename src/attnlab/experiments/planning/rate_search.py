@@ -20,7 +20,7 @@ from statistics import fmean, median, stdev
 
 from attnlab.corpora import Corpus
 from attnlab.errors import AttnlabError
-from attnlab.experiments.launching.jobs import Job, JobEnd, Launcher, LaunchListener
+from attnlab.experiments.launching.jobs import Job, Launcher, LaunchListener
 from attnlab.experiments.planning.plan import Trial
 from attnlab.training import Execution, RunSpec
 
@@ -39,12 +39,6 @@ class Tuned:
 
     run: RunSpec
     trials: tuple[Trial, ...]
-
-    @property
-    def bracketed(self) -> bool:
-        """Return whether the rate lies inside those that were tried."""
-        rates = [trial.learning_rate for trial in self.trials]
-        return self.run.learning_rate not in (rates[0], rates[-1])
 
 
 @dataclass
@@ -130,7 +124,9 @@ def search_rates(
         ]
         ends = launcher.run(jobs, listener=listener)
         for number, (search, rate) in enumerate(wanted):
-            search.losses[rate] = [_loss(end) for end in ends[number * seeds : (number + 1) * seeds]]
+            search.losses[rate] = [
+                end.loss(f"the trial {end.job}") for end in ends[number * seeds : (number + 1) * seeds]
+            ]
     return [search.tuned() for search in searches]
 
 
@@ -189,9 +185,3 @@ def rounded(rate: float) -> float:
 
 def _mean(losses: Sequence[float | None]) -> float:
     return fmean(loss for loss in losses if loss is not None)
-
-
-def _loss(end: JobEnd) -> float | None:
-    if end.result is None:
-        raise AttnlabError(f"the trial {end.job} failed: {end.problem}", hint="call it again to resume")
-    return end.result.validation_loss if end.result.outcome == "finished" else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnlab.experiments.numbers import measure_text, nats_text, with_ends
+from attnlab.experiments.numbers import measure_interval, measure_text, nats_text, with_ends
 from attnlab.experiments.reporting.curves import measure_figures
 from attnlab.experiments.results import ArmResult, Comparison
 from attnlab.formats import NOTHING, fixed, interval, p_relation, signed
@@ -131,7 +131,7 @@ def measures_section(comparison: Comparison) -> Section:
     arms = [comparison.baseline, *comparison.variants]
     known = {name: RUN_MEASURES.get(name) for name in names}
     meanings = [(name, one.meaning if one else "", one.unit if one else "") for name, one in known.items()]
-    rows = [(arm.name, *(_measured(arm.measure(name)) for name in names)) for arm in arms]
+    rows = [(arm.name, *(measure_interval(arm.measure(name)) for name in names)) for arm in arms]
     caption = (
         f"Means over the seeds with their 95 % intervals, uncorrected; the dashes are {comparison.baseline.name}. A "
         "variant without a mark has nothing to measure, as one without keys has no length of keys."
@@ -144,12 +144,6 @@ def measures_section(comparison: Comparison) -> Section:
             Details("All measures as numbers", [Table(("variant", *names), rows)]),
         ],
     )
-
-
-def _measured(found: Interval | None) -> str:
-    if found is None:
-        return NOTHING
-    return f"{measure_text(found.mean)} ({measure_text(found.low)} … {measure_text(found.high)})"
 
 
 def measure_names(comparison: Comparison) -> list[str]:

@@ -94,6 +94,15 @@ class DifferenceAxis:
         return [step * number for number in range(1, _TICKS + 1)]
 
 
+def scatter(points: Sequence[tuple[float, float] | tuple[float, float, str]], **style: object) -> go.Scatter:
+    """Return points (x, y), as markers unless said otherwise; a third member is shown where one points at it."""
+    words = [point[2] for point in points if len(point) > 2]
+    told = {"text": words, "hovertemplate": _HOVER} if words else {}
+    return go.Scatter(
+        **{"mode": "markers", "x": [point[0] for point in points], "y": [point[1] for point in points], **told, **style}
+    )
+
+
 def error_bars(
     intervals: Sequence[Interval], place: Callable[[float], float] = float, **style: object
 ) -> dict[str, object]:
@@ -163,28 +172,17 @@ def _seed_dots(ordered: Sequence[Judgement], axis: DifferenceAxis) -> go.Scatter
         for row, one in enumerate(ordered)
         for seed, difference in zip(one.seeds, one.differences, strict=True)
     ]
-    return go.Scatter(
-        name="one seed",
-        mode="markers",
-        x=[x for x, _, _ in dots],
-        y=[y for _, y, _ in dots],
-        text=[text for _, _, text in dots],
-        hovertemplate=_HOVER,
-        marker={"symbol": "circle-open", "color": GREY, "size": 7, "line": {"width": 1.5}},
-    )
+    marker = {"symbol": "circle-open", "color": GREY, "size": 7, "line": {"width": 1.5}}
+    return scatter(dots, name="one seed", marker=marker)
 
 
 def _means(ordered: Sequence[Judgement], axis: DifferenceAxis) -> go.Scatter:
     found = [(row, one.arm, interval) for row, one in enumerate(ordered) if (interval := _interval(one)) is not None]
-    intervals = [interval for _, _, interval in found]
-    return go.Scatter(
+    words = [f"{arm}: {_both(one.mean)}<br>from {_both(one.low)}<br>to {_both(one.high)}" for _, arm, one in found]
+    return scatter(
+        [(axis.place(one.mean), row - 0.02, text) for (row, _, one), text in zip(found, words, strict=True)],
         name="mean and interval",
-        mode="markers",
-        x=[axis.place(one.mean) for one in intervals],
-        y=[row - 0.02 for row, _, _ in found],
-        error_x=error_bars(intervals, axis.place, thickness=2, width=5, color=BLUE),
-        text=[f"{arm}: {_both(one.mean)}<br>from {_both(one.low)}<br>to {_both(one.high)}" for _, arm, one in found],
-        hovertemplate=_HOVER,
+        error_x=error_bars([one for _, _, one in found], axis.place, thickness=2, width=5, color=BLUE),
         marker={"symbol": "diamond", "color": BLUE, "size": 11},
     )
 
@@ -283,19 +281,10 @@ def cost_chart(comparison: Comparison) -> go.Figure | None:
     figure = new_figure(x="seconds of training (mean of the runs)", y="perplexity", height=_HEIGHT)
     front = _front([(x, y) for _, x, y in points])
     line = {"color": GREY, "dash": "dot", "width": 1.5}
-    figure.add_trace(
-        go.Scatter(mode="lines", x=[x for x, _ in front], y=[y for _, y in front], line=line, hoverinfo="skip")
-    )
-    figure.add_trace(
-        go.Scatter(
-            mode="markers",
-            x=[x for _, x, _ in points],
-            y=[y for _, _, y in points],
-            text=[_cost_words(arm, seconds) for arm, seconds, _ in found],
-            hovertemplate=_HOVER,
-            marker={"symbol": ["square", *["circle"] * (len(found) - 1)], "size": 10, "color": BLUE},
-        )
-    )
+    figure.add_trace(scatter(front, mode="lines", line=line, hoverinfo="skip"))
+    marker = {"symbol": ["square", *["circle"] * (len(found) - 1)], "size": 10, "color": BLUE}
+    told = [(seconds, axis.place(difference), _cost_words(arm, seconds)) for arm, seconds, difference in found]
+    figure.add_trace(scatter(told, marker=marker))
     middle = (min(x for _, x, _ in points) + max(x for _, x, _ in points)) / 2
 
     def towards_the_middle(_name: str, x: float) -> Mapping[str, object]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from attnlab.experiments.numbers import measure_text
+from attnlab.experiments.numbers import measure_interval
 from attnlab.experiments.planning.plan import Trial
-from attnlab.experiments.reporting.charts import error_bars
+from attnlab.experiments.reporting.charts import error_bars, scatter
 from attnlab.experiments.results import ArmResult, ArmRun, Comparison
 from attnlab.pages import BLUE, GREY, ORANGE, Figure, new_figure
 from attnlab.statistics import mean_interval
@@ -54,12 +54,10 @@ def curve_figures(comparison: Comparison) -> list[Figure]:
 
 
 def _line(arm: ArmResult, colour: str, dash: str) -> go.Scatter:
-    curve = [point for point in arm.curve if point[0] > 0]
-    return go.Scatter(
+    return scatter(
+        [point for point in arm.curve if point[0] > 0],
         name=arm.name,
         mode="lines+markers",
-        x=[step for step, _ in curve],
-        y=[loss for _, loss in curve],
         hovertemplate="%{y:.3f}<extra>" + arm.name + "</extra>",
         line={"color": colour, "dash": dash, "width": 2},
         marker={"size": 5, "symbol": "circle" if dash == "solid" else "circle-open"},
@@ -73,12 +71,10 @@ def _lost(run: ArmRun, top: float) -> go.Scatter:
     """
     curve = run.curve if len(run.curve) > 1 else run.training_curve
     points = [(step, loss) for step, loss in curve if step > 0 and math.isfinite(loss)]
-    return go.Scatter(
+    return scatter(
+        [(step, min(loss, top), f"{loss:.3f}") for step, loss in points],
         name=f"seed {run.seed}, diverged",
         mode="lines+markers",
-        x=[step for step, _ in points],
-        y=[min(loss, top) for _, loss in points],
-        text=[f"{loss:.3f}" for _, loss in points],
         hovertemplate="%{text}<extra>" + f"seed {run.seed}, diverged</extra>",
         line={"color": ORANGE, "dash": "dot", "width": 1.5},
         marker={"symbol": "x", "size": [0] * (len(points) - 1) + [9] * bool(points)},
@@ -142,10 +138,9 @@ def rate_chart(trials: Sequence[Trial], taken: float | None, baseline: Sequence[
         means = sorted((trial.learning_rate, trial.loss) for trial in drawn if trial.loss is not None)
         if drawn:
             figure.add_trace(
-                go.Scatter(
+                scatter(
+                    means,
                     mode="lines+markers",
-                    x=[rate for rate, _ in means],
-                    y=[loss for _, loss in means],
                     hovertemplate="mean %{y:.3f} nats at %{x:g}<extra></extra>",
                     line={"color": colour, "dash": dash, "width": 2},
                     marker={"size": 5},
@@ -159,15 +154,8 @@ def rate_chart(trials: Sequence[Trial], taken: float | None, baseline: Sequence[
         ([(rate, top) for rate in lost], "diverged", "x", ORANGE),
     ):
         if points:
-            figure.add_trace(
-                go.Scatter(
-                    mode="markers",
-                    x=[rate for rate, _ in points],
-                    y=[loss for _, loss in points],
-                    hovertemplate=word + " at %{x:g}<extra></extra>",
-                    marker={"symbol": symbol, "color": colour, "size": 5 if symbol == "circle-open" else 9},
-                )
-            )
+            marker = {"symbol": symbol, "color": colour, "size": 5 if symbol == "circle-open" else 9}
+            figure.add_trace(scatter(points, hovertemplate=word + " at %{x:g}<extra></extra>", marker=marker))
     if taken is not None:
         figure.add_vline(x=taken, line_width=1, line_dash="dot")
     rates = sorted({trial.learning_rate for trial in (*trials, *baseline)})
@@ -188,13 +176,9 @@ def measure_figures(comparison: Comparison, names: Sequence[str]) -> list[Figure
         if theirs is not None:
             figure.add_vline(x=theirs.mean, line_width=1, line_dash="dash", layer="below")
         figure.add_trace(
-            go.Scatter(
-                mode="markers",
-                x=[interval.mean for _, interval in found],
-                y=[row for row, _ in found],
+            scatter(
+                [(interval.mean, row, measure_interval(interval)) for row, interval in found],
                 error_x=error_bars([interval for _, interval in found], thickness=1.5, width=3),
-                text=[f"{measure_text(i.mean)} ({measure_text(i.low)} … {measure_text(i.high)})" for _, i in found],
-                hovertemplate="%{text}<extra></extra>",
                 marker={"color": BLUE, "size": 8, "symbol": "diamond"},
             )
         )

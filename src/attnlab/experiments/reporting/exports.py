@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from attnlab.experiments.reporting.charts import DifferenceAxis
 from attnlab.experiments.reporting.report import comparison_page
 from attnlab.experiments.reporting.tables import HEADINGS, rows, verdict_table
 from attnlab.experiments.reporting.wording import first_lines, notes, row_words, verdict_sentences
-from attnlab.experiments.results import ArmResult, ArmRun, Comparison, RungResult
+from attnlab.experiments.results import ArmResult, Comparison, RungResult
 from attnlab.pages import prose, write_page
 from attnlab.storage.files import write_whole
 from attnlab.storage.records import to_plain
@@ -83,9 +83,8 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
 
 
 def _rung(result: RungResult) -> Mapping[str, object]:
-    rung = result.rung
     return {
-        **rung.model_dump(exclude={"arms", "procedure"}),
+        **result.rung.model_dump(exclude={"arms", "procedure"}),
         "verdicts": result.judgements,
         "arms": [_arm(arm) for arm in result.arms],
     }
@@ -113,21 +112,30 @@ def _arm(arm: ArmResult) -> Mapping[str, object]:
         "cache_bytes": arm.arm.cache_bytes,
         "tokens_per_second": arm.mean_of("tokens_per_second"),
         "peak_bytes": arm.mean_of("peak_bytes"),
-        "runs": [_run(run) for run in arm.runs],
+        "runs": [
+            {name: value for name, value in vars(run).items() if name not in {"arm", "training_curve"}}
+            for run in arm.runs
+        ],
     }
-
-
-def _run(run: ArmRun) -> Mapping[str, object]:
-    return {name: value for name, value in vars(run).items() if name not in {"arm", "training_curve"}}
 
 
 def to_csv(comparison: Comparison) -> str:
     """Return a table of all runs, a line for each."""
+    return csv_text(run_rows(comparison))
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def run_rows(comparison: Comparison) -> Iterator[list[object]]:
+    """Yield the headings, and a row for each run."""
     measures = sorted({name for arm in comparison.arms for run in arm.runs for name in run.measures})
     own = ("outcome", "loss", "seconds", "tokens_per_second", "peak_bytes", "weights_sha256", "message", "command")
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["arm", "size", "parameters", "tokens", "seed", "difference", "spec_hash", *own, "run", *measures])
+    yield ["arm", "size", "parameters", "tokens", "seed", "difference", "spec_hash", *own, "run", *measures]
     for result in comparison.rungs:
         theirs = result.arms[0].losses
         for arm in result.arms:
@@ -137,8 +145,7 @@ def to_csv(comparison: Comparison) -> str:
                 where = [arm.arm.run.size, arm.arm.parameters, result.rung.tokens, run.seed, difference, arm.arm.hash]
                 values = [getattr(run, name) for name in own]
                 found = [run.measures.get(name) for name in measures]
-                lines.writerow([arm.name, *where, *values, run.path.name, *found])
-    return text.getvalue()
+                yield [arm.name, *where, *values, run.path.name, *found]
 
 
 def to_markdown(comparison: Comparison) -> str:

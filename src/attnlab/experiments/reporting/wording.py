@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 
+from attnlab.experiments.judging.collecting import NEEDS_ATTENTION
 from attnlab.experiments.judging.judgement import Judgement, Verdict
-from attnlab.experiments.judging.settling import NEEDS_ATTENTION
 from attnlab.experiments.judging.trends import FEWEST_RUNGS, arm_trends
 from attnlab.experiments.numbers import percent_interval, percent_text, seeds_text, share_text
 from attnlab.experiments.planning.plan import Arm, CostMatch, Plan, Rung

@@ -12,8 +12,9 @@ found there joins the law for the rungs above.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -24,8 +25,7 @@ from attnlab.experiments.launching.jobs import Launcher, LaunchListener
 from attnlab.experiments.planning.plan import Arm, Trial
 from attnlab.experiments.planning.planner import arms_at
 from attnlab.experiments.planning.rate_search import rounded, search_rates
-from attnlab.experiments.request import Request
-from attnlab.experiments.scale.request import ScaleRequest
+from attnlab.experiments.request import Request, ScaleRequest
 from attnlab.training import Execution
 
 _FIRST_GUESS, _GUESS_AT, _GUESS_EXPONENT = 0.016, 30_000, -0.4  # of GPT-2's recipe; a search corrects it
@@ -55,22 +55,14 @@ class RateTable:
 
     def rates(self) -> dict[str, dict[str, float]]:
         """Return the rates by size and arm."""
-        found: dict[str, dict[str, float]] = {}
-        for point in self.points:
-            found.setdefault(point.size, {})[point.arm] = point.rate
-        return found
+        return {size: {one.arm: one.rate for one in points} for size, points in self._by_size()}
 
     def trials(self) -> dict[str, dict[str, tuple[Trial, ...]]]:
         """Return what was tried, by size and arm."""
-        found: dict[str, dict[str, tuple[Trial, ...]]] = {}
-        for point in self.points:
-            found.setdefault(point.size, {})[point.arm] = point.trials
-        return found
+        return {size: {one.arm: one.trials for one in points} for size, points in self._by_size()}
 
-    def predicted(self, arm: str, parameters: float) -> float:
-        """Return the rate that the law of an arm gives."""
-        a, b = self.laws[arm]
-        return rounded(math.exp(a + b * math.log(parameters)))
+    def _by_size(self) -> Iterator[tuple[str, Iterator[RatePoint]]]:
+        return groupby(self.points, key=lambda one: one.size)  # the points of a size follow each other
 
 
 def find_rates(

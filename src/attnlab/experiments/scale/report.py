@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,22 +10,23 @@ from typing import Any
 import plotly.graph_objects as go
 
 from attnlab.experiments.numbers import percent, percent_text
-from attnlab.experiments.reporting.charts import error_bars
+from attnlab.experiments.reporting.charts import error_bars, scatter
 from attnlab.experiments.reporting.curves import filled, rate_chart
-from attnlab.experiments.reporting.exports import to_csv, to_dict, trend_data
+from attnlab.experiments.reporting.exports import csv_text, run_rows, to_dict, trend_data
 from attnlab.experiments.reporting.report import RATES_CAPTION, size_parts
-from attnlab.experiments.scale.findings import ArmFinding, CorpusFindings, findings
-from attnlab.experiments.scale.planning import StudyPlan
-from attnlab.experiments.scale.study import ScaleStudy
-from attnlab.experiments.scale.wording import (
+from attnlab.experiments.scale.findings import (
     BACKTEST_HEADINGS,
     EFFECT_HEADINGS,
+    ArmFinding,
+    CorpusFindings,
     backtest_rows,
     effect_rows,
+    findings,
     forecast_words,
     headline,
     plan_rows,
 )
+from attnlab.experiments.scale.study import ScaleStudy, StudyPlan
 from attnlab.formats import count
 from attnlab.pages import (
     BLUE,
@@ -135,20 +134,16 @@ def _forecast_chart(arm: ArmFinding) -> go.Figure:
         low, mean, high = (percent(value) for value in (forecast.low, forecast.mean, forecast.high))
         line = {"color": colour, "dash": dash, "width": 2}
         figure.add_trace(filled(x, [last.low, low], [last.high, high], band))
-        figure.add_trace(go.Scatter(x=x, y=[last.mean, mean], mode="lines", line=line, hoverinfo="skip"))
+        figure.add_trace(scatter([(size, last.mean), (x[1], mean)], mode="lines", line=line, hoverinfo="skip"))
     for halved, symbol, colour in ((True, "circle-open", GREY), (False, "circle", BLUE)):
         drawn = [(one, found) for one, found in measured if one.rung.halved is halved]
+        words = [
+            f"{one.rung.name}: {percent_text(one.judgement.mean)}, {count(one.rung.tokens)} tokens" for one, _ in drawn
+        ]
         figure.add_trace(
-            go.Scatter(
-                x=[one.rung.non_embedding for one, _ in drawn],
-                y=[found.mean for _, found in drawn],
-                mode="markers",
+            scatter(
+                [(one.rung.non_embedding, at.mean, text) for (one, at), text in zip(drawn, words, strict=True)],
                 error_y=error_bars([found for _, found in drawn], thickness=1.5, width=4, color=colour),
-                text=[
-                    f"{one.rung.name}: {percent_text(one.judgement.mean)}, {count(one.rung.tokens)} tokens"
-                    for one, _ in drawn
-                ],
-                hovertemplate="%{text}<extra></extra>",
                 marker={"symbol": symbol, "color": colour, "size": 8},
             )
         )
@@ -225,14 +220,10 @@ def _arm(arm: ArmFinding, found: CorpusFindings) -> Mapping[str, object]:
 
 def to_table(study: ScaleStudy) -> str:
     """Return all runs of all corpora as one CSV."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    for number, one in enumerate(study.corpora):
-        rows = list(csv.reader(io.StringIO(to_csv(one.comparison))))
-        if number == 0:
-            lines.writerow(["corpus", *rows[0]])
-        lines.writerows([one.corpus, *row] for row in rows[1:])
-    return text.getvalue()
+    tables = {one.corpus: list(run_rows(one.comparison)) for one in study.corpora}
+    headings = next(iter(tables.values()))[0]
+    rows = ([corpus, *row] for corpus, table in tables.items() for row in table[1:])
+    return csv_text([["corpus", *headings], *rows])
 
 
 def write_study(

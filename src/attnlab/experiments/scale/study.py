@@ -1,14 +1,18 @@
-"""Carry out a scale study: learning rates first, then a comparison over all rungs on every corpus.
+"""Plan a scale study and carry it out: learning rates first, then a comparison over all rungs on every corpus.
 
     study = scale(ScaleRequest(variants=("tied-kv",), rungs=("14k", "25k", "55k")))
 
 Everything that was trained is found again: the same call resumes after an interruption, and a study with more seeds,
 rungs or variants on the same ladder trains only what is new.
+
+The plan is what fits into the hours that there are. The FLOPs of every arm are counted (`cost`), the time of a step is
+measured on this machine. If the whole does not fit, the study is reduced in a fixed order: fewer seeds, down to four;
+fewer variants on the largest rung, the last named first; and finally one rung less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,16 +21,51 @@ from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import SpecError
 from attnlab.experiments.comparing import choose_launcher, compare, make_folder
 from attnlab.experiments.launching.jobs import Launcher, LaunchListener
-from attnlab.experiments.planning.ladder import check_rungs
+from attnlab.experiments.planning.budgets import bare_parameters, check_rungs
+from attnlab.experiments.planning.planner import CROWDED, EVALUATION, arms_at, time_step
+from attnlab.experiments.request import FEWEST_RUNGS, ScaleRequest
 from attnlab.experiments.results import Comparison
-from attnlab.experiments.scale.planning import StudyPlan, plan_study
 from attnlab.experiments.scale.rates import RateTable, find_rates
-from attnlab.experiments.scale.request import ScaleRequest
-from attnlab.models.sizes import SIZES, non_embedding, parameter_count, size
+from attnlab.models.sizes import SIZES, non_embedding, parameter_count
+from attnlab.models.sizes import size as size_by_name
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.locks import holding
+from attnlab.training import Execution
 
 RATES, RUNS = "rates", "runs"
+FEWEST_SEEDS = 4
+_EXTENSIONS = 3  # rates that a search tries beyond the first ones, on average
+
+
+@dataclass(frozen=True)
+class RungCost:
+    """The time and FLOPs of all arms on one rung, for one seed and one corpus."""
+
+    size: str
+    parameters: int  # of the baseline, embeddings included
+    non_embedding: int
+    tokens: int
+    arms: tuple[str, ...]
+    seconds: tuple[float, ...]  # of one run of each arm, one process
+    flops: tuple[float, ...]  # of one run of each arm
+    halved: bool
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What is carried out, and the hours of processor time divided among the processes."""
+
+    asked: ScaleRequest
+    request: ScaleRequest  # what of it fits
+    rungs: tuple[RungCost, ...]
+    rate_hours: float
+    run_hours: float
+    processes: int
+    reductions: tuple[str, ...]
+
+    @property
+    def hours(self) -> float:
+        return self.rate_hours + self.run_hours
 
 
 @dataclass(frozen=True)
@@ -131,10 +170,10 @@ def plan_scale(
 
 def target_parameters(request: ScaleRequest) -> int:
     """Return the non-embedding parameters of the target, which must be above the largest rung."""
-    name, largest = request.target, non_embedding(size(request.rungs[-1]))
+    name, largest = request.target, non_embedding(size_by_name(request.rungs[-1]))
     target = non_embedding(SIZES[name]) if name in SIZES else round(parameter_count(name) or 0)
     if not target:
-        size(name)  # says which sizes there are
+        size_by_name(name)  # says which sizes there are
     if target <= largest:
         raise SpecError(
             f"the target {name} has {target:,} non-embedding parameters, not more than the largest rung "
@@ -158,3 +197,92 @@ def _made_ready(
 
 def _slug(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in Path(name).name)[:40] or "text"
+
+
+def plan_study(request: ScaleRequest, corpora: list[Corpus], launcher: Launcher) -> StudyPlan:
+    """Return what fits; an error if not even the smallest study does."""
+    first = corpora[0]
+    for corpus in corpora[1:]:  # refuses a text that is too short before anything is trained
+        arms_at(request.comparison(corpus.spec.name, {}), request.rungs[-1], 1.0, corpus)
+    plan = None
+    for candidate in _candidates(request):
+        plan = _planned(request, candidate, first, launcher, tuple(_reductions(request, candidate)))
+        if request.hours is None or plan.hours <= request.hours:
+            return plan
+    assert plan is not None
+    raise SpecError(
+        f"the smallest such study takes {plan.hours:.1f} hours here, and {request.hours:g} are given",
+        hint="give more hours, smaller rungs, fewer variants or fewer tokens per parameter",
+    )
+
+
+def _planned(
+    asked: ScaleRequest, request: ScaleRequest, corpus: Corpus, launcher: Launcher, reductions: tuple[str, ...]
+) -> StudyPlan:
+    rungs = tuple(_rungs(request, corpus, launcher.threads))
+    parallel = 3600 * launcher.processes / (CROWDED if launcher.processes > 1 else 1.0)
+    searched = len(request.corpora) - (request.held_out is not None)
+    rate_seconds = 0.0
+    whole = [rung for rung in rungs if not rung.halved]
+    for number, rung in enumerate(whole[: request.rate_rungs + 1]):
+        rates = request.rate_count + _EXTENSIONS if number < request.rate_rungs else 3
+        rate_seconds += rates * request.rate_seeds * sum(rung.seconds)
+    run_seconds = request.seeds * sum(sum(rung.seconds) for rung in rungs)
+    return StudyPlan(
+        asked,
+        request,
+        rungs,
+        searched * rate_seconds / parallel,
+        len(request.corpora) * run_seconds / parallel,
+        launcher.processes,
+        reductions,
+    )
+
+
+def _rungs(request: ScaleRequest, corpus: Corpus, threads: int) -> Iterator[RungCost]:
+    asked = request.comparison(corpus.spec.name, {})
+    for size in request.rungs:
+        for share in (0.5, 1.0) if request.half_tokens and size != request.rungs[-1] else (1.0,):
+            arms = arms_at(asked, size, share, corpus)
+            runs = [arm.run.resolve(corpus, Execution(threads=threads)) for arm in arms]
+            evaluated = runs[0].steps // runs[0].evaluate_every * runs[0].validation_rows * runs[0].model.context_length
+            steps = runs[0].steps + EVALUATION * evaluated / runs[0].tokens_per_step
+            yield RungCost(
+                size=size,
+                parameters=arms[0].parameters,
+                non_embedding=bare_parameters(runs[0].model),
+                tokens=runs[0].steps * runs[0].tokens_per_step,
+                arms=tuple(arm.name for arm in arms),
+                seconds=tuple(steps * time_step(run, corpus, threads) for run in runs),
+                flops=tuple(float(run.steps * arm.training_flops) for run, arm in zip(runs, arms, strict=True)),
+                halved=share != 1,
+            )
+
+
+def _candidates(request: ScaleRequest) -> Iterator[ScaleRequest]:
+    """Yield smaller and smaller studies."""
+    yield request
+    for seeds in range(request.seeds - 1, FEWEST_SEEDS - 1, -1):
+        request = request.replace(seeds=seeds)
+        yield request
+    while True:
+        below = request.rungs[-2]
+        for name in reversed(request.variants[1:]):
+            if name not in request.up_to:
+                request = request.replace(up_to={**request.up_to, name: below})
+                yield request
+        if len(request.rungs) == FEWEST_RUNGS:
+            return
+        kept = {name: size for name, size in request.up_to.items() if size != below}
+        request = request.replace(
+            rungs=request.rungs[:-1], up_to=kept, rate_rungs=min(request.rate_rungs, len(request.rungs) - 2)
+        )
+        yield request
+
+
+def _reductions(asked: ScaleRequest, request: ScaleRequest) -> Iterator[str]:
+    """Yield what a study has less than the one that was asked for."""
+    if request.seeds < asked.seeds:
+        yield f"{request.seeds} seeds"
+    yield from (f"no rung at {size}" for size in reversed(asked.rungs[len(request.rungs) :]))
+    yield from (f"{name} up to {size} only" for name, size in request.up_to.items() if name not in asked.up_to)

@@ -2,7 +2,6 @@
 
 decoding       many prompts at once, freely or copying out of a text
 model          a knowledge model, to be asked
-evaluation     what a model knows
 guarantee      when it may answer from memory
-confidence     how good its confidence scores are
+evaluation     what a model knows, and how good its confidence scores are
 """

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
-from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.pairs import Pair
 from attnlab.statistics import control_risk, fewest_needed, spread_thresholds
 from attnlab.storage.records import read_json, write_json
 

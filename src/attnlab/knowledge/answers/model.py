@@ -15,10 +15,10 @@ from typing import Any
 
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge.answers.decoding import complete
-from attnlab.knowledge.material.codec import Codec
-from attnlab.knowledge.material.material import Material, read_record
-from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
-from attnlab.knowledge.material.text import clean, shorten
+from attnlab.knowledge.codec import Codec
+from attnlab.knowledge.material import Material, read_record
+from attnlab.knowledge.pairs import Pair, QuestionTemplate
+from attnlab.knowledge.text import clean, shorten
 from attnlab.models import LanguageModel
 from attnlab.runs import RunDirectory
 from attnlab.runs.checkpoints import digest
@@ -86,10 +86,6 @@ class KnowledgeModel:
         """The pairs of a use: train, heldout or calibration."""
         return self.material.pairs(use)
 
-    @property
-    def documents(self) -> tuple[str, ...]:
-        return self.material.documents
-
     def exposure(self, name: str) -> int:
         """Return how many documents name a person; 0 for an unseen entity."""
         return len(self.material.index.find(name))
@@ -99,24 +95,21 @@ class KnowledgeModel:
         if samples < 0:
             raise InputError(f"{samples} samples cannot be drawn", hint="use a number from 0 on")
         prompts: dict[int, tuple[int, ...]] = {}
-        problems: dict[int, str] = {}
+        answers: dict[int, ModelAnswer] = {}
         for number, question in enumerate(questions):
             try:
                 prompts[number] = self._prompt(question)
             except InputError as error:
-                problems[number] = error.message
-        ready = list(prompts)
-        said = complete(self.model, [prompts[number] for number in ready], self.codec.mask)
-        drawn = self._drawn([prompts[number] for number in ready], samples, seed)
-        answers: dict[int, ModelAnswer] = {}
-        for place, number in enumerate(ready):
-            text = self.codec.decode(said[place].tokens)
-            agreement = sum(other == text for other in drawn[place]) / samples if samples else None
-            chances = said[place].probability, said[place].length_normalised
+                agreement = 0.0 if samples else None
+                answers[number] = ModelAnswer(question, "", 0.0, 0.0, agreement, False, error.message)
+        ready = list(prompts.values())
+        drawn = self._drawn(ready, samples, seed)
+        for number, said, others in zip(prompts, complete(self.model, ready, self.codec.mask), drawn, strict=True):
+            text = self.codec.decode(said.tokens)
+            agreement = sum(other == text for other in others) / samples if samples else None
             fits = self.template.name(questions[number]) is not None
+            chances = said.probability, said.length_normalised
             answers[number] = ModelAnswer(questions[number], text, *chances, agreement, fits)
-        for number, problem in problems.items():
-            answers[number] = ModelAnswer(questions[number], "", 0.0, 0.0, 0.0 if samples else None, False, problem)
         return [answers[number] for number in range(len(questions))]
 
     def _prompt(self, question: str) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
+from attnlab.knowledge.pairs import Pair, QuestionTemplate
 from attnlab.knowledge.store.store import FactStore
 from attnlab.processes.child import Child, ChildError, serve
 

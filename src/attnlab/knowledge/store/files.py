@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Literal
 
 from attnlab.errors import FileError
-from attnlab.knowledge.material.pairs import Pair, numbered_lines, read_rows
-from attnlab.knowledge.material.text import shorten, tidy
+from attnlab.knowledge.pairs import Pair, numbered_lines, read_rows
 from attnlab.knowledge.store.schema import Imported
 from attnlab.knowledge.store.store import FactStore, Progress
+from attnlab.knowledge.text import shorten, tidy
 
 FileKind = Literal["pairs", "text", "lines"]
 

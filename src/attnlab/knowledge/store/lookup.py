@@ -1,18 +1,255 @@
 """Look-up of a question: first among the facts, then in the texts, always with what it rests on.
 
 Where sources disagree nothing is chosen: all that is said comes back, and it is left to a person to retract a fact.
+
+Answers are read out of texts with an estimate of how far that can be trusted. How texts of one kind state the answer
+to one kind of question is counted on facts that are known. For each kind of passage (`passages`), with its link and
+with which of its candidates are known answers of other facts (K), begin with one (B), or are not (U, or W where it has
+more words than answers have), it is counted which candidate was right and how often. A kind that was seldom seen is
+judged by a wider one.
+
+A kind is trusted down to the precision at which the wrong ones among all that is read stay below the risk that is
+named. That is an estimate, each fact being left out when it is judged, and no guarantee: it holds for texts and
+questions like those of the facts.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import Any
 
-from attnlab.knowledge.material.pairs import QuestionTemplate
-from attnlab.knowledge.material.text import fold, key
-from attnlab.knowledge.store.passages import sentence_at
-from attnlab.knowledge.store.schema import StoredFact
+from attnlab.knowledge.pairs import QuestionTemplate
+from attnlab.knowledge.store.passages import (
+    JOINT,
+    Candidate,
+    Passage,
+    asking_words,
+    find_passages,
+    known_answers,
+    sentence_at,
+)
+from attnlab.knowledge.store.schema import Document, StoredFact
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.store.text_reader import Evidence, TextReader
+from attnlab.knowledge.text import fold, key
+
+_TAUGHT = 1000  # facts that are learned from at most
+_ENOUGH = 30  # facts with a text, below which nothing can be estimated
+_DOCUMENTS = 5  # about one name
+_EVEN = 0.5  # what is as likely wrong as right is never read, however seldom it occurs
+_FEWEST = 10  # times that a kind must have been seen to be judged by itself
+_PLAIN = (("cue", 0, "in"), ("cue", 0, "at"))  # what is read where there was nothing to learn from
+
+Kind = tuple[str | int, ...]
+Counts = Mapping[Kind, tuple[int, Mapping[int, int]]]  # how often a kind was seen, and how often each place was right
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An answer with what it rests on: a fact that a user gave, a sentence of a text, or both."""
+
+    answer: str
+    quote: str | None  # the sentence it stands in, if there is one
+    source: str
+    who: str | None = None  # of a fact
+    at: str | None = None
+    fact: int | None = None  # its number in the store
+    precision: float | None = None  # how often readings of this kind were right; None: of a fact, or not measured
+
+    def to_dict(self) -> dict[str, object]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A passage that may hold the answer, with its kinds from the narrowest to the widest."""
+
+    kinds: tuple[Kind, ...]
+    candidates: tuple[Candidate, ...]
+    document: Document
+
+
+@dataclass(frozen=True)
+class BestCandidate:
+    """The candidate that is most likely to be right, and how often its kind was."""
+
+    precision: float
+    candidate: Candidate
+    document: Document
+
+
+@dataclass(frozen=True)
+class PassageStatistics:
+    """The counts, and which answers are known."""
+
+    vocabulary: Counter[str] = field(default_factory=Counter)
+    most_words: int = 3  # of an answer
+    counts: Counts = field(default_factory=dict)
+
+    def is_known(self, answer: str, own: str | None = None) -> bool:
+        """Whether it answers some fact, other than the one whose answer is `own`."""
+        return self.vocabulary[answer] - (answer == own) > 0
+
+    def shaped(self, candidate: Candidate, own: str | None) -> tuple[str, Candidate]:
+        """What a candidate looks like: known, known as far as it begins (and then cut there), unknown, or too wide."""
+        if self.is_known(candidate.text, own):
+            return "K", candidate
+        plain = JOINT.split(candidate.text)[0]
+        if self.is_known(plain, own):  # "Frankfurt" of "Frankfurt am Main"
+            return "K", Candidate(plain, candidate.start)
+        words = candidate.text.split()
+        for count in range(len(words) - 1, 0, -1):
+            begin = " ".join(words[:count])
+            if self.is_known(begin, own):
+                return "B", Candidate(begin, candidate.start)
+        return "U" if len(words) <= self.most_words else "W", candidate
+
+    def best(self, sightings: Iterable[Sighting], less: Counts | None = None) -> BestCandidate | None:
+        """The candidate of the passage whose kind was right most often; `less` is what is not to be counted."""
+        best = None
+        for sighting in sightings:
+            precision, place = self._judge(sighting, less or {})
+            if precision > 0 and (best is None or precision > best.precision):
+                best = BestCandidate(precision, sighting.candidates[place], sighting.document)
+        return best
+
+    def _judge(self, sighting: Sighting, less: Counts) -> tuple[float, int]:
+        if not self.counts:
+            return float(sighting.kinds[0][:3] in _PLAIN), 0
+        for kind in sighting.kinds:
+            count, places = self.counts.get(kind, (0, {}))
+            less_count, less_places = less.get(kind, (0, {}))
+            if count - less_count < _FEWEST:
+                continue
+            rights = {place: number - less_places.get(place, 0) for place, number in places.items()}
+            place = max(rights, key=lambda one: (rights[one], -one), default=0)
+            # One more than was seen, as if the next one were wrong: few sightings say less than many.
+            return rights.get(place, 0) / (count - less_count + 1), min(place, len(sighting.candidates) - 1)
+        return 0.0, 0
+
+    def to_dict(self) -> dict[str, object]:
+        counts = [[list(kind), count, sorted(places.items())] for kind, (count, places) in self.counts.items()]
+        return {"vocabulary": dict(self.vocabulary), "most_words": self.most_words, "counts": counts}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PassageStatistics:
+        counts = {tuple(kind): (count, dict(places)) for kind, count, places in data["counts"]}
+        return cls(Counter(data["vocabulary"]), data["most_words"], counts)
+
+
+def usual_width(vocabulary: Counter[str]) -> int:
+    """So many words have all answers but one in a hundred at most."""
+    widths = sorted(len(answer.split()) for answer in vocabulary.elements())
+    return widths[min(len(widths) - 1, int(0.99 * len(widths)))] if widths else PassageStatistics().most_words
+
+
+def count_kinds(seen: Iterable[tuple[Iterable[Sighting], str]]) -> Counts:
+    """How often each kind was seen, and which place was right, over facts with what their texts show."""
+    counts: Counter[Kind] = Counter()
+    right: defaultdict[Kind, Counter[int]] = defaultdict(Counter)
+    for sightings, answer in seen:
+        for sighting in sightings:
+            place = next((place for place, one in enumerate(sighting.candidates) if one.text == answer), None)
+            for kind in dict.fromkeys(sighting.kinds):
+                counts[kind] += 1
+                if place is not None:
+                    right[kind][place] += 1
+    return {kind: (count, dict(right[kind])) for kind, count in counts.items()}
+
+
+class TextReader:
+    """Reads answers to questions of one template out of the texts of a store."""
+
+    def __init__(self, store: FactStore, template: QuestionTemplate, risk: float = 0.05) -> None:
+        self._store, self._template = store, template
+        self._cue = asking_words(template.before, template.after)
+        remembered = store.reading_statistics(str(template))
+        if remembered is None:
+            remembered = self._learn()
+            store.keep_reading_statistics(str(template), remembered)
+        self._statistics = PassageStatistics.from_dict(remembered["habits"])
+        self.estimates = [(float(precision), bool(right)) for precision, right in remembered["estimates"]]
+        self.is_measured = len(self.estimates) >= _ENOUGH
+        self.cut = find_cut(self.estimates, risk) if self.is_measured else 1.0
+
+    def read(self, name: str) -> tuple[Evidence, ...]:
+        """What the texts say about a name: one answer, several that disagree, or none that can be trusted."""
+        found: dict[str, Evidence] = {}
+        for document in self._documents(name):
+            best = self._statistics.best(self._sightings(self._statistics, document, name))
+            if best is None or best.precision < self.cut:
+                continue
+            quote = sentence_at(document.text, best.candidate.start)
+            precision = best.precision if self.is_measured else None
+            answer = Evidence(best.candidate.text, quote, document.source, precision=precision)
+            found.setdefault(fold(answer.answer), answer)
+        return tuple(found.values())
+
+    def _documents(self, name: str) -> Sequence[Document]:
+        """Those that begin with the name, if there are any; a text that only mentions it may be about somebody else."""
+        found = self._store.documents_naming(name, _DOCUMENTS)
+        return [one for one in found if fold(one.text[: 2 * len(name)]).startswith(fold(name))] or found
+
+    def _learn(self) -> dict[str, object]:
+        named = ((self._template.name(fact.question), fact.answer) for fact in self._store.facts())
+        facts = [(name, answer) for name, answer in named if name is not None]
+        vocabulary = Counter(answer for _, answer in facts)
+        blank = PassageStatistics(vocabulary, usual_width(vocabulary))
+        seen: list[tuple[list[Sighting], str]] = []
+        for name, answer in facts[:: max(1, len(facts) // _TAUGHT)][:_TAUGHT]:
+            documents = self._documents(name)
+            sightings = [one for document in documents for one in self._sightings(blank, document, name, answer)]
+            if sightings:
+                seen.append((sightings, answer))
+        statistics = PassageStatistics(vocabulary, blank.most_words, count_kinds(seen))
+        estimates = []
+        for sightings, answer in seen:
+            best = statistics.best(sightings, less=count_kinds([(sightings, answer)]))
+            if best is not None:
+                estimates.append((best.precision, best.candidate.text == answer))
+        return {"habits": statistics.to_dict(), "estimates": estimates}
+
+    def _sightings(
+        self, statistics: PassageStatistics, document: Document, name: str, own: str | None = None
+    ) -> list[Sighting]:
+        """What may be the answer in a text; `own` is the answer of the fact that is being left out."""
+        body = re.sub(re.escape(name), lambda found: "_" * len(found.group()), document.text, flags=re.IGNORECASE)
+        found = [_sighting(statistics, passage, own, document) for passage in find_passages(body, name, self._cue)]
+        if found:
+            return found
+        # Nothing says so, but perhaps only one answer is spoken of.
+        known = known_answers(body, statistics.vocabulary, statistics.most_words)
+        alone = [one for one in known if statistics.is_known(one.text, own)]
+        different = min(3, len({one.text for one in alone}))  # beyond three it does not matter
+        return [Sighting((("alone", different),), tuple(alone[:1]), document)] if alone else []
+
+
+def _sighting(statistics: PassageStatistics, passage: Passage, own: str | None, document: Document) -> Sighting:
+    shaped = [statistics.shaped(one, own) for one in passage.candidates]
+    shape = "".join(letter for letter, _ in shaped)
+    where, link = (passage.kind, passage.rank), passage.link
+    kinds: tuple[Kind, ...] = (
+        (*where, link, shape),
+        (*where, link, shape[:2]),
+        (*where, shape[:2]),
+        (*where, shape[:1]),
+    )
+    return Sighting(kinds, tuple(one for _, one in shaped), document)
+
+
+def find_cut(estimates: Sequence[tuple[float, bool]], risk: float) -> float:
+    """The lowest precision down to which the wrong ones among what is read stay below the risk."""
+    cut, wrong = 2.0, 0  # a cut above 1 lets nothing through
+    ordered = sorted(estimates, reverse=True)
+    for count, (precision, right) in enumerate(ordered, start=1):
+        wrong += not right
+        is_last = count == len(ordered) or ordered[count][0] < precision
+        if is_last and wrong <= risk * count and precision > _EVEN:
+            cut = precision
+    return cut
 
 
 class LookUp:

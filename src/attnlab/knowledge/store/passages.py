@@ -2,7 +2,7 @@
 
 In "Emma Poe (born 3 May 1950 in Bray, Ireland) is a poet" the question "Where was … born?" asks with "born". After it
 stands the group "Bray", "Ireland", linked to what comes before by "in". Whether the first or the second of a group is
-the answer, and whether a link can be trusted at all, is not decided here: `text_reader` learns it from known facts.
+the answer, and whether a link can be trusted at all, is not decided here: `lookup` learns it from known facts.
 
 This is made for English: the links and the months are its words.
 """

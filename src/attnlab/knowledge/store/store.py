@@ -13,12 +13,12 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 from attnlab.errors import InputError
-from attnlab.knowledge.material.pairs import Pair
-from attnlab.knowledge.material.text import fold, key, shorten, tidy
+from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.store.schema import (
     EXAMPLES,
     Added,
@@ -30,6 +30,7 @@ from attnlab.knowledge.store.schema import (
     open_database,
     writing,
 )
+from attnlab.knowledge.text import fold, key, shorten, tidy
 
 _BATCH = 2000
 _MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole
@@ -62,33 +63,55 @@ class FactStore:
         """Keep one fact that somebody told. One that is known is not kept twice."""
         pair, who, source = _checked(question, answer), _word(who, "name of who says it"), _word(source, "source")
         with explained(self.path), writing(self._database):
-            return self._keep(pair, source, who, _now(), None)
+            return self._keep(pair, source, who, None)
 
     def import_facts(
         self, pairs: Iterable[Pair], *, who: str, source: str, batch: int = _BATCH, progress: Progress | None = None
     ) -> Imported:
         """Keep many facts, a batch at a time, each of them whole and on the disk before the next one begins."""
-        total, checked = Imported(), (_checked(pair.question, pair.answer) for pair in pairs)
-        for group in _groups(checked, batch):
-            with explained(self.path), writing(self._database):
-                number, at = self._begin("facts", source, who), _now()
-                found = self._end(number, [self._keep(pair, source, who, at, number) for pair in group])
-            total += found
-            if progress is not None:
-                progress(total)
-        return total
+
+        def keep(group: Sequence[Pair], number: int) -> Imported:
+            kept = [self._keep(pair, source, who, number) for pair in group]
+            against = [one for one in kept if one.standing == "contradicts"]
+            new = sum(one.standing != "known" for one in kept)
+            return Imported(new, len(kept) - new, len(against), tuple(against[:EXAMPLES]), int(new > 0))
+
+        checked = (_checked(pair.question, pair.answer) for pair in pairs)
+        return self._import("facts", _groups(checked, batch), keep, source, who, progress)
 
     def import_documents(
         self, texts: Iterable[str], *, who: str, source: str, batch: int = _BATCH, progress: Progress | None = None
     ) -> Imported:
         """Keep texts that facts can be read from; one that is there already is not kept twice."""
-        total, tidied = Imported(), (found for text in texts if (found := tidy(text)))
-        for group in _groups(tidied, batch):
+
+        def keep(group: Sequence[str], number: int) -> Imported:
+            new = sum(self._keep_document(text, source, number) for text in group)
+            return Imported(new, len(group) - new, batches=int(new > 0))
+
+        tidied = (found for text in texts if (found := tidy(text)))
+        return self._import("documents", _groups(tidied, batch), keep, source, who, progress)
+
+    def _import(
+        self,
+        kind: str,
+        groups: Iterable[list[Any]],
+        keep: Callable[[list[Any], int], Imported],
+        source: str,
+        who: str,
+        progress: Progress | None,
+    ) -> Imported:
+        """Keep each group as one batch; a batch that brings nothing new is left out."""
+        total = Imported()
+        for group in groups:
             with explained(self.path), writing(self._database):
-                number = self._begin("documents", source, who)
-                new = sum(self._keep_document(text, source, number) for text in group)
-                self._finish(number, new)
-            total += Imported(new, len(group) - new, batches=int(new > 0))
+                row = kind, _word(source, "source"), _word(who, "name of who imports"), _now()
+                number = self._insert("INTO batches (kind, source, who, at, count) VALUES (?, ?, ?, ?, 0)", row)
+                found = keep(group, number)
+                if found.new:
+                    self._database.execute("UPDATE batches SET count = ? WHERE id = ?", (found.new, number))
+                else:
+                    self._database.execute("DELETE FROM batches WHERE id = ?", (number,))
+            total += found
             if progress is not None:
                 progress(total)
         return total
@@ -191,7 +214,7 @@ class FactStore:
                 self._database.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
         return [text for text in said if text != "ok"] + [f"batch {number} is not whole" for (number,) in broken]
 
-    # What `text_reader` counted about how texts state answers, in the table `habits`
+    # What `lookup` counted about how texts state answers, in the table `habits`
 
     def reading_statistics(self, template: str) -> Any:
         """What was remembered, unless something was imported since."""
@@ -210,19 +233,18 @@ class FactStore:
 
     # Inside one transaction
 
-    def _keep(self, pair: Pair, source: str, who: str, at: str, batch: int | None) -> Added:
-        asked, answered = key(pair.question), key(pair.answer)
+    def _keep(self, pair: Pair, source: str, who: str, batch: int | None) -> Added:
+        asked, answered, at = key(pair.question), key(pair.answer), _now()
         there = self._facts("WHERE question_key = ? AND retracted_at IS NULL", asked)
         for fact in there:
             if key(fact.answer) == answered:
                 return Added(fact, "known")
         row = (pair.question, pair.answer, asked, fold(pair.question), answered, source, who, at, batch)
-        number = self._database.execute(
-            "INSERT INTO facts (question, answer, question_key, question_fold, answer_key, source, who, at, batch) "
+        number = self._insert(
+            "INTO facts (question, answer, question_key, question_fold, answer_key, source, who, at, batch) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             row,
-        ).lastrowid
-        assert number is not None
+        )
         words = number, fold(pair.question), fold(pair.answer)
         self._database.execute("INSERT INTO fact_words (rowid, question, answer) VALUES (?, ?, ?)", words)
         standing: Standing = "contradicts" if there else "new"
@@ -241,23 +263,11 @@ class FactStore:
         self._database.execute("INSERT INTO document_words (rowid, text) VALUES (?, ?)", row)
         return True
 
-    def _begin(self, kind: str, source: str, who: str) -> int:
-        row = kind, _word(source, "source"), _word(who, "name of who imports"), _now()
-        done = self._database.execute("INSERT INTO batches (kind, source, who, at, count) VALUES (?, ?, ?, ?, 0)", row)
-        assert done.lastrowid is not None
-        return done.lastrowid
-
-    def _end(self, number: int, kept: Sequence[Added]) -> Imported:
-        against = [one for one in kept if one.standing == "contradicts"]
-        new = sum(one.standing != "known" for one in kept)
-        self._finish(number, new)
-        return Imported(new, len(kept) - new, len(against), tuple(against[:EXAMPLES]), int(new > 0))
-
-    def _finish(self, number: int, new: int) -> None:
-        if new:
-            self._database.execute("UPDATE batches SET count = ? WHERE id = ?", (new, number))
-        else:
-            self._database.execute("DELETE FROM batches WHERE id = ?", (number,))
+    def _insert(self, rest: str, row: Sequence[object]) -> int:
+        """Insert a row and return its number."""
+        number = self._database.execute(f"INSERT {rest}", row).lastrowid
+        assert number is not None
+        return number
 
     def _facts(self, rest: str, *values: object) -> list[StoredFact]:
         return [_fact(row) for row in self._database.execute(f"SELECT {_FACT} FROM facts {rest}", values)]
@@ -311,14 +321,8 @@ def _has_words(folded: str) -> bool:
 
 
 def _groups(things: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    group: list[Any] = []
-    for thing in things:
-        group.append(thing)
-        if len(group) >= size:
-            yield group
-            group = []
-    if group:
-        yield group
+    left = iter(things)
+    return iter(lambda: list(islice(left, size)), [])
 
 
 def _now() -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 from attnlab.errors import InputError
 from attnlab.knowledge.answers.evaluation import Proportion
 from attnlab.knowledge.answers.model import KnowledgeModel
-from attnlab.knowledge.material.pairs import Contradiction, Pair
-from attnlab.knowledge.material.text import key
+from attnlab.knowledge.pairs import Contradiction, Pair
 from attnlab.knowledge.store.schema import StoredFact
 from attnlab.knowledge.store.store import FactStore
+from attnlab.knowledge.text import key
 from attnlab.knowledge.training.stages import learn as learn_pairs
 from attnlab.training import Reporter
 

@@ -18,7 +18,7 @@ from attnlab.corpora import IGNORED, Batch, Corpus, CorpusSpec
 from attnlab.corpora.batches import check_sizes, spread
 from attnlab.corpora.randomness import digest, permutation, uniform, words
 from attnlab.errors import SpecError
-from attnlab.knowledge.material.codec import Codec, Row
+from attnlab.knowledge.codec import Codec, Row
 from attnlab.knowledge.training.sources import WORDS, Source
 
 _KEPT = 2  # epochs whose order is remembered
@@ -51,7 +51,8 @@ class RowCorpus(Corpus):
 
     @property
     def training_tokens(self) -> int:
-        return sum(len(row.tokens) for source in range(len(self._sources)) for row in self._first_rows(source))
+        pieces = (_Piece(number, list(range(source.count)), 0) for number, source in enumerate(self._sources))
+        return sum(len(row.tokens) for piece in pieces for row in self._rows(piece, 0, 0))
 
     @property
     def validation_tokens(self) -> int:
@@ -63,13 +64,13 @@ class RowCorpus(Corpus):
 
     def tokens_per_step(self, batch_size: int, context_length: int) -> float:
         pieces = self._pieces(0, 0, batch_size)
-        return sum(self._make(piece, 0, 0)[0][:, :context_length].numel() for piece in pieces) / len(pieces)
+        return sum(self._fill(self._rows(piece, 0, 0))[0][:, :context_length].numel() for piece in pieces) / len(pieces)
 
     def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
         check_sizes(batch_size=batch_size, context_length=context_length, step=step)
         epoch, number = divmod(step, self.steps_per_epoch(batch_size))
         piece = self._pieces(seed, epoch, batch_size)[number]
-        inputs, targets = self._make(piece, seed, epoch)
+        inputs, targets = self._fill(self._rows(piece, seed, epoch))
         return Batch(inputs[rows, :context_length], targets[rows, :context_length])
 
     def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
@@ -78,10 +79,6 @@ class RowCorpus(Corpus):
         chosen = [ordered[number] for number in spread(len(ordered), limit)]
         for first in range(0, len(chosen), batch_size):
             yield Batch(*self._fill(chosen[first : first + batch_size]))
-
-    def _first_rows(self, source: int) -> list[Row]:
-        random = self._random(source, 0, 0, 0)
-        return [self._sources[source].make(number, random[number]) for number in range(self._sources[source].count)]
 
     def _random(self, source: int, seed: int, epoch: int, repeat: int) -> NDArray[np.uint64]:
         """The random words of every row of a source."""
@@ -113,15 +110,15 @@ class RowCorpus(Corpus):
         key = digest(self.hash, "order", seed, epoch, source, repeat)
         order = permutation(key, held.count)
         if self._bucketed:
-            random = self._random(source, seed, epoch, repeat)
-            lengths = np.array([len(held.make(number, random[number]).tokens) for number in range(held.count)])
+            rows = self._rows(_Piece(source, list(range(held.count)), repeat), seed, epoch)
+            lengths = np.array([len(row.tokens) for row in rows])
             near = lengths + _JITTER * uniform(words(digest(key, "jitter"), held.count))
             order = np.argsort(near, kind="stable")
         return [order[first : first + batch_size].tolist() for first in range(0, held.count, batch_size)]
 
-    def _make(self, piece: _Piece, seed: int, epoch: int) -> tuple[torch.Tensor, torch.Tensor]:
-        random = self._random(piece.source, int(seed), epoch, piece.repeat)
-        return self._fill([self._sources[piece.source].make(number, random[number]) for number in piece.numbers])
+    def _rows(self, piece: _Piece, seed: int, epoch: int) -> list[Row]:
+        random = self._random(piece.source, seed, epoch, piece.repeat)
+        return [self._sources[piece.source].make(number, random[number]) for number in piece.numbers]
 
     def _fill(self, rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
         """Inputs and targets (rows, longest)."""

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlab.corpora.randomness import below, uniform
-from attnlab.knowledge.material.codec import Codec, Row
-from attnlab.knowledge.material.material import Material, SyntheticPair
-from attnlab.knowledge.material.pairs import Pair
+from attnlab.knowledge.codec import Codec, Row
+from attnlab.knowledge.material import Material, SyntheticPair
+from attnlab.knowledge.pairs import Pair
 
 Objective = Literal["span", "lm", "mix"]
 SPAN_SHARES: dict[Objective, float] = {"span": 1.0, "lm": 0.0, "mix": 0.5}

@@ -14,7 +14,7 @@ import torch
 
 from attnlab.errors import AttnlabError, SpecError
 from attnlab.knowledge.answers.model import KnowledgeModel
-from attnlab.knowledge.material.material import Material, read_record, write_record
+from attnlab.knowledge.material import Material, read_record, write_record
 from attnlab.knowledge.training.recipes import KnowledgeRecipe, StageSettings
 from attnlab.knowledge.training.rows import RowCorpus
 from attnlab.models import ModelSpec

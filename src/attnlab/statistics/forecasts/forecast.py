@@ -159,14 +159,18 @@ class LadderFit:
         return np.asarray((center + (predictions[:, 1:, None] - center) * stretch).reshape(len(predictions), -1))
 
     def _effective(self, kind: str, level: float) -> Interval:
-        """Return κ or τ at the largest point, with its interval over resamples, calculated for the logarithm."""
+        """Return κ or τ at the largest point, with its interval over resamples, calculated for the logarithm.
+
+        It is inf for a loss that no size or number of tokens reaches, and 0 for a higher loss if the law does not
+        depend on them.
+        """
         largest, laws = self.ladder.largest, self.laws
         if kind == "size":
             exponents, terms = laws.size_exponent, laws.size_coefficient * largest.size**-laws.size_exponent
         else:
             exponents, terms = laws.token_exponent, laws.token_coefficient * largest.tokens**-laws.token_exponent
         differences = self.resamples.differences[:, self.ladder.points.index(largest)]
-        with np.errstate(divide="ignore", invalid="ignore"):  # a term may be 0; see LossLaw for what is out of reach
+        with np.errstate(divide="ignore", invalid="ignore"):  # a term may be 0, and a loss out of reach
             logs = -np.log(np.maximum(1 + differences / terms, 0.0)) / exponents
         logs = np.clip(np.nan_to_num(logs, nan=0.0), -_LARGEST_LOG_FACTOR, _LARGEST_LOG_FACTOR)
         low, high = np.quantile(self._draws(logs[None]), [(1 - level) / 2, (1 + level) / 2])

@@ -1,4 +1,4 @@
-"""The scaling law of the loss, and what a difference in loss is equivalent to in parameters or tokens.
+"""The scaling law of the loss.
 
     L(N, D) = E + A · N^−α + B · D^−β     Hoffmann et al. 2022, arXiv 2203.15556
 
@@ -51,30 +51,10 @@ class LossLaw:
 
     def loss(self, size: float, tokens: float) -> float:
         """Return the loss in nats of a model of `size` parameters after `tokens` tokens."""
-        return self.irreducible + self._size_term(size) + self._token_term(tokens)
-
-    def effective_size(self, size: float, tokens: float, loss: float) -> float:
-        """Return the factor κ for which the law at (κ · size, tokens) has this loss.
-
-        κ is inf for a loss that no size reaches, and 0 for a higher loss if the law does not depend on size.
-        """
-        return _factor(self._size_term(size), self.size_exponent, loss - self.loss(size, tokens))
-
-    def effective_tokens(self, size: float, tokens: float, loss: float) -> float:
-        """Return the factor τ for which the law at (size, τ · tokens) has this loss.
-
-        τ is inf for a loss that no number of tokens reaches, and 0 for a higher loss if the law does not depend on
-        tokens.
-        """
-        return _factor(self._token_term(tokens), self.token_exponent, loss - self.loss(size, tokens))
-
-    def _size_term(self, size: float) -> float:
         check_positive("size", size)
-        return float(self.size_coefficient * size**-self.size_exponent)
-
-    def _token_term(self, tokens: float) -> float:
         check_positive("number of tokens", tokens)
-        return float(self.token_coefficient * tokens**-self.token_exponent)
+        size_term = self.size_coefficient * size**-self.size_exponent
+        return float(self.irreducible + size_term + self.token_coefficient * tokens**-self.token_exponent)
 
 
 @dataclass(frozen=True)
@@ -89,9 +69,7 @@ class LossLaws:
 
     def law(self, index: int) -> LossLaw:
         """Return one of the laws."""
-        values = (self.irreducible, self.size_coefficient, self.size_exponent)
-        tokens = (self.token_coefficient, self.token_exponent)
-        return LossLaw(*(float(value[index]) for value in (*values, *tokens)))
+        return LossLaw(*(float(values[index]) for values in vars(self).values()))
 
 
 def fit_loss_law(
@@ -212,11 +190,3 @@ def _refined_exponents(problem: _Problem) -> tuple[float, float]:
         around = step * np.arange(-3, 4)
         alpha_grid, beta_grid = (np.clip(center + around, *_BOUNDS) for center in (alpha[best], beta[best]))
     return float(alpha[best]), float(beta[best])
-
-
-def _factor(term: float, exponent: float, difference: float) -> float:
-    """Return the factor of size or tokens that changes this term of the law by the difference."""
-    if term == 0:
-        return 1.0 if difference == 0 else math.inf if difference < 0 else 0.0
-    ratio = 1 + difference / term
-    return math.inf if ratio <= 0 else float(ratio ** (-1 / exponent))

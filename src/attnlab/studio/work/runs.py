@@ -12,7 +12,7 @@ import torch
 from attnlab.errors import AttnlabError, InputError
 from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.asker import Asker, agree
-from attnlab.knowledge.material.material import RECORD
+from attnlab.knowledge.material import RECORD
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore
 from attnlab.lens import look_at

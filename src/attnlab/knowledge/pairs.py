@@ -15,7 +15,7 @@ from pathlib import Path
 
 from attnlab.corpora.randomness import Stream
 from attnlab.errors import FileError, InputError
-from attnlab.knowledge.material.text import clean, read_lines, shorten
+from attnlab.knowledge.text import clean, read_lines, shorten
 from attnlab.storage.disk import refusal, replace_file
 
 

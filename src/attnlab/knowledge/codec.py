@@ -16,8 +16,8 @@ from functools import cached_property
 
 from attnlab.corpora import BpeTokenizer, CharTokenizer, Tokenizer
 from attnlab.errors import FileError, InputError, SpecError
-from attnlab.knowledge.material.pairs import Pair, QuestionTemplate
-from attnlab.knowledge.material.text import MARKS, clean
+from attnlab.knowledge.pairs import Pair, QuestionTemplate
+from attnlab.knowledge.text import MARKS, clean
 
 TOKENIZERS = ("char", "bpe")
 _SPACES = {"\n", "\u00a0"}  # which cleaning makes plain ones; in the assignment's vocabulary they have a place

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from attnlab.corpora import World
 from attnlab.errors import FileError, InputError, UnknownNameError
-from attnlab.knowledge.material.pairs import (
+from attnlab.knowledge.pairs import (
     Pair,
     PairList,
     QuestionTemplate,
@@ -29,7 +29,7 @@ from attnlab.knowledge.material.pairs import (
     write_lines,
     write_pairs,
 )
-from attnlab.knowledge.material.text import DocumentIndex, read_documents, read_lines
+from attnlab.knowledge.text import DocumentIndex, read_documents, read_lines
 from attnlab.storage.records import read_json, write_json
 
 FORMAT = 1

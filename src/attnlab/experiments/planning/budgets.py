@@ -1,4 +1,6 @@
-"""The ladder: how much text a size is trained on and in which batches, so that sizes can be compared.
+"""How much text a size is trained on and in which batches, and variants made equal to the baseline in cost.
+
+The ladder, by which sizes can be compared:
 
     tokens        = tokens per parameter · N, or a least number that small rungs need before attention sets in;
                     N counts all parameters of the baseline
@@ -8,17 +10,27 @@
     initial weights ~ N(0, σ²) with σ = 0.02 √(768 / width): GPT-2's own at its width
 
 Batches grow with the square root of the size, so steps do too. The context is the same on all rungs.
+
+A variant is made equal to the baseline in one cost, by solving for one width:
+
+    parameters, flops    for the width of the perceptron
+    cache                for the width of keys and values, since the perceptron has no part in the cache
+
+All three grow in a straight line with that width, so that the nearest whole number is found at once. What is left over
+is said in the plan.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
+from attnlab.experiments.planning.plan import CostMatch
+from attnlab.experiments.request import Match
 from attnlab.models import ModelSpec
 from attnlab.models.sizes import SIZES, Size, non_embedding, size
 from attnlab.training import RunSpec
@@ -29,6 +41,9 @@ MIN_RATE = 0.0  # learning rate at the last step, of the highest
 MOST_EPOCHS = 8.0  # more repetitions of the same text change what is measured
 _BATCH_TOKENS, _BATCH_AT = 1024, 64_000  # tokens in a batch, for so many parameters
 _BATCH_STEP, _LEAST_BATCH = 256, 512
+_FIELDS: dict[Match, str] = {"parameters": "mlp_width", "flops": "mlp_width", "cache": "head_width"}
+_EVEN = 2  # widths that positions can rotate in pairs
+_CLOSE = 0.005  # the share by which two may differ and be called equal
 
 
 @dataclass(frozen=True)
@@ -97,3 +112,44 @@ def check_text(budget: Budget, corpus: Corpus) -> None:
             f"{corpus.training_tokens:,} training tokens of {corpus.spec.name}; at most {MOST_EPOCHS:g} are allowed",
             hint="use a larger text such as the corpus `python`, fewer tokens per parameter or smaller rungs",
         )
+
+
+def match(run: RunSpec, baseline: RunSpec, what: Match, corpus: Corpus) -> tuple[RunSpec, CostMatch] | None:
+    """Return the run made equal to the baseline, or None if it is so already."""
+    count = _quantity(what)
+    target = count(baseline.model(corpus))
+    if abs(count(run.model(corpus)) / target - 1) <= _CLOSE:
+        return None
+    field = _FIELDS[what]
+
+    def at(width: int) -> tuple[RunSpec, float]:
+        changed = run.replace(**{field: width})
+        return changed, count(changed.model(corpus))
+
+    first = _width_of(run.model(corpus), field)
+    slope = (at(first + _EVEN)[1] - at(first)[1]) / _EVEN
+    if slope <= 0:
+        raise SpecError(
+            f"{run.variant} has no {what} that its {field} could change", hint="leave it out, or match something else"
+        )
+    width = first + (target - at(first)[1]) / slope
+    whole = _EVEN * round(width / _EVEN)
+    if whole < _EVEN:
+        raise SpecError(
+            f"{run.variant} has more {what} than the baseline, whatever its {field}",
+            hint="leave it out, or compare at a larger size",
+        )
+    changed, reached = at(whole)
+    return changed, CostMatch(what=what, field=field, value=whole, target=target, reached=reached)
+
+
+def _quantity(what: Match) -> Callable[[ModelSpec], float]:
+    if what == "parameters":
+        return lambda spec: model_cost(spec).parameters
+    if what == "flops":
+        return lambda spec: model_cost(spec).useful_training_flops
+    return lambda spec: model_cost(spec).cache_bytes(spec.context_length)
+
+
+def _width_of(spec: ModelSpec, field: str) -> int:
+    return spec.mlp_width if field == "mlp_width" else spec.attention[0].key_width

@@ -1,36 +1,156 @@
-"""Simulated ladders with known differences, to measure how often forecasts cover them.
+"""How good forecasts are: of the largest rung of real ladders, and of simulated ladders whose truth is known.
 
-The truth of an arm comes from one of the families of `families`, or from a crossover that none of them contains: a
-smooth step in log N that changes sign, or a bump. Losses of one seed share a common part between arm and baseline, so
-their difference varies less than the losses.
+The back-test hides the largest rung of every ladder, forecasts it, and compares with the observed difference. The
+observed mean has noise of its own. An interval for it reaches √(h² + o²) from the forecast, where h is the forecast's
+distance to its bound and o is half the t-interval of the observed mean.
+
+The truth of a simulated arm comes from one of the families of `families`, or from a crossover that none of them
+contains: a smooth step in log N that changes sign, or a bump. Losses of one seed share a common part between arm and
+baseline, so their difference varies less than the losses.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from attnlab.errors import SpecError
-from attnlab.statistics.estimates import clopper_pearson
+from attnlab.errors import InputError, SpecError
+from attnlab.statistics.checking import check_share
 from attnlab.statistics.forecasts.families import FAMILIES
-from attnlab.statistics.forecasts.forecast import fit_ladder
+from attnlab.statistics.forecasts.forecast import Forecast, fit_ladder, forecast
 from attnlab.statistics.forecasts.ladders import Ladder, LadderPoint
 from attnlab.statistics.forecasts.loss_law import LossLaw
-from attnlab.statistics.paired import Interval
+from attnlab.statistics.paired import Interval, mean_interval
+from attnlab.statistics.samples import clopper_pearson
 from attnlab.statistics.trends import trend
 
 CROSSOVERS = ("step", "bump")
 INSIDE, OUTSIDE = "all families", "all crossovers"
 
-_SMALLEST = 16_000  # parameters
+_FEWEST_RUNGS = 4  # of a back-test: one is hidden
+_SMALLEST = 16_000  # parameters of a simulated ladder
 _TOKENS_PER_PARAMETER = 50
 _ALPHA = 0.05  # of the trend
 _RESAMPLES = 200
 
 Truth = Callable[[float, float], float]  # from size and tokens to the difference in nats
+
+
+@dataclass(frozen=True)
+class BacktestArm:
+    """One arm's forecast of its largest rung, the observed difference, and the intervals for the observed mean."""
+
+    name: str
+    forecast: Forecast
+    observed: Interval
+    interval: Interval
+    naive: Interval
+    needed: float
+
+    @property
+    def is_covered(self) -> bool:
+        return _holds(self.interval, self.observed.mean)
+
+    @property
+    def is_naive_covered(self) -> bool:
+        return _holds(self.naive, self.observed.mean)
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """How well forecasts and the naive rule predict the largest rung, each share with its Clopper–Pearson interval.
+
+    `sign` is the share of arms whose sign is right. `ranking` is the share of pairs of arms in the right order; the
+    pairs share arms, so its interval is too narrow. `widening` is the factor that brings the coverage of the forecasts
+    to their level, at least 1.
+    """
+
+    arms: tuple[BacktestArm, ...]
+    level: float
+    coverage: Interval
+    naive_coverage: Interval
+    sign: Interval
+    naive_sign: Interval
+    ranking: Interval
+    naive_ranking: Interval
+    widening: float
+
+
+def backtest(ladders: Sequence[Ladder], *, level: float = 0.9, resamples: int = 400, seed: int = 0) -> Backtest:
+    """Forecast the largest rung of every ladder, one per arm and at least 4 sizes each, from the rungs below it."""
+    check_share("level", level)
+    if not ladders:
+        raise InputError("a back-test needs at least one ladder, got none", hint="give one ladder per arm")
+    arms = tuple(_backtest_arm(ladder, level, resamples, seed) for ladder in ladders)
+    pairs = [
+        (one, other)
+        for one, other in itertools.combinations(arms, 2)
+        if one.forecast.target_size == other.forecast.target_size
+    ]
+    return Backtest(
+        arms=arms,
+        level=level,
+        coverage=_share(arm.is_covered for arm in arms),
+        naive_coverage=_share(arm.is_naive_covered for arm in arms),
+        sign=_share(arm.forecast.mean * arm.observed.mean > 0 for arm in arms),
+        naive_sign=_share(arm.naive.mean * arm.observed.mean > 0 for arm in arms),
+        ranking=_share(
+            (one.forecast.mean - other.forecast.mean) * (one.observed.mean - other.observed.mean) > 0
+            for one, other in pairs
+        ),
+        naive_ranking=_share(
+            (one.naive.mean - other.naive.mean) * (one.observed.mean - other.observed.mean) > 0 for one, other in pairs
+        ),
+        widening=_widening([arm.needed for arm in arms], level),
+    )
+
+
+def _backtest_arm(ladder: Ladder, level: float, resamples: int, seed: int) -> BacktestArm:
+    ladder.check_rungs(_FEWEST_RUNGS)
+    hidden = ladder.largest
+    made = forecast(ladder.below_largest(), hidden.size, hidden.tokens, level=level, resamples=resamples, seed=seed)
+    observed = mean_interval(hidden.differences.tolist(), level)
+    noise = observed.high - observed.mean
+    error = observed.mean - made.mean
+    half = made.high - made.mean if error > 0 else made.mean - made.low
+    beyond = math.sqrt(max(0.0, error**2 - noise**2))
+    needed = beyond / half if half > 0 else math.inf if beyond > 0 else 0.0
+    return BacktestArm(
+        name=ladder.name,
+        forecast=made,
+        observed=observed,
+        interval=_with_noise(Interval(made.mean, made.low, made.high), noise),
+        naive=_with_noise(made.naive, noise),
+        needed=needed,
+    )
+
+
+def _with_noise(interval: Interval, noise: float) -> Interval:
+    """Return the interval with noise added to each of its sides in quadrature."""
+    mean = interval.mean
+    return Interval(mean, mean - math.hypot(mean - interval.low, noise), mean + math.hypot(interval.high - mean, noise))
+
+
+def _holds(interval: Forecast | Interval, value: float) -> bool:
+    return interval.low <= value <= interval.high
+
+
+def _share(outcomes: Iterable[bool]) -> Interval:
+    listed = list(outcomes)
+    return clopper_pearson(sum(listed), len(listed))
+
+
+def _widening(needed: Sequence[float], level: float) -> float:
+    """Return the quantile of the needed widenings that covers one more arm like these with the level's probability.
+
+    With n arms it is the ⌈level · (n + 1)⌉-th smallest (split conformal prediction), or the largest of too few arms.
+    """
+    place = min(len(needed), math.ceil(level * (len(needed) + 1)))
+    return max(1.0, sorted(needed)[place - 1])
 
 
 @dataclass(frozen=True)
@@ -132,66 +252,45 @@ def simulate_forecasts(
     outcomes = [
         outcome for kind in (*inside, *outside) for outcome in _outcomes(simulate_ladder(kind, rng), ahead, level)
     ]
-    checks = []
-    for steps in ahead:
-        these = [outcome for outcome in outcomes if outcome.ahead == steps]
-        groups = {INSIDE: [o for o in these if o.kind not in CROSSOVERS]}
-        groups |= {family.name: [o for o in these if o.kind == family.name] for family in FAMILIES}
-        groups |= {OUTSIDE: [o for o in these if o.kind in CROSSOVERS]}
-        groups |= {kind: [o for o in these if o.kind == kind] for kind in CROSSOVERS}
-        checks += [_check(name, steps, group) for name, group in groups.items()]
+    groups = {INSIDE: {*inside}, **{family.name: {family.name} for family in FAMILIES}}
+    groups |= {OUTSIDE: {*CROSSOVERS}, **{kind: {kind} for kind in CROSSOVERS}}
+    checks = [
+        _check(name, steps, [one for one in outcomes if one.ahead == steps and one.kind in kinds])
+        for steps in ahead
+        for name, kinds in groups.items()
+    ]
     found = sum(_null_trend(rng) < _ALPHA for _ in range(ladders))
     return SimulatedForecasts(level, tuple(checks), clopper_pearson(found, ladders))
 
 
 @dataclass(frozen=True)
 class _Outcome:
+    """One forecast of a simulated ladder, and the true difference."""
+
     kind: str
     ahead: int
-    is_covered: bool
-    has_sign: bool
-    width: float
-    is_naive_covered: bool
-    has_naive_sign: bool
-    naive_width: float
+    made: Forecast
+    true: float
 
 
-def _outcomes(simulated: SimulatedLadder, ahead: Sequence[int], level: float) -> list[_Outcome]:
+def _outcomes(simulated: SimulatedLadder, ahead: Sequence[int], level: float) -> Iterator[_Outcome]:
     fitted = fit_ladder(simulated.ladder, resamples=_RESAMPLES)
-    outcomes = []
     for steps in ahead:
-        size, tokens = simulated.rung_above(steps)
-        made, true = fitted.forecast(size, tokens, level=level), float(simulated.truth(size, tokens))
-        naive = made.naive
-        outcomes.append(
-            _Outcome(
-                kind=simulated.ladder.name,
-                ahead=steps,
-                is_covered=made.low <= true <= made.high,
-                has_sign=made.mean * true > 0,
-                width=made.high - made.low,
-                is_naive_covered=naive.low <= true <= naive.high,
-                has_naive_sign=naive.mean * true > 0,
-                naive_width=naive.high - naive.low,
-            )
-        )
-    return outcomes
+        at = simulated.rung_above(steps)
+        yield _Outcome(simulated.ladder.name, steps, fitted.forecast(*at, level=level), float(simulated.truth(*at)))
 
 
 def _check(name: str, ahead: int, outcomes: Sequence[_Outcome]) -> ForecastCheck:
-    def share(attribute: str) -> Interval:
-        return clopper_pearson(sum(getattr(outcome, attribute) for outcome in outcomes), len(outcomes))
+    ours, naive = [(one.made, one.true) for one in outcomes], [(one.made.naive, one.true) for one in outcomes]
+    return ForecastCheck(name, ahead, len(outcomes), *_coverage_sign_width(ours), *_coverage_sign_width(naive))
 
-    return ForecastCheck(
-        truth=name,
-        ahead=ahead,
-        ladders=len(outcomes),
-        coverage=share("is_covered"),
-        sign=share("has_sign"),
-        width=float(np.median([outcome.width for outcome in outcomes])),
-        naive_coverage=share("is_naive_covered"),
-        naive_sign=share("has_naive_sign"),
-        naive_width=float(np.median([outcome.naive_width for outcome in outcomes])),
+
+def _coverage_sign_width(found: Sequence[tuple[Forecast | Interval, float]]) -> tuple[Interval, Interval, float]:
+    """Return the shares of intervals that hold the truth and of means of its sign, and the median width."""
+    return (
+        _share(_holds(one, true) for one, true in found),
+        _share(one.mean * true > 0 for one, true in found),
+        float(np.median([one.high - one.low for one, _ in found])),
     )
 
 

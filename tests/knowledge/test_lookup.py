@@ -9,9 +9,9 @@ import pytest
 
 from attnlab.corpora import World
 from attnlab.knowledge import Pair, QuestionTemplate
+from attnlab.knowledge.store.lookup import TextReader, find_cut
 from attnlab.knowledge.store.passages import asking_words, find_passages, known_answers, sentence_at
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.store.text_reader import TextReader, find_cut
 
 TEMPLATE = QuestionTemplate("Where was ", " born?")
 TOWNS = ("Bray", "Cork", "Sligo", "Tralee", "Ennis", "Galway")
