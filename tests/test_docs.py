@@ -59,7 +59,7 @@ def test_commands_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "mine.py").write_text(next(text for _, text in blocks("python") if "add_variant(" in text))
+    (tmp_path / "mine.py").write_text("\n".join(text for _, text in blocks("python") if "add_variant(" in text))
     for command, printed in session:
         program, *arguments = shlex.split(command)
         if program == "make":

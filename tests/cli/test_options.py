@@ -15,13 +15,13 @@ OPTIONS = {
         "--add-seeds --alpha --baseline --change --claims --corpus --corpus-option --csv --first-seed --json "
         "--ladder --looks --margin --markdown --match --on --out --pilot --plan --processes --quiet --recipe "
         "--report --rungs --seeds --size --steps --threads --tokenizer --tokens-per-parameter --tune --tune-seeds "
-        "--variants-from --vocabulary-size --where VARIANTS"
+        "--unchecked --variants-from --vocabulary-size --where VARIANTS"
     ),
     "scale": (
         "--alpha --baseline --change --corpus --csv --first-seed --half-tokens --held-out --hours --json "
         "--least-tokens --margin --no-half-tokens --on --out --plan --processes --quiet --rate-count --rate-rungs "
         "--rate-seeds --rates-only --recipe --report --rungs --seeds --target --threads --tokenizer "
-        "--tokens-per-parameter --up-to --variants-from --vocabulary-size --where VARIANTS"
+        "--tokens-per-parameter --unchecked --up-to --variants-from --vocabulary-size --where VARIANTS"
     ),
     "variants": "--json --markdown --variants-from NAME",
     "check": "--json --out --quick --variants-from NAME",
@@ -31,8 +31,8 @@ OPTIONS = {
     ),
     "train": (
         "--change --checkpoint-seconds --compile --corpus --corpus-option --json --micro-batch-size --minutes "
-        "--out --precision --quiet --recipe --seed --size --steps --tensorboard --threads --tokenizer --variant "
-        "--variants-from --vocabulary-size --workers RUN"
+        "--out --precision --quiet --recipe --seed --size --steps --tensorboard --threads --tokenizer --unchecked "
+        "--variant --variants-from --vocabulary-size --workers RUN"
     ),
     "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p PROMPTS RUN",
     "look": (

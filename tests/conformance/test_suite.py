@@ -328,3 +328,26 @@ def test_the_command_fails_with_a_code_of_its_own(tmp_path: Path, capsys: pytest
     assert main(["check", "softmacks"]) == 2
     assert main(["check", str(tmp_path / "none.py")]) == 2
     assert main(["check", str(file), "--out", str(tmp_path / "missing" / "page.html")]) == 2
+
+
+LEAK = IDEA.replace('float("-inf")', "0.0")
+
+
+@pytest.mark.usefixtures("known")
+def test_training_and_comparing_begin_with_the_quick_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "leak.py"
+    file.write_text(LEAK.format(number=3))
+    own = ["--variants-from", str(file), "--out", str(tmp_path / "runs"), "--corpus", "kinship", "--quiet"]
+    train = ["train", "--variant", "softmax-power-3", "--steps", "2", "--change", "context_length=32", *own]
+    small = ["--size", "14k", "--steps", "4", "--seeds", "2", "--pilot", "0", "--change", "context_length=32"]
+    compare = ["compare", "softmax-power-3", *small, *own]
+    study = ["scale", "softmax-power-3", "--rungs", "14k,25k,55k", "--plan", *own]
+    for command in (train, compare, study):
+        assert main(command) == 2
+        assert "'softmax-power-3' fails the check of" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
+    assert main([*train, "--unchecked"]) == 0
+    capsys.readouterr()
+    assert main([*compare, "--unchecked", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "without the check for leaks and lost gradients" in json.dumps(found)

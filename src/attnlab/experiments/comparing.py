@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.attention import load_variants
+from attnlab.conformance import require_sound
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.experiments.judging.collecting import check_runs, collect_rung, jobs_of
@@ -22,12 +23,13 @@ from attnlab.experiments.launching.jobs import JobEnd, Launcher, LaunchListener
 from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.planning.planner import Trials, corpus_spec, make_plan
-from attnlab.experiments.request import Request
+from attnlab.experiments.request import ExperimentRequest, Request
 from attnlab.experiments.results import AnalysisLog, Comparison
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.disk import make_folders, refusal
 from attnlab.storage.locks import holding
 from attnlab.storage.plans import PLAN
+from attnlab.training import treatment
 
 _AFTER = "attnlab.lens.runs:measure_run"
 
@@ -102,7 +104,7 @@ def _made_ready(
     trials: Trials | None = None,
 ) -> Iterator[tuple[Plan, Path, Launcher]]:
     """Make the plan, or read it, in its folder, and hold the folder meanwhile."""
-    chosen = choose_launcher(request.variants_from, on, where, cache, after=_AFTER)
+    chosen = choose_launcher(request, on, where, cache, after=_AFTER)
     corpus = open_corpus(corpus_spec(request), cache)
     folder = out / request.folder
     make_folder(folder)
@@ -123,12 +125,19 @@ def _made_ready(
 
 
 def choose_launcher(
-    variants_from: str | None, on: str | Launcher, where: Mapping[str, Any] | None, cache: Path | None, **options: Any
+    request: ExperimentRequest,
+    on: str | Launcher,
+    where: Mapping[str, Any] | None,
+    cache: Path | None,
+    **options: Any,
 ) -> Launcher:
-    """Return the launcher by its name, after loading the file that adds variants."""
-    variants = None if variants_from is None else Path(variants_from)
+    """Return the launcher by its name, after loading the file that adds variants and checking those of one's own."""
+    variants = None if request.variants_from is None else Path(request.variants_from)
     if variants is not None:
         load_variants(variants)
+    if not request.unchecked:
+        changes = (treatment(name).changes for name in (request.baseline, *request.variants))
+        require_sound(str(change["variant"]) for change in changes if "variant" in change)
     if not isinstance(on, str):
         return on
     return launcher(on, cache=cache, variants_from=variants, **options, **(where or {}))

@@ -66,6 +66,7 @@ class ExperimentRequest(Specification):
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     variants_from: str | None = None
     variants_sha256: str | None = None
+    unchecked: bool = Field(default=False, exclude_if=lambda value: not value)  # train variants that fail their check
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> Self:

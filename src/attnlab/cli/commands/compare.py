@@ -87,6 +87,8 @@ class JudgingOptions:
         Seeds of a pilot that shows the noise; 0 for none. By default 3 where no noise is recorded.
     claims
         Judge published claims; without VARIANTS, all of them.
+    unchecked
+        Train variants of your own that leak or lose gradients, too; the report says so.
     """
 
     first_seed: int = 0
@@ -98,6 +100,7 @@ class JudgingOptions:
     tune_seeds: int = 1
     pilot: int | None = None
     claims: Flag = False
+    unchecked: Flag = False
 
 
 _SIZES, _JUDGING = SizeOptions(), JudgingOptions()

@@ -76,6 +76,8 @@ class StudyOptions:
         Difference that would not matter, as a share of perplexity.
     alpha
         Accepted chance of any false verdict.
+    unchecked
+        Train variants of your own that leak or lose gradients, too; the report says so.
     """
 
     rungs: str = ",".join(RUNGS)
@@ -98,6 +100,7 @@ class StudyOptions:
     rate_seeds: int = 3
     margin: float = 0.03
     alpha: float = 0.05
+    unchecked: Flag = False
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a request."""

@@ -16,6 +16,7 @@ from attnlab.cli.options import (
     VariantsFile,
 )
 from attnlab.cli.printing import say, show_json, show_pairs
+from attnlab.conformance import require_sound
 from attnlab.corpora import CorpusSpec
 from attnlab.formats import NOTHING, fixed
 from attnlab.runs.ledger import find_run
@@ -45,6 +46,7 @@ def train(
     compile: Flag = False,
     tensorboard: Flag = False,
     variants_from: VariantsFile = None,
+    unchecked: Flag = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Train a model, or resume one: the same command after any interruption ends with the same weights.
@@ -75,6 +77,8 @@ def train(
         Compile the model first. It rarely pays on a CPU.
     tensorboard
         Write event files for TensorBoard into the run's folder.
+    unchecked
+        Train a variant of your own that leaks or loses gradients, too.
     as_json
         Print the result as JSON.
     """
@@ -94,6 +98,8 @@ def train(
     spec = RunSpec(variant=variant, recipe=recipe, size=size, corpus=corpus, steps=steps, minutes=minutes, seed=seed)
     for name in change:
         spec = treatment(name).change(spec)
+    if not unchecked:
+        require_sound([spec.variant])
     result = train_run(
         spec,
         execution.out,

@@ -28,6 +28,7 @@ from attnlab.statistics import upper_sd
 from attnlab.training import Execution, ResolvedRun, RunSpec, treatment
 from attnlab.training.fitting import step_seconds
 
+UNCHECKED = "Variants of one's own were trained without the check for leaks and lost gradients."
 _EVALUATIONS = 4  # of a run, unless it says otherwise
 _VALIDATION_TOKENS = 65_536
 _TIMING_SECONDS = 0.4  # for each arm
@@ -91,7 +92,7 @@ def make_plan(
         threads=launcher.threads,
         corpus_hash=corpus.hash,
         bigram_loss=bigram_loss(corpus, run.model.context_length, run.validation_rows),
-        warnings=(*expected.warnings, *_edges(arms)),
+        warnings=(*([UNCHECKED] if request.unchecked else ()), *expected.warnings, *_edges(arms)),
         runs_folder=runs_folder,
         python=platform.python_version(),
         sources=_sources(request),

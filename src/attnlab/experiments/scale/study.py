@@ -186,7 +186,7 @@ def target_parameters(request: ScaleRequest) -> int:
 def _made_ready(
     request: ScaleRequest, on: str | Launcher, where: Mapping[str, Any] | None, cache: Path | None
 ) -> tuple[Launcher, list[Corpus]]:
-    works = choose_launcher(request.variants_from, on, where, cache)
+    works = choose_launcher(request, on, where, cache)
     check_rungs(request.rungs[:-1], request.rungs[-1])
     specs = [
         CorpusSpec(name=name, tokenizer=request.tokenizer, vocabulary_size=request.vocabulary_size)
