@@ -17,12 +17,16 @@ answers at once.
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 __all__ = ["__version__", "compare"]
 
-__version__ = version("attnlab")
+
+def __getattr__(name: str) -> Any:
+    """Look the version up when it is asked for: reading the package's metadata takes longer than the rest."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("attnlab")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def compare(*arguments: Any, **options: Any) -> Any:
