@@ -6,9 +6,11 @@ The command line and the studio print `str(error)`; a traceback is shown only on
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -76,3 +78,17 @@ def as_spec_error(
         return SpecError(f"{what} needs {where!r}", hint=f"give {where}=…")
     message = first["msg"][0].lower() + first["msg"][1:]
     return SpecError(f"{where or 'the text'} of {what} is {first['input']!r}: {message}", hint=hint)
+
+
+def check_extra(name: str, extra: str) -> None:
+    """Refuse now what would fail later because a library is missing; it is not imported yet."""
+    if importlib.util.find_spec(name) is None:
+        raise AttnlabError(f"{name} is not installed", hint=f"pip install 'attnlab[{extra}]'")
+
+
+def import_extra(name: str, extra: str) -> Any:
+    """Import a library of an extra, or say how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise AttnlabError(f"{name} cannot be imported: {error}", hint=f"pip install 'attnlab[{extra}]'") from error

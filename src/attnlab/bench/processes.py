@@ -30,8 +30,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from attnlab.bench.timing import Call
-from attnlab.errors import AttnlabError, UnsupportedError
-from attnlab.experiments.launching.status_table import import_extra
+from attnlab.errors import AttnlabError, UnsupportedError, import_extra
 
 MEBIBYTE = 2**20
 _STATUS = Path("/proc/self/status")

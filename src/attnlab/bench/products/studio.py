@@ -33,8 +33,7 @@ from urllib.parse import urlencode
 from attnlab.bench.findings import Bar, BenchListener, Figures, judge_values
 from attnlab.bench.processes import TreePeak, open_chromium, open_page
 from attnlab.bench.timing import percentile
-from attnlab.errors import AttnlabError
-from attnlab.experiments.launching.status_table import import_extra
+from attnlab.errors import AttnlabError, import_extra
 from attnlab.processes.machine import describe_machine
 
 START = Bar("studio-start", "the studio", "seconds from its start to the first page", 5.0)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from attnlab.errors import AttnlabError, SpecError
+from attnlab.errors import AttnlabError, SpecError, check_extra, import_extra
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.experiments.launching.status_table import POLL, StatusTable, check_extra, import_extra, interruptible
+from attnlab.experiments.launching.status_table import POLL, StatusTable, interruptible
 from attnlab.experiments.launching.worker import attempt
 from attnlab.processes.machine import available_cores
 

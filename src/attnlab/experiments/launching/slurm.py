@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.errors import AttnlabError, SpecError, UnknownNameError
+from attnlab.errors import AttnlabError, SpecError, UnknownNameError, check_extra, import_extra
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Work
-from attnlab.experiments.launching.status_table import POLL, StatusTable, check_extra, import_extra, interruptible
+from attnlab.experiments.launching.status_table import POLL, StatusTable, interruptible
 from attnlab.experiments.launching.worker import attempt
 
 LOGS = "slurm"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import signal
 import threading
 import time
@@ -167,17 +165,3 @@ def interruptible(*, heard: bool = True) -> Iterator[None]:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-def check_extra(name: str, extra: str) -> None:
-    """Refuse now what would fail later because a library is missing; it is not imported yet."""
-    if importlib.util.find_spec(name) is None:
-        raise AttnlabError(f"{name} is not installed", hint=f"pip install 'attnlab[{extra}]'")
-
-
-def import_extra(name: str, extra: str) -> Any:
-    """Import a library of an extra, or say how to get it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise AttnlabError(f"{name} cannot be imported: {error}", hint=f"pip install 'attnlab[{extra}]'") from error
