@@ -1,19 +1,20 @@
 """Attention: specifications, their definition, fast kernels, a layer, and a catalogue of variants.
 
-parts         scores, normalisers, masks, positions, operators and head outputs, each with its equation and variants
-spec          a variant as a value
-rules         what cannot be combined, and the nearest that can
-reference     attention by its definition
-kernels       fast ways to the same result
-functional    attention as a function of queries, keys and values
-linear        linear maps for training and decoding
-gradients     backward passes written by hand
-cache         what decoding remembers
-observer      what a forward pass reports its results to
-declarations  whether a part of one's own declares what it learns
-layer         multi-head attention
-catalogue     variants by name
-blackboard    one head on plain matrices, and a layer step by step
+parts          scores, normalisers, masks, positions, operators and head outputs, each with its equation and variants
+spec           a variant as a value
+rules          what cannot be combined, and the nearest that can
+reference      attention by its definition
+kernels        fast ways to the same result
+functional     attention as a function of queries, keys and values
+linear         linear maps for training and decoding
+gradients      backward passes written by hand
+cache          what decoding remembers
+observer       what a forward pass reports its results to
+declarations   whether a part of one's own declares what it learns
+layer          multi-head attention
+catalogue      variants by name
+variant_files  variants from a file or an installed package
+blackboard     one head on plain matrices, and a layer step by step
 """
 
 from attnlab.attention.blackboard import (
@@ -25,7 +26,7 @@ from attnlab.attention.blackboard import (
     weight_entropy,
 )
 from attnlab.attention.cache import Cache
-from attnlab.attention.catalogue import Variant, add_variant, equations, load_variants, variant, variants
+from attnlab.attention.catalogue import Variant, add_variant, equations, variant, variants
 from attnlab.attention.functional import attend
 from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
@@ -49,6 +50,7 @@ from attnlab.attention.parts.scores import (
 )
 from attnlab.attention.parts.sparse import Entmax, Entmax15, Softpick, Sparsemax
 from attnlab.attention.spec import AttentionSpec
+from attnlab.attention.variant_files import load_variants
 
 __all__ = [
     "Alibi",

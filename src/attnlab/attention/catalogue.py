@@ -13,10 +13,8 @@ One's own, in a notebook or in a file:
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from attnlab.attention.kernels import Kernel, kernel_for
@@ -29,7 +27,7 @@ from attnlab.attention.parts.positions import Position
 from attnlab.attention.parts.scores import Score
 from attnlab.attention.rules import largest_divisor
 from attnlab.attention.spec import AttentionSpec
-from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
+from attnlab.errors import SpecError, UnknownNameError
 
 Change = Any | Callable[[AttentionSpec], Any]
 
@@ -51,6 +49,7 @@ class Variant:
     source: str = ""
     asks: str = ""  # what the notes ask of it, with the ids of their claims
     builtin: bool = False
+    file_hash: str = ""  # of the file that added it, if one did
 
     def spec(
         self, model_width: int = 768, num_heads: int = 12, context_length: int = 1024, **fields: Any
@@ -246,7 +245,14 @@ def add_variant(variant: Variant) -> Variant:
 
 def variants() -> tuple[Variant, ...]:
     """All known variants, the baseline first."""
+    _load_installed()
     return tuple(_known.values())
+
+
+def file_hashes(names: str) -> dict[str, str]:
+    """Return the variants among these names that came from a file, each with the hash of that file."""
+    single = (_single(part.strip()) for name in names.split(",") for part in name.split("+"))
+    return {one.name: one.file_hash for one in single if one.file_hash}
 
 
 def variant(name: str) -> Variant:
@@ -270,29 +276,15 @@ def variant(name: str) -> Variant:
     )
 
 
+def _load_installed() -> None:
+    from attnlab.attention.variant_files import load_installed  # which adds to this catalogue
+
+    load_installed()
+
+
 def _single(name: str) -> Variant:
+    if name not in _known:
+        _load_installed()
     if name not in _known:
         raise UnknownNameError("variant", name, _known)
     return _known[name]
-
-
-def load_variants(path: Path) -> tuple[Variant, ...]:
-    """Run a Python file of the user's own, and return the variants that it added."""
-    before = dict(_known)
-    module_spec = importlib.util.spec_from_file_location(f"attnlab_variants_{path.stem}", path)
-    if not path.is_file() or module_spec is None or module_spec.loader is None:
-        raise FileError(f"{path} is no Python file", hint="give a .py file that calls add_variant")
-    try:
-        module_spec.loader.exec_module(importlib.util.module_from_spec(module_spec))
-    except Exception as error:
-        _known.clear()
-        _known.update(before)  # all of a file, or nothing
-        if isinstance(error, AttnlabError):
-            raise
-        raise FileError(
-            f"{path} failed: {type(error).__name__}: {error}", hint="run it by itself to see where"
-        ) from error
-    added = tuple(made for name, made in _known.items() if before.get(name) is not made)
-    if not added:
-        raise FileError(f"{path} adds no variant", hint="call attnlab.attention.add_variant(Variant(…)) in it")
-    return added

@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
+from attnlab.attention.catalogue import file_hashes
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
-from attnlab.errors import FileError, SpecError, UnsupportedError
+from attnlab.errors import FileError, SpecError, UnknownNameError, UnsupportedError
 from attnlab.processes.machine import describe_machine
 from attnlab.runs.directory import RunDirectory, RunResult
 from attnlab.runs.ledger import DEFAULT_ROOT
@@ -56,7 +57,9 @@ def train(
         torch.set_num_threads(execution.threads)
         return spec.resolve(corpus, execution, None if spec.minutes is None else steps_in(spec, corpus, execution))
 
-    record = {"spec": spec.model_dump(mode="json")}
+    record: dict[str, Any] = {"spec": spec.model_dump(mode="json")}
+    if hashes := file_hashes(spec.variant):
+        record["variants"] = hashes
     return _train(out / spec.name(corpus.hash), corpus, resolve, record, reporter, trackers, saving)
 
 
@@ -109,6 +112,7 @@ def _train(
     new: ResolvedRun | None = None
     if RunDirectory.exists(path):
         directory = RunDirectory.open(path)
+        _check_variants(directory)
         if directory.result is not None:
             return RunResult.of(directory, already=True)
         execution = resolved_of(directory).execution
@@ -124,6 +128,23 @@ def _train(
         return _continue(path, corpus, group, reporter or Silent(), trackers, saving or Saving(), start)
     finally:
         group.stop()
+
+
+def _check_variants(directory: RunDirectory) -> None:
+    """Refuse to continue with a variant whose file has changed since the run began."""
+    for name, known in directory.record.get("variants", {}).items():
+        try:
+            found = file_hashes(name).get(name)
+        except UnknownNameError:
+            raise FileError(
+                f"the run in {directory.path} trains {name!r}, a variant from a file",
+                hint="name the file that adds it, by `variants_from=FILE`",
+            ) from None
+        if found != known:
+            raise FileError(
+                f"the file that adds the variant {name!r} has changed since the run in {directory.path} began",
+                hint="bring the old file back, name the variant otherwise, or train in another folder by `out=FOLDER`",
+            )
 
 
 def _corpus_of(directory: RunDirectory) -> CorpusSpec:

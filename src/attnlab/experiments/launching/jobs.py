@@ -9,6 +9,7 @@ metrics is read, and only when the file has grown.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections import deque
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from attnlab.attention.variant_files import read_source
 from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.runs.directory import METRICS, RUN
 from attnlab.runs.metrics import Metrics
@@ -107,6 +109,15 @@ class Work:
                 f"{self.after!r} names no function to call after a run", hint="write module:function, as in a.b:measure"
             )
 
+        assert self._variants is None or self._variants["text"]  # read now: it may change while jobs are done
+
+    @functools.cached_property
+    def _variants(self) -> dict[str, str] | None:
+        """The file that adds variants, as workers on other machines need it."""
+        if self.variants_from is None:
+            return None
+        return {"name": str(self.variants_from), "text": read_source(self.variants_from)}
+
     def order(self, job: Job, name: str) -> Mapping[str, Any]:
         """Return what a worker anywhere is told, as JSON: the job, and the name that its directory should have."""
         return {
@@ -123,7 +134,7 @@ class Work:
             "after": self.after if job.measured else None,
             "cache": None if self.cache is None else str(self.cache.resolve()),
             "saving": None if self.saving is None else asdict(self.saving),
-            "variants_from": None if self.variants_from is None else str(self.variants_from.resolve()),
+            "variants": self._variants,
         }
 
 

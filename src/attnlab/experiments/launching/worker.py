@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlab.attention import load_variants
+from attnlab.attention.variant_files import load_source
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError
 from attnlab.processes.child import serve_until_alone
@@ -41,8 +41,8 @@ def perform(order: Mapping[str, Any]) -> dict[str, Any]:
     """Do one job: train its run or resume it, see what memory that takes, and do what comes after."""
     if Path(order["here"]).is_dir():
         os.chdir(order["here"])
-    if order["variants_from"] is not None:
-        _load_variants(order["variants_from"])
+    if order["variants"] is not None:
+        _load_variants(**order["variants"])
     resets = reset_peak()
     result = _train(order)
     peak = keep_peak(result.path, peak_bytes() if resets and not result.already else None)
@@ -88,8 +88,8 @@ def _gets_on(path: Path, since: float) -> bool:
 
 
 @functools.cache
-def _load_variants(path: str) -> None:
-    load_variants(Path(path))
+def _load_variants(name: str, text: str) -> None:
+    load_source(text, name)
 
 
 def _after(name: str | None, path: Path) -> str | None:

@@ -1,0 +1,82 @@
+"""Variants of one's own: from a Python file, from its text in another process, or from an installed package.
+
+A package offers variants by an entry point of the group `attnlab.variants` that names a module which calls
+`add_variant`:
+
+    [project.entry-points."attnlab.variants"]
+    mine = "my_package.attention"
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from attnlab.attention import catalogue
+from attnlab.attention.catalogue import Variant
+from attnlab.errors import AttnlabError, FileError
+
+GROUP = "attnlab.variants"
+
+
+def load_variants(path: Path) -> tuple[Variant, ...]:
+    """Run a Python file of the user's own, and return the variants that it added."""
+    return load_source(read_source(path), str(path))
+
+
+def read_source(path: Path) -> str:
+    """Return the text of a Python file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise FileError(f"{path} is no Python file: {reason}", hint="give a .py file that calls add_variant") from None
+
+
+def load_source(text: str, name: str) -> tuple[Variant, ...]:
+    """Run the text of a file, and return the variants that it added; `name` is the file's, for messages."""
+    module = types.ModuleType(f"attnlab_variants_{Path(name).stem}")
+
+    def run() -> None:
+        exec(compile(text, name, "exec"), module.__dict__)
+
+    added = _added_by(run, name)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    for one in added:
+        catalogue._known[one.name] = replace(one, file_hash=digest)
+    return tuple(catalogue._known[one.name] for one in added)
+
+
+@functools.cache
+def load_installed() -> None:
+    """Load what installed packages offer, once; a package that fails is told and left out."""
+    for point in entry_points(group=GROUP):
+        try:
+            _added_by(point.load, f"the entry point {point.name} = {point.value}")
+        except AttnlabError as error:
+            warnings.warn(str(error), stacklevel=2)
+
+
+def _added_by(run: Callable[[], object], name: str) -> tuple[Variant, ...]:
+    """Run what adds variants: all that it adds, or, if it fails, nothing."""
+    before = dict(catalogue._known)
+    try:
+        run()
+    except (Exception, SystemExit) as error:
+        catalogue._known.clear()
+        catalogue._known.update(before)
+        if isinstance(error, AttnlabError):
+            raise
+        raise FileError(
+            f"{name} failed: {type(error).__name__}: {error}", hint="run it by itself to see where"
+        ) from error
+    added = tuple(made for key, made in catalogue._known.items() if before.get(key) is not made)
+    if not added:
+        raise FileError(f"{name} adds no variant", hint="call attnlab.attention.add_variant(Variant(…)) in it")
+    return added
