@@ -74,9 +74,7 @@ def decoding(subject: Subject) -> str | None:
             first = number * piece
             error = difference(part, whole[:, first : first + part.shape[1]])
             if error > 1e-9:
-                return (
-                    f"{piece} at a time: token {first + 1} differs by {error:.2g} of the largest number from the whole"
-                )
+                return f"{piece} at a time: token {first + 1} differs by a relative {error:.2g} from the whole"
     return None
 
 

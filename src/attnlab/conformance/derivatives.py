@@ -90,7 +90,7 @@ def kernel(subject: Subject) -> str | None:
     for name, one in fast.items():
         error = difference(one, slow[name])
         if error > 1e-7 and not float((one - slow[name]).abs().max()) < 1e-10 * largest:
-            return f"{CONTEXT} tokens: {name} by the kernel is {error:.2g} of the largest number off the definition's"
+            return f"{CONTEXT} tokens: {name} by the kernel differs by a relative {error:.2g} from the definition's"
     return None
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from attnlab.formats import count
-from attnlab.pages import Page, Section, Table, Tone, render, write_page
+from attnlab.pages import Page, Points, Section, Table, Tone, render, write_page
 
-Outcome = Literal["pass", "fail", "not applicable"]
-_TONES: dict[str, Tone] = {"pass": "good", "fail": "bad", "not applicable": "open"}
+Outcome = Literal["pass", "fail", "not applicable", "measured"]
+_TONES: dict[str, Tone] = {"pass": "good", "fail": "bad", "not applicable": "open", "measured": "even"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CheckReport:
         passed = sum(finding.outcome == "pass" for finding in self.findings)
         if self.failures:
             names = ", ".join(finding.check for finding in self.failures)
-            return f"{self.variant} fails {count(len(self.failures))} of {count(len(self.findings))} checks: {names}."
+            return f"{self.variant} fails {count(len(self.failures))} of its checks: {names}."
         return f"{self.variant} passes all {count(passed)} checks that apply."
 
     def table(self) -> Table:
@@ -58,7 +58,7 @@ class CheckReport:
         return Page(
             f"Check of {self.variant}",
             self.summary,
-            sections=(Section("What it computes", self.equations), Section("Checks", (self.table(),))),
+            sections=(Section("What it computes", (Points(self.equations),)), Section("Checks", (self.table(),))),
         )
 
     def save(self, path: Path) -> None:

@@ -34,8 +34,8 @@ def _first_leak(layer: MultiHeadAttention, allowed: Tensor, found: Tensor) -> st
     query, key = leaks[0].tolist()
     mask = layer.spec.mask
     return (
-        f"mask {mask}, {len(found)} tokens: changing token {key + 1} changes the output at token {query + 1} by "
-        f"{float(found[query, key]):.2g} of the largest number, and it is hidden there"
+        f"mask {mask}, {len(found)} tokens: changing token {key + 1} changes the output at token {query + 1} by a "
+        f"relative {float(found[query, key]):.2g}, although the mask hides it there"
     )
 
 
@@ -96,7 +96,7 @@ def cut_sequences(subject: Subject) -> str | None:
             error = difference(whole[:, :kept], run(layer, x[:, :kept]))
             if error > _LEAK:
                 return (
-                    f"the first {kept} of {tokens} tokens differ by {error:.2g} of the largest number from the same "
+                    f"the first {kept} of {tokens} tokens differ by a relative {error:.2g} from the same "
                     "tokens alone: hidden keys take part, perhaps in a sum or a count"
                 )
     return None
@@ -120,7 +120,7 @@ def padding(subject: Subject) -> str | None:
     real = torch.arange(tokens)[None] < tokens - 3
     error = difference(run(layer, x, padding=real)[:, : tokens - 3], run(layer, x[:, : tokens - 3]))
     if error > _LEAK:
-        return f"{tokens - 3} tokens and 3 of padding differ by {error:.2g} of the largest number from the tokens alone"
+        return f"{tokens - 3} tokens and 3 of padding differ by a relative {error:.2g} from the tokens alone"
     return None
 
 
