@@ -351,3 +351,11 @@ def test_training_and_comparing_begin_with_the_quick_checks(tmp_path: Path, caps
     assert main([*compare, "--unchecked", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "without the check for leaks and lost gradients" in json.dumps(found)
+
+
+def test_the_whole_catalogue(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    few = {name: catalogue._known[name] for name in ("softmax", "prefix")}
+    monkeypatch.setattr(catalogue, "_known", few)
+    assert main(["check", "--quick"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(("softmax", "prefix"))]
+    assert [row[:4] for row in rows] == [["softmax", "7", "none", "0"], ["prefix", "6", "none", "1"]]

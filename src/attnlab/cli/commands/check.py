@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from attnlab.attention import load_variants, variant
+from attnlab.attention import Variant, load_variants, variant, variants
 from attnlab.cli.options import Flag, JsonFlag, VariantsFile
 from attnlab.cli.printing import say, show, show_json
 from attnlab.conformance import CheckReport, check_variant
 from attnlab.errors import InputError
+from attnlab.formats import fixed
+from attnlab.pages import Table
 from attnlab.storage.files import check_writable
 
 _FAILED = 3
 
 
 def check(
-    name: str,
+    name: str | None = None,
     /,
     *,
     quick: Flag = False,
@@ -30,7 +34,8 @@ def check(
     Parameters
     ----------
     name
-        A variant, a+b for both changes, or a Python file, all of whose variants are checked.
+        A variant, a+b for both changes, or a Python file, all of whose variants are checked. Leave it out to check the
+        whole catalogue.
     quick
         Only the checks that training begins with: what leaks, and which gradients are lost.
     out
@@ -40,28 +45,47 @@ def check(
     """
     if variants_from is not None:
         load_variants(variants_from)
-    path = Path(name)
-    chosen = load_variants(path) if path.suffix == ".py" else (variant(name),)
+    chosen = _chosen(name)
     pages = _pages(out, [one.name for one in chosen])
     reports = []
     for one in chosen:
-        if not as_json and not quick:
+        if not as_json:
             say(f"Checking {one.name} …")
         report = check_variant(one, quick=quick)
         reports.append(report)
-        if not as_json:
-            _tell(report)
+        if not as_json and name is not None:
+            show(*report.equations, "", report.table(), "", report.summary)
         if one.name in pages:
             report.save(pages[one.name])
             say(f"Wrote {pages[one.name]}")
     if as_json:
         found = [report.as_dict() for report in reports]
-        show_json(found if path.suffix == ".py" else found[0])
+        show_json(found[0] if len(chosen) == 1 and not _is_file(name) else found)
+    elif name is None:
+        show(_overview(reports))
     return _FAILED if any(report.failures for report in reports) else 0
 
 
-def _tell(report: CheckReport) -> None:
-    show(*report.equations, "", report.table(), "", report.summary)
+def _is_file(name: str | None) -> bool:
+    return name is not None and Path(name).suffix == ".py"
+
+
+def _chosen(name: str | None) -> Sequence[Variant]:
+    if name is None:
+        return variants()
+    return load_variants(Path(name)) if _is_file(name) else (variant(name),)
+
+
+def _overview(reports: Sequence[CheckReport]) -> Table:
+    """One line for each variant."""
+    rows = []
+    for report in reports:
+        counts = Counter(finding.outcome for finding in report.findings)
+        seconds = sum(finding.seconds for finding in report.findings)
+        failed = ", ".join(finding.check for finding in report.failures) or "none"
+        rows.append([report.variant, str(counts["pass"]), failed, str(counts["not applicable"]), fixed(seconds, 1)])
+    headings = ("variant", "passed", "failed", "not applicable", "seconds")
+    return Table(headings, rows, text_columns=(0, 2), wrap_columns=(2,))
 
 
 def _pages(out: Path | None, names: list[str]) -> dict[str, Path]:
