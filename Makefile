@@ -56,7 +56,7 @@ test: $(TEST)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
 # pytest ends with 5 when no test was selected.
 slow: $(TEST)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,28 @@ def test_one_that_is_not_asked_is_let_go() -> None:
             if worker.pid is None:
                 return
         raise AssertionError("it is still there")
+
+    with_worker(use, idle=0.1)
+
+
+def test_closing_while_an_idle_one_is_let_go_leaves_no_process() -> None:
+    """The thread that would wait for its end has not begun when the child is closed."""
+
+    async def use(worker: AsyncChild) -> None:
+        executor = ThreadPoolExecutor(1)
+        asyncio.get_running_loop().set_default_executor(executor)
+        await worker.ask("presets")
+        child, busy = worker._child, threading.Event()
+        executor.submit(busy.wait)
+        while worker.pid is not None:
+            await asyncio.sleep(0.01)
+        closing = asyncio.ensure_future(worker.close())
+        await asyncio.sleep(0.05)
+        busy.set()
+        await closing
+        assert child is not None
+        assert child.has_ended
+        assert child._closed
 
     with_worker(use, idle=0.1)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from attnlab.formats import count
-from attnlab.pages import Page, Points, Section, Table, Tone, render, write_page
+from attnlab.pages import Table, Tone
+
+if TYPE_CHECKING:
+    from attnlab.pages import Page
 
 Outcome = Literal["pass", "fail", "not applicable", "measured"]
 _TONES: dict[str, Tone] = {"pass": "good", "fail": "bad", "not applicable": "open", "measured": "even"}
@@ -55,15 +58,19 @@ class CheckReport:
         return {"variant": self.variant, "passes": not self.failures, "findings": findings}
 
     def page(self) -> Page:
+        from attnlab.pages import Page, Points, Section  # training begins with checks, and draws nothing
+
         return Page(
             f"Check of {self.variant}",
             self.summary,
             sections=(Section("What it computes", (Points(self.equations),)), Section("Checks", (self.table(),))),
         )
 
-    def save(self, path: Path) -> None:
+    def write(self, path: Path) -> None:
         """Write the page."""
+        from attnlab.pages import write_page
+
         write_page(self.page(), path)
 
     def _repr_html_(self) -> str:
-        return render(self.page())
+        return str(self.table().to_html(inline=True))

@@ -62,10 +62,10 @@ class AsyncChild:
     async def close(self) -> None:
         """End the process for good."""
         self._closed = True
-        if self._idle_check is not None:
-            self._idle_check.cancel()
         self.stop()
         async with self._lock:
+            if self._idle_check is not None:
+                self._idle_check.cancel()  # under the lock: never while it ends the process itself
             await self._end()
 
     async def _in_turn(self, question: Mapping[str, object], seconds: float | None) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def check(
         if not as_json and name is not None:
             show(*report.equations, "", report.table(), "", report.summary)
         if one.name in pages:
-            report.save(pages[one.name])
+            report.write(pages[one.name])
             say(f"Wrote {pages[one.name]}")
     if as_json:
         found = [report.as_dict() for report in reports]
