@@ -21,6 +21,7 @@ from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.experiments.judging.collecting import check_runs, collect_rung, jobs_of
 from attnlab.experiments.launching.jobs import JobEnd, Launcher, LaunchListener
 from attnlab.experiments.launching.launcher import launcher
+from attnlab.experiments.planning.budgets import check_rungs
 from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.planning.planner import Trials, corpus_spec, make_plan
 from attnlab.experiments.request import ExperimentRequest, Request
@@ -105,6 +106,7 @@ def _made_ready(
 ) -> Iterator[tuple[Plan, Path, Launcher]]:
     """Make the plan, or read it, in its folder, and hold the folder meanwhile."""
     chosen = choose_launcher(request, on, where, cache, after=_AFTER)
+    check_rungs(request.rungs, request.size)
     corpus = open_corpus(corpus_spec(request), cache)
     folder = out / request.folder
     make_folder(folder)

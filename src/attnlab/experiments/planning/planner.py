@@ -15,7 +15,7 @@ from attnlab.corpora import Corpus, CorpusSpec, bigram_loss
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
 from attnlab.experiments.launching.jobs import Launcher, LaunchListener
-from attnlab.experiments.planning.budgets import bare_parameters, budget, check_rungs, check_text, match, on_rung
+from attnlab.experiments.planning.budgets import bare_parameters, budget, check_text, match, on_rung
 from attnlab.experiments.planning.pilot import find_noise, setting_of
 from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Plan, Rung, Trial
 from attnlab.experiments.planning.procedure import Procedure, planned_effect, rung_shares
@@ -52,7 +52,6 @@ def make_plan(
 
     `trials` are those of the request's learning rates, where they were searched before.
     """
-    check_rungs(request.rungs, request.size)
     _check_limits(request)
     known = trials or {}
     untimed = _with_trials(arms_at(request, request.size, 1.0, corpus), known.get(request.size, {}))
