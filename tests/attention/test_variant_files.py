@@ -10,7 +10,7 @@ import pytest
 
 from attnlab.attention import catalogue, load_variants, variant, variant_files, variants
 from attnlab.cli import main
-from attnlab.errors import FileError, UnknownNameError
+from attnlab.errors import AttnlabError, UnknownNameError
 
 SHARP = """
 from attnlab.attention import Variant, add_variant
@@ -46,6 +46,7 @@ def test_a_variant_knows_its_file(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (b"import sys\nsys.exit(3)", "failed: SystemExit: 3"),
+        (2 * SHARP.format(name="twin", temperature=0.5).encode(), "two variants are named 'twin'"),
         (b"\xff\xfe", "is no Python file: it is not UTF-8"),
         (None, "is no Python file: No such file"),
     ],
@@ -54,7 +55,7 @@ def test_files_that_cannot_be_used(tmp_path: Path, content: bytes | None, reason
     path = tmp_path / "mine.py"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(FileError, match=reason):
+    with pytest.raises(AttnlabError, match=reason):
         load_variants(path)
 
 

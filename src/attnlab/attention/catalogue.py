@@ -14,6 +14,7 @@ One's own, in a notebook or in a file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -228,6 +229,7 @@ _BUILTIN: tuple[Variant, ...] = (
     *_declared(Operator),
     *_declared(HeadOutput),
 )
+_adding: set[str] | None = None  # the names that are added by one file
 _known: dict[str, Variant] = {variant.name: variant for variant in _BUILTIN}
 
 
@@ -238,9 +240,24 @@ def add_variant(variant: Variant) -> Variant:
     holder = _known.get(variant.name)
     if holder is not None and holder.builtin:
         raise SpecError(f"the name {variant.name!r} belongs to a variant of attnlab", hint="choose another name")
+    if _adding is not None and variant.name in _adding:
+        raise SpecError(f"two variants are named {variant.name!r}", hint="give each a name of its own")
     variant.spec()  # refuse what is impossible now, and not in the middle of a comparison
     _known[variant.name] = variant
+    if _adding is not None:
+        _adding.add(variant.name)
     return variant
+
+
+@contextmanager
+def adding_once() -> Iterator[None]:
+    """Refuse a name that is added twice inside, as by two classes of one file."""
+    global _adding
+    before, _adding = _adding, set()
+    try:
+        yield
+    finally:
+        _adding = before
 
 
 def variants() -> tuple[Variant, ...]:

@@ -67,7 +67,8 @@ def _added_by(run: Callable[[], object], name: str) -> tuple[Variant, ...]:
     """Run what adds variants: all that it adds, or, if it fails, nothing."""
     before = dict(catalogue._known)
     try:
-        run()
+        with catalogue.adding_once():
+            run()
     except (Exception, SystemExit) as error:
         catalogue._known.clear()
         catalogue._known.update(before)
