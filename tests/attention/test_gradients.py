@@ -27,6 +27,7 @@ DIMENSIONS: dict[str, list[Any]] = {
     "normaliser": [
         "softmax",
         "softmax-plus-one",
+        "softmax-sink",
         "sigmoid",
         "relu",
         "squared-relu",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import entmax
 import pytest
 import torch
@@ -43,6 +45,19 @@ def test_softmax_plus_one_is_softmax_with_a_zero_key_and_value(score: str) -> No
     hidden = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
     scores = F.pad(scores.masked_fill(hidden, float("-inf")), (1, 0))
     close(by_kernel(inputs, spec), torch.softmax(scores, -1) @ F.pad(inputs.value, (0, 0, 1, 0)))
+
+
+@pytest.mark.parametrize("score", ["scaled-dot", "l2"])
+def test_a_sink_is_a_key_with_its_score_and_a_value_of_zero(score: str) -> None:
+    spec = base(score=score, normaliser="softmax-sink")
+    inputs = make_inputs(spec, TOKENS)
+    scores = spec.score.define(matched(inputs, spec))
+    hidden = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
+    sink = inputs.extras["normaliser_sink"].view(1, HEADS, 1, 1).expand(*scores.shape[:-1], 1)
+    scores = torch.cat([sink, scores.masked_fill(hidden, float("-inf"))], dim=-1)
+    close(by_kernel(inputs, spec), torch.softmax(scores, -1) @ F.pad(inputs.value, (0, 0, 1, 0)))
+    at_zero = replace(inputs, extras={"normaliser_sink": torch.zeros(HEADS, dtype=torch.float64)})
+    close(by_kernel(at_zero, spec), by_kernel(inputs, base(score=score, normaliser="softmax-plus-one")))
 
 
 def test_softmax_plus_one_survives_large_scores() -> None:

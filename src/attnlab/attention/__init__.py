@@ -31,9 +31,10 @@ from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
 from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
-from attnlab.attention.parts.normalisers import Normaliser, Relu, Sigmoid, Softmax, SoftmaxPlusOne, SquaredRelu
+from attnlab.attention.parts.normalisers import Normaliser, Softmax, SoftmaxPlusOne, SoftmaxSink
 from attnlab.attention.parts.operators import LinearAttention, Operator
 from attnlab.attention.parts.part import Parameter, Part, Projection
+from attnlab.attention.parts.pointwise import Relu, Sigmoid, SquaredRelu
 from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Position, Rope
 from attnlab.attention.parts.scores import (
     Cosine,
@@ -83,6 +84,7 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "SoftmaxPlusOne",
+    "SoftmaxSink",
     "Softpick",
     "Sparsemax",
     "SquaredDistance",

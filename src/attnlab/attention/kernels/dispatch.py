@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnlab.attention.kernels.differentiable import CallOptions, Tensors, blocked_attention
 from attnlab.attention.kernels.dropout import WeightDropout
-from attnlab.attention.kernels.fused import can_add_one, fused_softmax, fused_softmax_plus_one
+from attnlab.attention.kernels.fused import can_add_sink, fused_softmax, fused_softmax_sink
 from attnlab.attention.parts.masks import Visibility
 from attnlab.attention.parts.operators import full_precision
 from attnlab.attention.parts.scores import InnerProduct, Matched, Table
@@ -52,8 +52,8 @@ def attend(
         causal = visibility.plainly_causal
         if spec.normaliser.fused == "plain":
             return fused_softmax(logits, value, causal=causal)
-        if can_add_one(value):
-            return fused_softmax_plus_one(logits, value, causal=causal)
+        if can_add_sink(value):
+            return fused_softmax_sink(logits, value, **spec.own(spec.normaliser, given.extras), causal=causal)
     return _blocked(logits, given.extras, value, spec, visibility, dropout)
 
 

@@ -1,10 +1,8 @@
-"""Normalisers: from the scores of one query to the weights of its keys. Those with exact zeros are in `sparse.py`.
+"""Normalisers: from the scores of one query to the weights of its keys. Here are the base and softmax with its kin.
 
     softmax            p_j = e^(s_j) / Σ e^(s_l)
     softmax-plus-one   p_j = e^(s_j) / (1 + Σ e^(s_l))     a row may say "nothing here"
-    sigmoid            p_j = σ(s_j − log n)                n keys visible (arXiv 2409.04431; without the bias it fails)
-    relu               p_j = ReLU(s_j) / n                 (arXiv 2309.08586; without the division it fails)
-    squared-relu       p_j = ReLU(s_j)² / n
+    softmax-sink       p_j = e^(s_j) / (e^b + Σ e^(s_l))   each head learns its b (arXiv 2508.10925)
 
 `weights` is the definition. The rest is for the blocked kernel, which holds one block of scores at a time: it calls
 `forward` in the forward pass and keeps the few numbers per row that it returns; in the backward pass it makes the
@@ -25,10 +23,10 @@ import torch
 from torch import Tensor
 
 from attnlab.attention.parts.masks import Block
-from attnlab.attention.parts.part import Declared, Part
+from attnlab.attention.parts.part import Declared, Parameter, Part
 
 ASKS = "0.11: alternatives to softmax"
-_RAMAPURAM, _WORTSMAN = "Ramapuram et al. 2024, arXiv 2409.04431", "Wortsman et al. 2023, arXiv 2309.08586"
+Fused = Literal["no", "plain", "sink"]
 
 
 class Normaliser(Part):
@@ -42,7 +40,7 @@ class Normaliser(Part):
     only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
     statistics: ClassVar[int] = 0
     blocks: ClassVar[int] = 2  # of scores that exist at once in the backward pass of the blocked kernel
-    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "no"  # how PyTorch's fused softmax serves it
+    fused: ClassVar[Fused] = "no"  # how PyTorch's fused softmax serves it
 
     @property
     def order(self) -> float | None:
@@ -96,7 +94,7 @@ class Normaliser(Part):
 
 
 class _Exponential(Normaliser):
-    """What softmax and softmax-plus-one share: ∂s = p (g − Σ p g). The row's maximum m is subtracted first."""
+    """What softmax and its kin share: ∂s = p (g − Σ p g). The row's maximum m is subtracted first."""
 
     group = "exponential"
 
@@ -112,7 +110,7 @@ class Softmax(_Exponential):
     equation: ClassVar[str] = "e^s_j / Σ e^s_l"
     sums_to_one: ClassVar[bool] = True
     shift_invariant: ClassVar[bool] = True
-    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "plain"
+    fused: ClassVar[Fused] = "plain"
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         # A row with nothing visible is 0/0: it is made all zeros, in the result and in the gradient.
@@ -130,16 +128,42 @@ class Softmax(_Exponential):
         return self.forward(scores, block)
 
 
-class SoftmaxPlusOne(_Exponential):
-    """For each row m and one over the sum are kept.
+class _WithSink(_Exponential):
+    """What softmax-plus-one and softmax-sink share: e^b in the denominator, as of a key with score b and value 0.
 
-    With m = max(0, maximum), the 1 becomes e^(−m): public code that leaves it at 1 is wrong.
+    For each row m and one over the sum are kept. With m = max(b, maximum), the sink's share becomes e^(b − m): public
+    code that leaves it at e^b is wrong.
     """
 
+    fused: ClassVar[Fused] = "sink"
+    statistics: ClassVar[int] = 2
+
+    def weights(self, scores: Tensor, visible: Tensor, sink: Tensor | float = 0.0) -> Tensor:
+        scores = hidden(scores, visible)
+        largest = scores.amax(-1, keepdim=True).clamp(min=sink).detach()
+        raised = torch.exp(scores - largest)
+        return raised / (raised.sum(-1, keepdim=True) + torch.exp(sink - largest))
+
+    def forward(self, scores: Tensor, block: Block, sink: Tensor | float = 0.0) -> tuple[Tensor, Tensor | None]:
+        del block
+        largest = scores.amax(-1, keepdim=True).clamp_(min=sink)
+        raised = scores.sub_(largest).exp_()
+        share = raised.sum(-1, keepdim=True).add_((sink - largest).exp_()).reciprocal_()
+        return raised.mul_(share), torch.cat([largest, share], dim=-1)
+
+    def recompute(
+        self, scores: Tensor, kept: Tensor | None, block: Block, sink: Tensor | float = 0.0
+    ) -> tuple[Tensor, Tensor | None]:
+        """Besides the weights, the share of the sink, (heads, queries, 1)."""
+        del block
+        assert kept is not None
+        largest, share = kept[..., :1], kept[..., 1:]
+        return scores.sub_(largest).exp_().mul_(share), (sink - largest).exp_().mul_(share)
+
+
+class SoftmaxPlusOne(_WithSink):
     kind: ClassVar[str] = "softmax-plus-one"
     equation: ClassVar[str] = "e^s_j / (1 + Σ e^s_l)"
-    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "plus-one"
-    statistics: ClassVar[int] = 2
     variants = (
         Declared(
             "softmax-plus-one",
@@ -149,134 +173,33 @@ class SoftmaxPlusOne(_Exponential):
         ),
     )
 
-    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        scores = hidden(scores, visible)
-        largest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
-        raised = torch.exp(scores - largest)
-        return raised / (raised.sum(-1, keepdim=True) + torch.exp(-largest))
 
-    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        del block
-        largest = scores.amax(-1, keepdim=True).clamp_(min=0)
-        raised = scores.sub_(largest).exp_()
-        share = raised.sum(-1, keepdim=True).add_(largest.neg().exp_()).reciprocal_()
-        return raised.mul_(share), torch.cat([largest, share], dim=-1)
+class SoftmaxSink(_WithSink):
+    """Each head learns its b, which starts at 0, where it is softmax-plus-one.
 
-    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        del block
-        assert kept is not None
-        return scores.sub_(kept[..., :1]).exp_().mul_(kept[..., 1:]), None
-
-
-class _Pointwise(Normaliser):
-    """Looks at one score at a time, keeps no numbers, and needs the weights alone for its gradient.
-
-    n is the number of keys that the query sees. Rows need not sum to 1, nor to anything.
+    The share of the sink is p_b = e^b / (e^b + Σ e^s_l), and ∂b = −Σ p_b Σ_j p_j g_j over all rows of a head.
     """
 
-    group = "pointwise"
-
-    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        del kept
-        return self.forward(scores, block)
-
-
-class Sigmoid(_Pointwise):
-    """The bias −log n starts a row's mass at about 1, as softmax does; `bias=False` leaves it out."""
-
-    kind: ClassVar[str] = "sigmoid"
-    equation: ClassVar[str] = "σ(s_j − log n)"
-    variants = (
-        Declared("sigmoid", "Each key is weighed by itself, with a bias of −log n.", _RAMAPURAM, ASKS),
-        Declared(
-            "sigmoid-no-bias",
-            "The sigmoid without its bias: early rows sum to about n/2.",
-            _RAMAPURAM,
-            ASKS,
-            {"bias": False},
-        ),
-    )
-
-    bias: bool = True
-
-    def formula(self) -> str:
-        return self.equation if self.bias else "σ(s_j)"
-
-    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        shift = _visible_keys(visible, scores).log() if self.bias else 0.0
-        return torch.sigmoid(scores - shift).masked_fill(~visible, 0.0)
-
-    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        if self.bias:
-            scores.sub_(block.count.clamp(min=1).log())
-        return scores.sigmoid_(), None
-
-    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
-        del context, block
-        return torch.ops.aten.sigmoid_backward(gradient, weights, grad_input=gradient)  # type: ignore[no-any-return]
-
-
-class Relu(_Pointwise):
-    """`divide=False` leaves out the division by n."""
-
-    kind: ClassVar[str] = "relu"
-    only_positive: ClassVar[bool] = True
-    equation: ClassVar[str] = "ReLU(s_j) / n"
-    variants = (
-        Declared("relu", "Positive scores, divided by the number of visible keys.", _WORTSMAN, ASKS),
-        Declared("relu-undivided", "Positive scores as they are.", _WORTSMAN, ASKS, {"divide": False}),
-    )
-
-    divide: bool = True
-
-    def formula(self) -> str:
-        return self.equation if self.divide else "ReLU(s_j)"
-
-    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        weights = scores.relu().masked_fill(~visible, 0.0)
-        return weights / _visible_keys(visible, scores) if self.divide else weights
-
-    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        weights = torch.relu_(scores)
-        return (weights.div_(block.count.clamp(min=1)) if self.divide else weights), None
-
-    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
-        del context
-        if self.divide:
-            gradient.div_(block.count.clamp(min=1))
-        return torch.ops.aten.threshold_backward(gradient, weights, 0, grad_input=gradient)  # type: ignore[no-any-return]
-
-
-class SquaredRelu(_Pointwise):
-    kind: ClassVar[str] = "squared-relu"
-    only_positive: ClassVar[bool] = True
-    equation: ClassVar[str] = "ReLU(s_j)² / n"
-    blocks = 3
+    kind: ClassVar[str] = "softmax-sink"
+    equation: ClassVar[str] = "e^s_j / (e^b + Σ e^s_l), each head with a b of its own"
+    learned: ClassVar[Mapping[str, Parameter]] = {"sink": Parameter()}
     variants = (
         Declared(
-            "squared-relu",
-            "Positive scores squared, divided by the number of visible keys.",
-            "Hua et al. 2022, arXiv 2202.10447",
+            "softmax-sink",
+            "Softmax with a sink that each head learns, as gpt-oss has it: how much goes to nothing.",
+            "OpenAI 2025, gpt-oss, arXiv 2508.10925",
             ASKS,
         ),
     )
 
-    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        return scores.relu().square().masked_fill(~visible, 0.0) / _visible_keys(visible, scores)
-
-    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        return torch.relu_(scores).square_().div_(block.count.clamp(min=1)), None
-
-    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, ReLU(s) / n: half of their derivative."""
-        del kept
-        slope = torch.relu_(scores) / block.count.clamp(min=1)
-        return scores.mul_(slope), slope
-
-    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
-        del weights, block
+    def backward(  # type: ignore[override]
+        self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block, sink: Tensor
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        del block, sink
         assert context is not None
-        return gradient.mul_(context).mul_(2)
+        mean = torch.linalg.vecdot(weights, gradient).unsqueeze(-1)
+        learned = {"sink": -(context * mean).sum(1, keepdim=True)}
+        return gradient.sub_(mean).mul_(weights), learned
 
 
 def hidden(scores: Tensor, visible: Tensor) -> Tensor:
@@ -290,6 +213,6 @@ def row_maximum(scores: Tensor) -> Tensor:
     return largest.masked_fill_(largest == float("-inf"), 0.0)
 
 
-def _visible_keys(visible: Tensor, like: Tensor) -> Tensor:
+def visible_keys(visible: Tensor, like: Tensor) -> Tensor:
     """n, as a column; 1 for a row with nothing visible, whose weights are 0 anyway."""
     return visible.sum(-1, keepdim=True).clamp(min=1).to(like.dtype)
