@@ -28,6 +28,7 @@ DIMENSIONS: dict[str, list[Any]] = {
         "softmax",
         "softmax-plus-one",
         "softmax-sink",
+        {"kind": "softmax-capped", "cap": 2.0},
         "sigmoid",
         "relu",
         "squared-relu",

@@ -18,6 +18,7 @@ from attnlab.attention import (
     MultiHeadAttention,
     Normaliser,
     Softmax,
+    SoftmaxCapped,
     Sparsemax,
     attend,
     variant,
@@ -58,6 +59,16 @@ def test_a_sink_is_a_key_with_its_score_and_a_value_of_zero(score: str) -> None:
     close(by_kernel(inputs, spec), torch.softmax(scores, -1) @ F.pad(inputs.value, (0, 0, 1, 0)))
     at_zero = replace(inputs, extras={"normaliser_sink": torch.zeros(HEADS, dtype=torch.float64)})
     close(by_kernel(at_zero, spec), by_kernel(inputs, base(score=score, normaliser="softmax-plus-one")))
+
+
+def test_a_cap_bounds_the_scores_and_a_large_one_changes_nothing() -> None:
+    inputs = make_inputs(base(), TOKENS)
+    ordinary, loose, tight = (
+        by_kernel(inputs, base(normaliser=one)) for one in ("softmax", SoftmaxCapped(cap=1e7), SoftmaxCapped(cap=1e-7))
+    )
+    close(loose, ordinary)
+    rows = torch.arange(1, TOKENS + 1)[:, None]
+    torch.testing.assert_close(tight, inputs.value.cumsum(2) / rows, rtol=1e-5, atol=1e-5)
 
 
 def test_softmax_plus_one_survives_large_scores() -> None:

@@ -37,6 +37,7 @@ def test_what_is_declared() -> None:
     assert {bar.name: (bar.limit, bar.at_least) for bar in BARS} == {
         "speed": (1.15, False),
         "speed-scores": (None, False),
+        "speed-capped": (1.2, False),
         "speed-sparse": (2.5, False),
         "speed-peer": (2.0, True),
         "speed-dropout": (1.5, False),
@@ -61,8 +62,9 @@ def test_whom_the_bars_concern() -> None:
     sparse = {"sparsemax", "entmax15", "entmax"}
     others = {"full-value", "window", "prefix", "linear", "softpick"}
     scored = {"l2", "synthesizer-dense", "synthesizer-random"}
-    assert concerned("speed") == every - sparse - others - scored
+    assert concerned("speed") == every - sparse - others - scored - {"softmax-capped"}
     assert concerned("speed-scores") == scored
+    assert concerned("speed-capped") == {"softmax-capped"}
     assert concerned("speed-sparse") == sparse | {"softpick"}
     assert concerned("speed-peer") == sparse
     assert concerned("speed-dropout") == pointwise

@@ -3,6 +3,7 @@
     softmax            p_j = e^(s_j) / Σ e^(s_l)
     softmax-plus-one   p_j = e^(s_j) / (1 + Σ e^(s_l))     a row may say "nothing here"
     softmax-sink       p_j = e^(s_j) / (e^b + Σ e^(s_l))   each head learns its b (arXiv 2508.10925)
+    softmax-capped     p_j = e^(z_j) / Σ e^(z_l)           z = c tanh(s / c) (arXiv 2408.00118)
 
 `weights` is the definition. The rest is for the blocked kernel, which holds one block of scores at a time: it calls
 `forward` in the forward pass and keeps the few numbers per row that it returns; in the backward pass it makes the
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
+from pydantic import PositiveFloat
 from torch import Tensor
 
 from attnlab.attention.parts.masks import Block
@@ -27,6 +29,7 @@ from attnlab.attention.parts.part import Declared, Parameter, Part
 
 ASKS = "0.11: alternatives to softmax"
 Fused = Literal["no", "plain", "sink"]
+Group = Literal["exponential", "capped", "pointwise", "sparse", "other"]
 
 
 class Normaliser(Part):
@@ -34,7 +37,7 @@ class Normaliser(Part):
 
     family: ClassVar[str] = "normaliser"
     equation: ClassVar[str]
-    group: ClassVar[Literal["exponential", "pointwise", "sparse", "other"]] = "other"
+    group: ClassVar[Group] = "other"
     sums_to_one: ClassVar[bool] = False
     shift_invariant: ClassVar[bool] = False  # adding a number to all scores of a row changes nothing
     only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
@@ -96,7 +99,7 @@ class Normaliser(Part):
 class _Exponential(Normaliser):
     """What softmax and its kin share: ∂s = p (g − Σ p g). The row's maximum m is subtracted first."""
 
-    group = "exponential"
+    group: ClassVar[Group] = "exponential"
 
     def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
         del context, block
@@ -200,6 +203,51 @@ class SoftmaxSink(_WithSink):
         mean = torch.linalg.vecdot(weights, gradient).unsqueeze(-1)
         learned = {"sink": -(context * mean).sum(1, keepdim=True)}
         return gradient.sub_(mean).mul_(weights), learned
+
+
+class SoftmaxCapped(_Exponential):
+    """Scores cannot leave −c … c, so that no head can saturate; below c / 4 they hardly change.
+
+    With t = tanh(s / c), ∂s = (1 − t²) times the gradient of softmax. A hidden score is −c for tanh, and has to be
+    hidden once more.
+    """
+
+    kind: ClassVar[str] = "softmax-capped"
+    equation: ClassVar[str] = "e^z_j / Σ e^z_l, z = c tanh(s / c)"
+    sums_to_one: ClassVar[bool] = True
+    group: ClassVar[Group] = "capped"
+    blocks = 3
+    variants = (
+        Declared(
+            "softmax-capped",
+            "Softmax of scores that a tanh keeps within ±50.",
+            "Gemma Team 2024, Gemma 2, arXiv 2408.00118",
+            ASKS,
+        ),
+    )
+
+    cap: PositiveFloat = 50.0
+
+    def formula(self) -> str:
+        return f"{self.equation}, c = {self.cap:g}"
+
+    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
+        return Softmax().weights(self.cap * torch.tanh(scores / self.cap), visible)
+
+    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
+        capped = block.hide_(scores.div_(self.cap).tanh_().mul_(self.cap))
+        return Softmax().forward(capped, block)
+
+    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
+        """Besides the weights, t."""
+        del kept
+        tanh = scores.div_(self.cap).tanh_()
+        return Softmax().forward(block.hide_(tanh * self.cap), block)[0], tanh
+
+    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
+        assert context is not None
+        slope = super().backward(weights, gradient, None, block)
+        return torch.ops.aten.tanh_backward(slope, context, grad_input=slope)  # type: ignore[no-any-return]
 
 
 def hidden(scores: Tensor, visible: Tensor) -> Tensor:
