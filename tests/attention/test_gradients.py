@@ -29,6 +29,7 @@ DIMENSIONS: dict[str, list[Any]] = {
         "softmax-plus-one",
         "softmax-sink",
         {"kind": "softmax-capped", "cap": 2.0},
+        "scalable-softmax",
         "sigmoid",
         "relu",
         "squared-relu",

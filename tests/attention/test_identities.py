@@ -17,6 +17,7 @@ from attnlab.attention import (
     Mask,
     MultiHeadAttention,
     Normaliser,
+    ScalableSoftmax,
     Softmax,
     SoftmaxCapped,
     Sparsemax,
@@ -69,6 +70,22 @@ def test_a_cap_bounds_the_scores_and_a_large_one_changes_nothing() -> None:
     close(loose, ordinary)
     rows = torch.arange(1, TOKENS + 1)[:, None]
     torch.testing.assert_close(tight, inputs.value.cumsum(2) / rows, rtol=1e-5, atol=1e-5)
+
+
+def test_scalable_softmax_is_softmax_of_queries_times_log_n() -> None:
+    spec = base(normaliser="scalable-softmax")
+    inputs = make_inputs(spec, TOKENS)
+    seen = torch.arange(1, TOKENS + 1, dtype=torch.float64)[:, None]
+    factor = inputs.extras["normaliser_sharpness"].view(HEADS, 1, 1) * seen.log()
+    close(by_kernel(inputs, spec), by_kernel(replace(inputs, query=inputs.query * factor, extras={}), base()))
+
+
+def test_scalable_softmax_starts_as_sharp_as_softmax() -> None:
+    for context in (2, 64, 1024):
+        normaliser = variant("scalable-softmax").spec(context_length=context).normaliser
+        factors = normaliser.row_factor(torch.arange(1.0, context + 1), torch.tensor(normaliser.initial))
+        assert float(factors.mean()) == pytest.approx(1, abs=1e-3)
+    assert variant("scalable-softmax").spec().normaliser == ScalableSoftmax()
 
 
 def test_softmax_plus_one_survives_large_scores() -> None:

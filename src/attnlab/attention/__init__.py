@@ -31,7 +31,14 @@ from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
 from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
-from attnlab.attention.parts.normalisers import Normaliser, Softmax, SoftmaxCapped, SoftmaxPlusOne, SoftmaxSink
+from attnlab.attention.parts.normalisers import (
+    Normaliser,
+    ScalableSoftmax,
+    Softmax,
+    SoftmaxCapped,
+    SoftmaxPlusOne,
+    SoftmaxSink,
+)
 from attnlab.attention.parts.operators import LinearAttention, Operator
 from attnlab.attention.parts.part import Parameter, Part, Projection
 from attnlab.attention.parts.pointwise import Relu, Sigmoid, SquaredRelu
@@ -79,6 +86,7 @@ __all__ = [
     "RandomSynthesizer",
     "Relu",
     "Rope",
+    "ScalableSoftmax",
     "ScaledDot",
     "Score",
     "Sigmoid",

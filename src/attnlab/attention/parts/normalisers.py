@@ -4,6 +4,7 @@
     softmax-plus-one   p_j = e^(s_j) / (1 + Σ e^(s_l))     a row may say "nothing here"
     softmax-sink       p_j = e^(s_j) / (e^b + Σ e^(s_l))   each head learns its b (arXiv 2508.10925)
     softmax-capped     p_j = e^(z_j) / Σ e^(z_l)           z = c tanh(s / c) (arXiv 2408.00118)
+    scalable-softmax   p_j = e^(z_j) / Σ e^(z_l)           z = a s log n, each head learns its a (arXiv 2501.19399)
 
 `weights` is the definition. The rest is for the blocked kernel, which holds one block of scores at a time: it calls
 `forward` in the forward pass and keeps the few numbers per row that it returns; in the backward pass it makes the
@@ -17,8 +18,9 @@ gradients of those, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from pydantic import PositiveFloat
@@ -26,6 +28,9 @@ from torch import Tensor
 
 from attnlab.attention.parts.masks import Block
 from attnlab.attention.parts.part import Declared, Parameter, Part
+
+if TYPE_CHECKING:
+    from attnlab.attention.spec import AttentionSpec
 
 ASKS = "0.11: alternatives to softmax"
 Fused = Literal["no", "plain", "sink"]
@@ -53,6 +58,13 @@ class Normaliser(Part):
     def formula(self) -> str:
         """The equation with its numbers."""
         return self.equation
+
+    def row_factor(self, count: Tensor, *args: Any, **own: Any) -> Tensor:
+        """What multiplies all scores of a query that sees so many keys, (heads, queries, 1); only if there is such.
+
+        The fused kernel gets its queries multiplied by it.
+        """
+        raise NotImplementedError
 
     def weights(self, scores: Tensor, visible: Tensor, *args: Any, **own: Any) -> Tensor:
         """The definition: (…, queries, keys) → the same, exactly 0 where not visible."""
@@ -248,6 +260,64 @@ class SoftmaxCapped(_Exponential):
         assert context is not None
         slope = super().backward(weights, gradient, None, block)
         return torch.ops.aten.tanh_backward(slope, context, grad_input=slope)  # type: ignore[no-any-return]
+
+
+class ScalableSoftmax(_Exponential):
+    """Softmax flattens as n grows; times log n, the largest score keeps its weight. Each head learns its a.
+
+    n is the number of keys that the query sees. The catalogue starts a at one over the mean of log n over a context,
+    so that training starts about as sharp as softmax. With z = f s and f = a log n, ∂s = f ∂z and ∂a = Σ ∂z s log n.
+    """
+
+    kind: ClassVar[str] = "scalable-softmax"
+    equation: ClassVar[str] = "e^z_j / Σ e^z_l, z = a s log n, each head with an a of its own"
+    sums_to_one: ClassVar[bool] = True
+    shift_invariant: ClassVar[bool] = True
+    fused: ClassVar[Fused] = "plain"
+    blocks = 3
+    variants = (
+        Declared(
+            "scalable-softmax",
+            "Scores times a learned number and log n, so that long rows stay sharp.",
+            "Nakanishi 2025, arXiv 2501.19399",
+            ASKS,
+            {"initial": lambda context: round(context / math.lgamma(context + 1), 4) if context > 1 else 1.0},
+        ),
+    )
+
+    initial: PositiveFloat = 0.1685
+
+    def parameters(self, spec: AttentionSpec) -> Mapping[str, Parameter]:
+        del spec
+        return {"sharpness": Parameter(initial=self.initial)}
+
+    def row_factor(self, count: Tensor, sharpness: Tensor) -> Tensor:
+        return sharpness * count.clamp(min=1).log()
+
+    def weights(self, scores: Tensor, visible: Tensor, sharpness: Tensor) -> Tensor:
+        count = visible.sum(-1, keepdim=True).to(torch.promote_types(scores.dtype, torch.float32))
+        return Softmax().weights(scores * self.row_factor(count, sharpness).to(scores.dtype), visible)
+
+    def forward(self, scores: Tensor, block: Block, sharpness: Tensor) -> tuple[Tensor, Tensor | None]:
+        scaled = block.conceal_(scores).mul_(self.row_factor(block.count, sharpness))
+        return Softmax().forward(block.hide_(scaled), block)
+
+    def recompute(
+        self, scores: Tensor, kept: Tensor | None, block: Block, sharpness: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Besides the weights, the scores, 0 where hidden."""
+        del kept
+        scores = block.conceal_(scores)
+        scaled = scores * self.row_factor(block.count, sharpness)
+        return Softmax().forward(block.hide_(scaled), block)[0], scores
+
+    def backward(  # type: ignore[override]
+        self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block, sharpness: Tensor
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        assert context is not None
+        slope = super().backward(weights, gradient, None, block)
+        along = torch.linalg.vecdot(slope, context).unsqueeze(-1).mul_(block.count.clamp(min=1).log())
+        return slope.mul_(self.row_factor(block.count, sharpness)), {"sharpness": along.sum(1, keepdim=True)}
 
 
 def hidden(scores: Tensor, visible: Tensor) -> Tensor:
