@@ -20,6 +20,7 @@ DIMENSIONS: dict[str, list[Any]] = {
         "dot",
         "cosine",
         {"kind": "cosine", "temperature": "learned"},
+        "qk-norm",
         "l2",
         "synthesizer-dense",
         "synthesizer-random",

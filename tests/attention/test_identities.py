@@ -211,6 +211,16 @@ def test_the_l2_score_is_the_squared_distance() -> None:
     close(by_kernel(inputs, spec), torch.softmax(scores, -1) @ inputs.value)
 
 
+def test_qk_norm_is_the_scaled_dot_of_normed_vectors() -> None:
+    spec = base(score="qk-norm")
+    inputs = make_inputs(spec, TOKENS)
+    query, key = (
+        F.rms_norm(vectors, (spec.key_width,), inputs.extras[gain], eps=0)
+        for vectors, gain in ((inputs.query, "query_gain"), (inputs.key, "key_gain"))
+    )
+    close(by_kernel(inputs, spec), by_kernel(replace(inputs, query=query, key=key, extras={}), base()))
+
+
 def test_a_cosine_at_a_temperature_is_a_scaled_dot_of_unit_vectors() -> None:
     spec = base(score={"kind": "cosine", "temperature": 0.25})
     inputs = make_inputs(spec, TOKENS)

@@ -3,6 +3,7 @@
     scaled-dot           q·k / √D_k
     dot                  q·k
     cosine               q·k / (|q| |k|) / T          T fixed, or learned by each head
+    qk-norm              (g ⊙ q / rms(q))·(h ⊙ k / rms(k)) / √D_k     g and h learned (arXiv 2302.05442)
     l2                   −|q − k|² / √D_k
     synthesizer-dense    (ReLU(x A + b₁) B + b₂)_j    from the query's own token alone (arXiv 2005.00743)
     synthesizer-random   R_ij                         from no token at all
@@ -196,6 +197,39 @@ class Cosine(Score):
             return self.temperature
         assert log_temperature is not None
         return log_temperature.exp()
+
+
+class QueryKeyNorm(Score):
+    """The scaled dot product of normed queries and keys, so that scores cannot grow without bound.
+
+    The norm is the source's: LayerNorm without centering and bias, which is RMSNorm, over the numbers of a head, with
+    gains g and h that the heads of a layer share and that start at 1. Rotations by position come before it and leave
+    rms alone. As rms(x) = |x| / √D_k, the score is √D_k times the cosine with gains; only their products g h count.
+    """
+
+    kind: ClassVar[str] = "qk-norm"
+    pure_product: ClassVar[bool] = True
+    equation: ClassVar[str] = "(g ⊙ q / rms(q))·(h ⊙ k / rms(k)) / √D_k"
+    variants = (
+        Declared(
+            "qk-norm",
+            "Queries and keys are normed with learned gains, which bounds the scores.",
+            "Dehghani et al. 2023, arXiv 2302.05442",
+            "0.2, 0.11: the normalised dot product, with a gain for each number",
+        ),
+    )
+
+    def parameters(self, spec: AttentionSpec) -> dict[str, Parameter]:
+        gain = Parameter(initial=1.0, shape=(spec.key_width,), per="layer")
+        return {"query_gain": gain, "key_gain": gain}
+
+    def define(self, given: Matched, query_gain: Tensor, key_gain: Tensor) -> Tensor:
+        query, key = (F.normalize(vectors, dim=-1) for vectors in given.vectors)
+        return math.sqrt(query.shape[-1]) * (query * query_gain) @ (key * key_gain).transpose(-2, -1)
+
+    def logits(self, given: Matched, query_gain: Tensor, key_gain: Tensor) -> InnerProduct:
+        query, key = (direction(vectors) for vectors in given.vectors)
+        return InnerProduct(query * (query_gain * key_gain), key, math.sqrt(query.shape[-1]))
 
 
 class SquaredDistance(Score):
