@@ -88,6 +88,19 @@ def test_scalable_softmax_starts_as_sharp_as_softmax() -> None:
     assert variant("scalable-softmax").spec().normaliser == ScalableSoftmax()
 
 
+def test_stick_breaking_hands_out_what_later_keys_left() -> None:
+    """Key by key from the query backwards, in plain numbers."""
+    spec = base(normaliser="stick-breaking")
+    inputs = make_inputs(spec, 9, batch=1)
+    share = torch.sigmoid(spec.score.define(matched(inputs, spec)))
+    expected, left = torch.zeros_like(share), torch.ones_like(share[..., 0])
+    for query in range(9):
+        for key in reversed(range(query + 1)):
+            expected[..., query, key] = share[..., query, key] * left[..., query]
+            left[..., query] *= 1 - share[..., query, key]
+    close(by_kernel(inputs, spec), expected @ inputs.value)
+
+
 def test_softmax_plus_one_survives_large_scores() -> None:
     """After the maximum m is subtracted, the 1 must be e^(−m): weights of one huge score are 1, not 1/2."""
     spec = AttentionSpec(model_width=1, num_heads=1, score="dot", normaliser="softmax-plus-one")

@@ -57,6 +57,7 @@ from attnlab.attention.parts.scores import (
     Table,
 )
 from attnlab.attention.parts.sparse import Entmax, Entmax15, Softpick, Sparsemax
+from attnlab.attention.parts.stick_breaking import StickBreaking
 from attnlab.attention.spec import AttentionSpec
 
 __all__ = [
@@ -100,6 +101,7 @@ __all__ = [
     "Sparsemax",
     "SquaredDistance",
     "SquaredRelu",
+    "StickBreaking",
     "Table",
     "Variant",
     "Visibility",

@@ -289,6 +289,14 @@ BARS: tuple[VariantBar, ...] = (
         over_fused,
     ),
     VariantBar(
+        "speed-sequential",
+        "stick-breaking",
+        _TIME,
+        2.5,
+        partial(_is_of_group, "sequential"),
+        over_fused,
+    ),
+    VariantBar(
         "speed-peer",
         "sparsemax and entmax",
         "forward+backward time of the entmax package ÷ ours",

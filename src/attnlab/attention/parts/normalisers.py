@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ASKS = "0.11: alternatives to softmax"
 Fused = Literal["no", "plain", "sink"]
-Group = Literal["exponential", "capped", "pointwise", "sparse", "other"]
+Group = Literal["exponential", "capped", "pointwise", "sparse", "sequential", "other"]
 
 
 class Normaliser(Part):
@@ -46,6 +46,7 @@ class Normaliser(Part):
     sums_to_one: ClassVar[bool] = False
     shift_invariant: ClassVar[bool] = False  # adding a number to all scores of a row changes nothing
     only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
+    looks_back: ClassVar[bool] = False  # from the query, key by key: no key after it may be visible
     statistics: ClassVar[int] = 0
     blocks: ClassVar[int] = 2  # of scores that exist at once in the backward pass of the blocked kernel
     fused: ClassVar[Fused] = "no"  # how PyTorch's fused softmax serves it
