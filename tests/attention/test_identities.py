@@ -17,6 +17,7 @@ from attnlab.attention import (
     Mask,
     MultiHeadAttention,
     Normaliser,
+    Rope,
     ScalableSoftmax,
     Softmax,
     SoftmaxCapped,
@@ -232,6 +233,18 @@ def test_qk_norm_is_the_scaled_dot_of_normed_vectors() -> None:
         for vectors, gain in ((inputs.query, "query_gain"), (inputs.key, "key_gain"))
     )
     close(by_kernel(inputs, spec), by_kernel(replace(inputs, query=query, key=key, extras={}), base()))
+
+
+def test_gains_of_qk_norm_leave_rotated_scores_to_the_distance() -> None:
+    spec = base(score="qk-norm", position="rope")
+    inputs = make_inputs(spec, TOKENS)
+
+    def scores(start: int) -> Tensor:
+        query, key = (Rope().rotate(vectors, start) for vectors in (inputs.query, inputs.key))
+        placed = replace(matched(inputs, spec), query=query, key=key)
+        return spec.score.define(placed, **spec.own(spec.score, inputs.extras))
+
+    close(scores(0), scores(40))
 
 
 def test_a_cosine_at_a_temperature_is_a_scaled_dot_of_unit_vectors() -> None:
