@@ -40,7 +40,7 @@ def small(name: str, **fields: object) -> AttentionSpec:
 
 
 def possible(name: str, mask: str) -> bool:
-    """Whether the variant takes this mask; an operator takes the plain ones only."""
+    """Whether the variant takes this mask."""
     try:
         small(name).replace(mask=MASKS[mask])
     except SpecError:
@@ -50,7 +50,9 @@ def possible(name: str, mask: str) -> bool:
 
 def by_place(spec: AttentionSpec) -> bool:
     """Whether it matters where a key stands, besides what the mask shows."""
-    return spec.score.needs_context or (spec.position is not None and spec.position.relative)
+    return (
+        spec.score.needs_context or spec.normaliser.looks_back or (spec.position is not None and spec.position.relative)
+    )
 
 
 SELF = [(name, mask) for name in NAMES for mask in MASKS if possible(name, mask)]
@@ -65,9 +67,11 @@ def padding_for(batch: int, tokens: int) -> torch.Tensor:
     return padding
 
 
-def test_only_operators_refuse_a_mask() -> None:
-    refused = {name for name in NAMES for mask in MASKS if not possible(name, mask)}
-    assert refused == {name for name in NAMES if not variant(name).spec().has_map}
+def test_operators_take_plain_masks_and_looking_back_takes_causal_ones() -> None:
+    refused = {name: {mask for mask in MASKS if not possible(name, mask)} for name in NAMES}
+    operators = {name for name in NAMES if not variant(name).spec().has_map}
+    assert {name for name in NAMES if refused[name]} == operators | {"stick-breaking"}
+    assert refused["stick-breaking"] == MASKS.keys() - {"causal", "window"}
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import entmax
 import pytest
 import torch
@@ -15,7 +17,10 @@ from attnlab.attention import (
     Mask,
     MultiHeadAttention,
     Normaliser,
+    Rope,
+    ScalableSoftmax,
     Softmax,
+    SoftmaxCapped,
     Sparsemax,
     attend,
     variant,
@@ -43,6 +48,58 @@ def test_softmax_plus_one_is_softmax_with_a_zero_key_and_value(score: str) -> No
     hidden = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
     scores = F.pad(scores.masked_fill(hidden, float("-inf")), (1, 0))
     close(by_kernel(inputs, spec), torch.softmax(scores, -1) @ F.pad(inputs.value, (0, 0, 1, 0)))
+
+
+@pytest.mark.parametrize("score", ["scaled-dot", "l2"])
+def test_a_sink_is_a_key_with_its_score_and_a_value_of_zero(score: str) -> None:
+    spec = base(score=score, normaliser="softmax-sink")
+    inputs = make_inputs(spec, TOKENS)
+    scores = spec.score.define(matched(inputs, spec))
+    hidden = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
+    sink = inputs.extras["normaliser_sink"].view(1, HEADS, 1, 1).expand(*scores.shape[:-1], 1)
+    scores = torch.cat([sink, scores.masked_fill(hidden, float("-inf"))], dim=-1)
+    close(by_kernel(inputs, spec), torch.softmax(scores, -1) @ F.pad(inputs.value, (0, 0, 1, 0)))
+    at_zero = replace(inputs, extras={"normaliser_sink": torch.zeros(HEADS, dtype=torch.float64)})
+    close(by_kernel(at_zero, spec), by_kernel(inputs, base(score=score, normaliser="softmax-plus-one")))
+
+
+def test_a_cap_bounds_the_scores_and_a_large_one_changes_nothing() -> None:
+    inputs = make_inputs(base(), TOKENS)
+    ordinary, loose, tight = (
+        by_kernel(inputs, base(normaliser=one)) for one in ("softmax", SoftmaxCapped(cap=1e7), SoftmaxCapped(cap=1e-7))
+    )
+    close(loose, ordinary)
+    rows = torch.arange(1, TOKENS + 1)[:, None]
+    torch.testing.assert_close(tight, inputs.value.cumsum(2) / rows, rtol=1e-5, atol=1e-5)
+
+
+def test_scalable_softmax_is_softmax_of_queries_times_log_n() -> None:
+    spec = base(normaliser="scalable-softmax")
+    inputs = make_inputs(spec, TOKENS)
+    seen = torch.arange(1, TOKENS + 1, dtype=torch.float64)[:, None]
+    factor = inputs.extras["normaliser_sharpness"].view(HEADS, 1, 1) * seen.log()
+    close(by_kernel(inputs, spec), by_kernel(replace(inputs, query=inputs.query * factor, extras={}), base()))
+
+
+def test_scalable_softmax_starts_as_sharp_as_softmax() -> None:
+    for context in (2, 64, 1024):
+        normaliser = variant("scalable-softmax").spec(context_length=context).normaliser
+        factors = normaliser.row_factor(torch.arange(1.0, context + 1), torch.tensor(normaliser.initial))
+        assert float(factors.mean()) == pytest.approx(1, abs=1e-3)
+    assert variant("scalable-softmax").spec().normaliser == ScalableSoftmax()
+
+
+def test_stick_breaking_hands_out_what_later_keys_left() -> None:
+    """Key by key from the query backwards, in plain numbers."""
+    spec = base(normaliser="stick-breaking")
+    inputs = make_inputs(spec, 9, batch=1)
+    share = torch.sigmoid(spec.score.define(matched(inputs, spec)))
+    expected, left = torch.zeros_like(share), torch.ones_like(share[..., 0])
+    for query in range(9):
+        for key in reversed(range(query + 1)):
+            expected[..., query, key] = share[..., query, key] * left[..., query]
+            left[..., query] *= 1 - share[..., query, key]
+    close(by_kernel(inputs, spec), expected @ inputs.value)
 
 
 def test_softmax_plus_one_survives_large_scores() -> None:
@@ -166,6 +223,28 @@ def test_the_l2_score_is_the_squared_distance() -> None:
     apart = inputs.query[:, :, :, None] - inputs.key[:, :, None]
     scores = -apart.square().sum(-1) / (WIDTH // HEADS) ** 0.5
     close(by_kernel(inputs, spec), torch.softmax(scores, -1) @ inputs.value)
+
+
+def test_qk_norm_is_the_scaled_dot_of_normed_vectors() -> None:
+    spec = base(score="qk-norm")
+    inputs = make_inputs(spec, TOKENS)
+    query, key = (
+        F.rms_norm(vectors, (spec.key_width,), inputs.extras[gain], eps=0)
+        for vectors, gain in ((inputs.query, "query_gain"), (inputs.key, "key_gain"))
+    )
+    close(by_kernel(inputs, spec), by_kernel(replace(inputs, query=query, key=key, extras={}), base()))
+
+
+def test_gains_of_qk_norm_leave_rotated_scores_to_the_distance() -> None:
+    spec = base(score="qk-norm", position="rope")
+    inputs = make_inputs(spec, TOKENS)
+
+    def scores(start: int) -> Tensor:
+        query, key = (Rope().rotate(vectors, start) for vectors in (inputs.query, inputs.key))
+        placed = replace(matched(inputs, spec), query=query, key=key)
+        return spec.score.define(placed, **spec.own(spec.score, inputs.extras))
+
+    close(scores(0), scores(40))
 
 
 def test_a_cosine_at_a_temperature_is_a_scaled_dot_of_unit_vectors() -> None:

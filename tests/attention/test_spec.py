@@ -96,6 +96,14 @@ IMPOSSIBLE = {
     "causal across": ({"source": "cross"}, {"mask": Mask(causal=False)}),
     "distance across": ({"source": "cross", "mask": Mask(causal=False), "position": "alibi"}, {}),
     "nothing positive": ({"score": "l2", "normaliser": "relu"}, {"normaliser": Softmax()}),
+    "looking back at later keys": (
+        {"normaliser": "stick-breaking", "mask": Mask(causal=False, window=9)},
+        {"mask": Mask(window=9)},
+    ),
+    "looking back across": (
+        {"normaliser": "stick-breaking", "source": "cross"},
+        {"mask": Mask(causal=False), "normaliser": Softmax()},
+    ),
     "operator with a score": ({"operator": "linear", "score": "dot"}, {}),
     "operator with a normaliser": ({"operator": "linear", "normaliser": "relu"}, {"normaliser": Softmax()}),
     "operator with a window": ({"operator": "linear", "mask": Mask(window=3)}, {"mask": Mask()}),

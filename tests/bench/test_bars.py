@@ -37,7 +37,9 @@ def test_what_is_declared() -> None:
     assert {bar.name: (bar.limit, bar.at_least) for bar in BARS} == {
         "speed": (1.15, False),
         "speed-scores": (None, False),
+        "speed-capped": (1.2, False),
         "speed-sparse": (2.5, False),
+        "speed-sequential": (2.5, False),
         "speed-peer": (2.0, True),
         "speed-dropout": (1.5, False),
         "memory": (0.125, False),
@@ -59,11 +61,13 @@ def test_whom_the_bars_concern() -> None:
     every = {one.name for one in variants() if one.builtin}
     pointwise = {"sigmoid", "sigmoid-no-bias", "relu", "relu-undivided", "squared-relu"}
     sparse = {"sparsemax", "entmax15", "entmax"}
-    others = {"full-value", "window", "prefix", "linear", "softpick"}
+    others = {"full-value", "window", "prefix", "linear", "softpick", "stick-breaking"}
     scored = {"l2", "synthesizer-dense", "synthesizer-random"}
-    assert concerned("speed") == every - sparse - others - scored
+    assert concerned("speed") == every - sparse - others - scored - {"softmax-capped"}
     assert concerned("speed-scores") == scored
+    assert concerned("speed-capped") == {"softmax-capped"}
     assert concerned("speed-sparse") == sparse | {"softpick"}
+    assert concerned("speed-sequential") == {"stick-breaking"}
     assert concerned("speed-peer") == sparse
     assert concerned("speed-dropout") == pointwise
     assert concerned("memory") == concerned("memory-growth") == every - {"full-value", "synthesizer-random"}

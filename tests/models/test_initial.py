@@ -55,7 +55,7 @@ def test_the_bits_are_these() -> None:
 def test_variants_begin_alike_wherever_shapes_agree(name: str) -> None:
     base, own = weights(3), weights(3, variant=name)
     assert differing(base, own) == set()
-    blocks = {n for n in own if ".mlp." in n or "norm" in n} | {"embedding.weight"}
+    blocks = {n for n in own if ".mlp." in n or "norm." in n} | {"embedding.weight"}
     assert blocks <= base.keys() & own.keys()
 
 

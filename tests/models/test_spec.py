@@ -24,12 +24,14 @@ NO_ROPE = ("synthesizer-dense", "synthesizer-random", "linear")
 BLIND = "would see the token that it predicts"
 ACROSS = "cross-attention looks at another"
 NO_PREFIX = "a prefix of 1 means nothing without causality"
+LATER = "looks back from the query"
 REFUSED: dict[tuple[str, str], dict[str, str]] = {
     ("gpt2", "decoder"): {"bidirectional": BLIND},
-    ("gpt2", "encoder"): {"prefix": NO_PREFIX},
+    ("gpt2", "encoder"): {"prefix": NO_PREFIX, "stick-breaking": LATER},
     ("gpt2", "encoder-decoder"): {
         "bidirectional": BLIND,
         "prefix": NO_PREFIX,
+        "stick-breaking": LATER,
         "synthesizer-dense": ACROSS,
         "synthesizer-random": ACROSS,
     },

@@ -32,9 +32,17 @@ from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
 from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
-from attnlab.attention.parts.normalisers import Normaliser, Relu, Sigmoid, Softmax, SoftmaxPlusOne, SquaredRelu
+from attnlab.attention.parts.normalisers import (
+    Normaliser,
+    ScalableSoftmax,
+    Softmax,
+    SoftmaxCapped,
+    SoftmaxPlusOne,
+    SoftmaxSink,
+)
 from attnlab.attention.parts.operators import LinearAttention, Operator
 from attnlab.attention.parts.part import Parameter, Part, Projection
+from attnlab.attention.parts.pointwise import Relu, Sigmoid, SquaredRelu
 from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Position, Rope
 from attnlab.attention.parts.scores import (
     Cosine,
@@ -42,6 +50,7 @@ from attnlab.attention.parts.scores import (
     Dot,
     InnerProduct,
     Matched,
+    QueryKeyNorm,
     RandomSynthesizer,
     ScaledDot,
     Score,
@@ -49,6 +58,7 @@ from attnlab.attention.parts.scores import (
     Table,
 )
 from attnlab.attention.parts.sparse import Entmax, Entmax15, Softpick, Sparsemax
+from attnlab.attention.parts.stick_breaking import StickBreaking
 from attnlab.attention.spec import AttentionSpec
 from attnlab.attention.variant_files import load_variants
 
@@ -77,18 +87,23 @@ __all__ = [
     "Part",
     "Position",
     "Projection",
+    "QueryKeyNorm",
     "RandomSynthesizer",
     "Relu",
     "Rope",
+    "ScalableSoftmax",
     "ScaledDot",
     "Score",
     "Sigmoid",
     "Softmax",
+    "SoftmaxCapped",
     "SoftmaxPlusOne",
+    "SoftmaxSink",
     "Softpick",
     "Sparsemax",
     "SquaredDistance",
     "SquaredRelu",
+    "StickBreaking",
     "Table",
     "Variant",
     "Visibility",

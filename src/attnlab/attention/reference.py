@@ -5,7 +5,7 @@
     o = dropout(p) v                         (batch, heads, queries, value width)
 
 This is what attnlab means by each variant; it works in any floating type, and whatever is faster is tested against it.
-The equations of the scores and normalisers stand in `scores.py` (`define`) and `normalisers/` (`weights`).
+The equations of the scores and normalisers stand in `parts/` (`define` of a score, `weights` of a normaliser).
 """
 
 from __future__ import annotations

@@ -44,6 +44,10 @@ def _without_tokens(s: AttentionSpec) -> str | None:
     return next((name for name, part in parts.items() if part is not None and part.projections(s)), None)
 
 
+def _shows_later_keys(mask: Mask) -> bool:
+    return not mask.causal or mask.prefix is not None
+
+
 _ONE_VECTOR = {"key-value", "query-key-value", "identity"}
 
 RULES: tuple[Rule, ...] = (
@@ -134,6 +138,11 @@ RULES: tuple[Rule, ...] = (
         lambda s: s.score.sign == "never positive" and s.normaliser.only_positive,
         lambda s: f"{s.score.kind} scores are never positive, and {s.normaliser.kind} gives weight to nothing else",
         lambda _: {"normaliser": Softmax()},
+    ),
+    Rule(
+        lambda s: s.operator is None and s.normaliser.looks_back and _shows_later_keys(s.mask),
+        lambda s: f"{s.normaliser.kind} looks back from the query, and a {s.mask} mask shows keys after it",
+        lambda s: {"normaliser": Softmax()} if s.source == "cross" else {"mask": Mask(window=s.mask.window)},
     ),
     Rule(
         lambda s: _without_tokens(s) is not None,

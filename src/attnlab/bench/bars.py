@@ -131,19 +131,21 @@ def _probes(variants: Sequence[Variant]) -> list[Variant]:
     return [Variant("entmax-1.3", "α-entmax at an α that is no simple fraction.", odd)]
 
 
-def _is_pointwise(spec: AttentionSpec) -> bool:
-    return spec.operator is None and spec.normaliser.group == "pointwise"
+def _is_of_group(group: str, spec: AttentionSpec) -> bool:
+    return spec.operator is None and spec.normaliser.group == group
+
+
+_is_pointwise = partial(_is_of_group, "pointwise")
 
 
 def _is_near_fused(spec: AttentionSpec) -> bool:
-    """Return whether it is pointwise, or softmax (plus one) of an inner product; fused kernels count as well."""
+    """Return whether it is pointwise, or softmax (with a sink) of an inner product; fused kernels count as well."""
     return _is_pointwise(spec) or kernel_for(spec) == "fused" or (_is_soft(spec) and spec.score.pure_product)
 
 
 def _is_soft(spec: AttentionSpec) -> bool:
-    """Return whether it is softmax (plus one), causal and nothing else, with values through the head."""
-    softmax = spec.operator is None and spec.normaliser.group == "exponential"
-    return softmax and spec.mask == Mask() and spec.value_map != "full"
+    """Return whether it is softmax (with a sink), causal and nothing else, with values through the head."""
+    return _is_of_group("exponential", spec) and spec.mask == Mask() and spec.value_map != "full"
 
 
 def _is_lean(spec: AttentionSpec) -> bool:
@@ -256,7 +258,7 @@ def _is_tied(spec: AttentionSpec) -> bool:
 BARS: tuple[VariantBar, ...] = (
     VariantBar(
         "speed",
-        "pointwise normalisers, and softmax (plus one) of inner products",
+        "pointwise normalisers, and softmax (with a sink) of inner products",
         _TIME,
         1.15,
         _is_near_fused,
@@ -271,11 +273,27 @@ BARS: tuple[VariantBar, ...] = (
         over_fused,
     ),
     VariantBar(
+        "speed-capped",
+        "softmax of capped scores",
+        _TIME,
+        1.2,
+        partial(_is_of_group, "capped"),
+        over_fused,
+    ),
+    VariantBar(
         "speed-sparse",
         "sparsemax, entmax and softpick",
         _TIME,
         2.5,
-        lambda spec: spec.operator is None and spec.normaliser.group == "sparse",
+        partial(_is_of_group, "sparse"),
+        over_fused,
+    ),
+    VariantBar(
+        "speed-sequential",
+        "stick-breaking",
+        _TIME,
+        2.5,
+        partial(_is_of_group, "sequential"),
         over_fused,
     ),
     VariantBar(

@@ -41,6 +41,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import for_every_query_head
+from attnlab.attention.kernels.dispatch import with_row_factors
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
 from attnlab.models import loss
@@ -187,6 +188,8 @@ class _Walk:
         with self.ledger.watch("scores"):
             given = Matched(query, key, self.call.queries, self.call.keys)
             logits = spec.score.logits(given, **spec.own(spec.score, self.extras))
+            if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
+                logits = with_row_factors(logits, spec, self.call.visibility, self.extras)
         pieces = (logits.entries,) if isinstance(logits, Table) else (logits.query, logits.key)
         self.ledger.made("scores", *pieces)
         return logits

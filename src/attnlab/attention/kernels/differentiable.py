@@ -68,7 +68,9 @@ class CallOptions:
     @property
     def uses_autograd(self) -> bool:
         """Whether the backward pass differentiates an equation, which it cannot do as an operator of a graph."""
-        return type(self.normaliser).backward is Normaliser.backward or bool(self.learned)
+        return type(self.normaliser).backward is Normaliser.backward or any(
+            family != "normaliser" for family, *_ in self.learned
+        )
 
     @property
     def biased(self) -> tuple[Biased, ...]:

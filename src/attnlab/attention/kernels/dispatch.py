@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from torch import Tensor
 
 from attnlab.attention.kernels.differentiable import CallOptions, Tensors, blocked_attention
 from attnlab.attention.kernels.dropout import WeightDropout
-from attnlab.attention.kernels.fused import can_add_one, fused_softmax, fused_softmax_plus_one
+from attnlab.attention.kernels.fused import can_add_sink, fused_softmax, fused_softmax_sink
 from attnlab.attention.parts.masks import Visibility
+from attnlab.attention.parts.normalisers import Normaliser
 from attnlab.attention.parts.operators import full_precision
 from attnlab.attention.parts.scores import InnerProduct, Matched, Table
 from attnlab.attention.spec import AttentionSpec
@@ -50,11 +52,23 @@ def attend(
     logits = spec.score.logits(given, **spec.own(spec.score, given.extras))
     if isinstance(logits, InnerProduct) and kernel_for(spec, visibility, dropout=dropout is not None) == "fused":
         causal = visibility.plainly_causal
+        logits = with_row_factors(logits, spec, visibility, given.extras)
         if spec.normaliser.fused == "plain":
             return fused_softmax(logits, value, causal=causal)
-        if can_add_one(value):
-            return fused_softmax_plus_one(logits, value, causal=causal)
+        if can_add_sink(value):
+            return fused_softmax_sink(logits, value, **spec.own(spec.normaliser, given.extras), causal=causal)
     return _blocked(logits, given.extras, value, spec, visibility, dropout)
+
+
+def with_row_factors(
+    logits: InnerProduct, spec: AttentionSpec, visibility: Visibility, extras: Mapping[str, Tensor]
+) -> InnerProduct:
+    """The logits for the fused kernel: queries times what the normaliser multiplies their scores by, if anything."""
+    normaliser = spec.normaliser
+    if type(normaliser).row_factor is Normaliser.row_factor:
+        return logits
+    factor = normaliser.row_factor(visibility.counts(logits.query), **spec.own(normaliser, extras))
+    return replace(logits, query=(logits.query * factor).to(logits.query.dtype))
 
 
 def _blocked(

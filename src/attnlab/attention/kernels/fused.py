@@ -1,12 +1,13 @@
-"""PyTorch's fused softmax, and softmax-plus-one by the same kernel.
+"""PyTorch's fused softmax, and softmax with a sink by the same kernel.
 
-The fused kernel gives, besides o = softmax(s) v, the logarithm L of each row's Σ e^s. For softmax-plus-one
+The fused kernel gives, besides o = softmax(s) v, the logarithm L of each row's Σ e^s. With e^b more in the denominator,
+where b is 0 for softmax-plus-one and a number that each head learns for softmax-sink,
 
-    o₁ = o · Σ e^s / (1 + Σ e^s) = o · σ(L)
+    o₁ = o · Σ e^s / (e^b + Σ e^s) = o · σ(L − b)
 
-and its backward pass, which makes the weights again as e^(s − L) and takes Σ p g from the output, gives the gradient of
-softmax-plus-one exactly if it is told o₁ and L₁ = log(1 + e^L) in place of o and L. (It is the same as a zero key and
-value in front, without the copies.)
+and its backward pass, which makes the weights again as e^(s − L) and takes Σ p g from the output, gives the gradient
+exactly if it is told o₁ and L₁ = log(e^b + e^L) in place of o and L. (It is the same as a key with score b and a value
+of 0 in front, without the copies.) The sink itself has ∂b = −Σ e^(b − L₁) o₁·g over all rows of a head.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ def fused_softmax(logits: InnerProduct, value: Tensor, *, causal: bool) -> Tenso
     return F.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=logits.scale)
 
 
-def can_add_one(value: Tensor) -> bool:
-    """Whether `fused_softmax_plus_one` works here: on a CPU, and outside of a compiled graph."""
+def can_add_sink(value: Tensor) -> bool:
+    """Whether `fused_softmax_sink` works here: on a CPU, and outside of a compiled graph."""
     return value.device.type == "cpu" and not torch.compiler.is_compiling() and 0 not in value.shape
 
 
-def fused_softmax_plus_one(logits: InnerProduct, value: Tensor, *, causal: bool) -> Tensor:
-    """(batch, heads, queries, value width)."""
+def fused_softmax_sink(logits: InnerProduct, value: Tensor, sink: Tensor | None = None, *, causal: bool) -> Tensor:
+    """(batch, heads, queries, value width). The sink is (heads, 1, 1), or None for zeros."""
     tensors = (_in_rows(vectors.to(value.dtype)) for vectors in (logits.query, logits.key, value))
-    return _PlusOne.apply(*tensors, causal, logits.scale)  # type: ignore[no-any-return, no-untyped-call]
+    return _WithSink.apply(*tensors, sink, causal, logits.scale)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _in_rows(vectors: Tensor) -> Tensor:
@@ -46,22 +47,34 @@ def _in_rows(vectors: Tensor) -> Tensor:
     return vectors if vectors.stride(-1) == 1 else vectors.contiguous()
 
 
-class _PlusOne(torch.autograd.Function):
+class _WithSink(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, sink: Tensor | None, causal: bool, scale: float
+    ) -> Tensor:
         with torch.autocast("cpu", enabled=False):
             output, logarithm = _forward(query, key, value, 0.0, causal, scale=scale)
-        output.mul_(logarithm.sigmoid()[..., None].to(output.dtype))
+        height = 0.0 if sink is None else sink[..., 0].to(logarithm.dtype)  # (heads, 1)
+        above = logarithm if sink is None else logarithm - height
+        output.mul_(above.sigmoid()[..., None].to(output.dtype))
         ctx.causal, ctx.scale = causal, scale
-        ctx.save_for_backward(query, key, value, output, F.softplus(logarithm, threshold=40))
+        ctx.save_for_backward(query, key, value, sink, output, F.softplus(above, threshold=40).add_(height))
         return output  # type: ignore[no-any-return]
 
     @staticmethod
     @once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, output, logarithm = ctx.saved_tensors
+        query, key, value, sink, output, logarithm = ctx.saved_tensors
         with torch.autocast("cpu", enabled=False):
             found = _backward(
                 _in_rows(gradient), query, key, value, output, logarithm, 0.0, ctx.causal, scale=ctx.scale
             )
-        return *found, None, None
+        return *found, None if sink is None else _slope(sink, output, gradient, logarithm), None, None
+
+
+def _slope(sink: Tensor, output: Tensor, gradient: Tensor, logarithm: Tensor) -> Tensor:
+    """The gradient of the sink, (heads, 1, 1)."""
+    exact = logarithm.dtype
+    share = (sink[..., 0].to(exact) - logarithm).exp_()  # (batch, heads, queries)
+    along: Tensor = torch.linalg.vecdot(output.to(exact), gradient.to(exact))
+    return -along.mul_(share).sum((0, 2)).view_as(sink).to(sink.dtype)

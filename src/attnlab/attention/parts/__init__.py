@@ -3,14 +3,37 @@
 part           the base: a value with a kind, and the registry of kinds
 masks          which keys a query sees
 scores         how well a query and a key match
-normalisers    from scores to weights
+normalisers    from scores to weights: the base, and softmax with its kin
+pointwise      normalisers that look at one score at a time
 sparse         normalisers that give exact zeros
+stick_breaking normaliser that looks back key by key
 positions      how attention learns where a token stands
 operators      what does not factor into a score and a normaliser
 head_outputs   what happens to the outputs of the heads
 """
 
-from attnlab.attention.parts import head_outputs, masks, normalisers, operators, positions, scores, sparse
+from attnlab.attention.parts import (
+    head_outputs,
+    masks,
+    normalisers,
+    operators,
+    pointwise,
+    positions,
+    scores,
+    sparse,
+    stick_breaking,
+)
 from attnlab.attention.parts.part import Part
 
-__all__ = ["Part", "head_outputs", "masks", "normalisers", "operators", "positions", "scores", "sparse"]
+__all__ = [
+    "Part",
+    "head_outputs",
+    "masks",
+    "normalisers",
+    "operators",
+    "pointwise",
+    "positions",
+    "scores",
+    "sparse",
+    "stick_breaking",
+]

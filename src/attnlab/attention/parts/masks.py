@@ -120,7 +120,7 @@ class Block:
     def conceal_(self, values: Tensor) -> Tensor:
         """Put 0 where a query does not see the key."""
         for columns, pattern in self.edges:
-            values[:, :, columns].mul_(pattern == 0)
+            values[:, :, columns].masked_fill_(pattern != 0, 0.0)
         return values
 
     def visible(self) -> Tensor:
@@ -188,6 +188,11 @@ class Visibility:
     @property
     def structure(self) -> Structure:
         return Structure(self.mask, self.num_queries, self.num_keys, self.query_start)
+
+    def counts(self, like: Tensor) -> Tensor:
+        """How many keys each query sees by the structure alone, (queries, 1)."""
+        low, high = self.structure.ends()
+        return (high - low)[:, None].to(like.device, torch.promote_types(like.dtype, torch.float32))
 
     def grid(self, device: torch.device | str = "cpu") -> Tensor:
         """The whole pattern, (batch or 1, heads or 1, queries, keys), True where a query sees a key."""

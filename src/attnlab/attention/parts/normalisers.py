@@ -1,10 +1,10 @@
-"""Normalisers: from the scores of one query to the weights of its keys. Those with exact zeros are in `sparse.py`.
+"""Normalisers: from the scores of one query to the weights of its keys. Here are the base and softmax with its kin.
 
     softmax            p_j = e^(s_j) / Σ e^(s_l)
     softmax-plus-one   p_j = e^(s_j) / (1 + Σ e^(s_l))     a row may say "nothing here"
-    sigmoid            p_j = σ(s_j − log n)                n keys visible (arXiv 2409.04431; without the bias it fails)
-    relu               p_j = ReLU(s_j) / n                 (arXiv 2309.08586; without the division it fails)
-    squared-relu       p_j = ReLU(s_j)² / n
+    softmax-sink       p_j = e^(s_j) / (e^b + Σ e^(s_l))   each head learns its b (arXiv 2508.10925)
+    softmax-capped     p_j = e^(z_j) / Σ e^(z_l)           z = c tanh(s / c) (arXiv 2408.00118)
+    scalable-softmax   p_j = e^(z_j) / Σ e^(z_l)           z = a s log n, each head learns its a (arXiv 2501.19399)
 
 `weights` is the definition. The rest is for the blocked kernel, which holds one block of scores at a time: it calls
 `forward` in the forward pass and keeps the few numbers per row that it returns; in the backward pass it makes the
@@ -18,17 +18,23 @@ gradients of those, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
+from pydantic import PositiveFloat
 from torch import Tensor
 
 from attnlab.attention.parts.masks import Block
-from attnlab.attention.parts.part import Declared, Part
+from attnlab.attention.parts.part import Declared, Parameter, Part
+
+if TYPE_CHECKING:
+    from attnlab.attention.spec import AttentionSpec
 
 ASKS = "0.11: alternatives to softmax"
-_RAMAPURAM, _WORTSMAN = "Ramapuram et al. 2024, arXiv 2409.04431", "Wortsman et al. 2023, arXiv 2309.08586"
+Fused = Literal["no", "plain", "sink"]
+Group = Literal["exponential", "capped", "pointwise", "sparse", "sequential", "other"]
 
 
 class Normaliser(Part):
@@ -36,13 +42,14 @@ class Normaliser(Part):
 
     family: ClassVar[str] = "normaliser"
     equation: ClassVar[str]
-    group: ClassVar[Literal["exponential", "pointwise", "sparse", "other"]] = "other"
+    group: ClassVar[Group] = "other"
     sums_to_one: ClassVar[bool] = False
     shift_invariant: ClassVar[bool] = False  # adding a number to all scores of a row changes nothing
     only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
+    looks_back: ClassVar[bool] = False  # from the query, key by key: no key after it may be visible
     statistics: ClassVar[int] = 0
     blocks: ClassVar[int] = 2  # of scores that exist at once in the backward pass of the blocked kernel
-    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "no"  # how PyTorch's fused softmax serves it
+    fused: ClassVar[Fused] = "no"  # how PyTorch's fused softmax serves it
 
     @property
     def order(self) -> float | None:
@@ -52,6 +59,13 @@ class Normaliser(Part):
     def formula(self) -> str:
         """The equation with its numbers."""
         return self.equation
+
+    def row_factor(self, count: Tensor, *args: Any, **own: Any) -> Tensor:
+        """What multiplies all scores of a query that sees so many keys, (heads, queries, 1); only if there is such.
+
+        The fused kernel gets its queries multiplied by it.
+        """
+        raise NotImplementedError
 
     def weights(self, scores: Tensor, visible: Tensor, *args: Any, **own: Any) -> Tensor:
         """The definition: (…, queries, keys) → the same, exactly 0 where not visible."""
@@ -96,9 +110,9 @@ class Normaliser(Part):
 
 
 class _Exponential(Normaliser):
-    """What softmax and softmax-plus-one share: ∂s = p (g − Σ p g). The row's maximum m is subtracted first."""
+    """What softmax and its kin share: ∂s = p (g − Σ p g). The row's maximum m is subtracted first."""
 
-    group = "exponential"
+    group: ClassVar[Group] = "exponential"
 
     def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
         del context, block
@@ -112,7 +126,7 @@ class Softmax(_Exponential):
     equation: ClassVar[str] = "e^s_j / Σ e^s_l"
     sums_to_one: ClassVar[bool] = True
     shift_invariant: ClassVar[bool] = True
-    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "plain"
+    fused: ClassVar[Fused] = "plain"
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         # A row with nothing visible is 0/0: it is made all zeros, in the result and in the gradient.
@@ -130,16 +144,42 @@ class Softmax(_Exponential):
         return self.forward(scores, block)
 
 
-class SoftmaxPlusOne(_Exponential):
-    """For each row m and one over the sum are kept.
+class _WithSink(_Exponential):
+    """What softmax-plus-one and softmax-sink share: e^b in the denominator, as of a key with score b and value 0.
 
-    With m = max(0, maximum), the 1 becomes e^(−m): public code that leaves it at 1 is wrong.
+    For each row m and one over the sum are kept. With m = max(b, maximum), the sink's share becomes e^(b − m): public
+    code that leaves it at e^b is wrong.
     """
 
+    fused: ClassVar[Fused] = "sink"
+    statistics: ClassVar[int] = 2
+
+    def weights(self, scores: Tensor, visible: Tensor, sink: Tensor | float = 0.0) -> Tensor:
+        scores = hidden(scores, visible)
+        largest = scores.amax(-1, keepdim=True).clamp(min=sink).detach()
+        raised = torch.exp(scores - largest)
+        return raised / (raised.sum(-1, keepdim=True) + torch.exp(sink - largest))
+
+    def forward(self, scores: Tensor, block: Block, sink: Tensor | float = 0.0) -> tuple[Tensor, Tensor | None]:
+        del block
+        largest = scores.amax(-1, keepdim=True).clamp_(min=sink)
+        raised = scores.sub_(largest).exp_()
+        share = raised.sum(-1, keepdim=True).add_((sink - largest).exp_()).reciprocal_()
+        return raised.mul_(share), torch.cat([largest, share], dim=-1)
+
+    def recompute(
+        self, scores: Tensor, kept: Tensor | None, block: Block, sink: Tensor | float = 0.0
+    ) -> tuple[Tensor, Tensor | None]:
+        """Besides the weights, the share of the sink, (heads, queries, 1)."""
+        del block
+        assert kept is not None
+        largest, share = kept[..., :1], kept[..., 1:]
+        return scores.sub_(largest).exp_().mul_(share), (sink - largest).exp_().mul_(share)
+
+
+class SoftmaxPlusOne(_WithSink):
     kind: ClassVar[str] = "softmax-plus-one"
     equation: ClassVar[str] = "e^s_j / (1 + Σ e^s_l)"
-    fused: ClassVar[Literal["no", "plain", "plus-one"]] = "plus-one"
-    statistics: ClassVar[int] = 2
     variants = (
         Declared(
             "softmax-plus-one",
@@ -149,134 +189,136 @@ class SoftmaxPlusOne(_Exponential):
         ),
     )
 
-    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        scores = hidden(scores, visible)
-        largest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
-        raised = torch.exp(scores - largest)
-        return raised / (raised.sum(-1, keepdim=True) + torch.exp(-largest))
 
-    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        del block
-        largest = scores.amax(-1, keepdim=True).clamp_(min=0)
-        raised = scores.sub_(largest).exp_()
-        share = raised.sum(-1, keepdim=True).add_(largest.neg().exp_()).reciprocal_()
-        return raised.mul_(share), torch.cat([largest, share], dim=-1)
+class SoftmaxSink(_WithSink):
+    """Each head learns its b, which starts at 0, where it is softmax-plus-one.
 
-    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        del block
-        assert kept is not None
-        return scores.sub_(kept[..., :1]).exp_().mul_(kept[..., 1:]), None
-
-
-class _Pointwise(Normaliser):
-    """Looks at one score at a time, keeps no numbers, and needs the weights alone for its gradient.
-
-    n is the number of keys that the query sees. Rows need not sum to 1, nor to anything.
+    The share of the sink is p_b = e^b / (e^b + Σ e^s_l), and ∂b = −Σ p_b Σ_j p_j g_j over all rows of a head.
     """
 
-    group = "pointwise"
-
-    def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        del kept
-        return self.forward(scores, block)
-
-
-class Sigmoid(_Pointwise):
-    """The bias −log n starts a row's mass at about 1, as softmax does; `bias=False` leaves it out."""
-
-    kind: ClassVar[str] = "sigmoid"
-    equation: ClassVar[str] = "σ(s_j − log n)"
+    kind: ClassVar[str] = "softmax-sink"
+    equation: ClassVar[str] = "e^s_j / (e^b + Σ e^s_l), each head with a b of its own"
+    learned: ClassVar[Mapping[str, Parameter]] = {"sink": Parameter()}
     variants = (
-        Declared("sigmoid", "Each key is weighed by itself, with a bias of −log n.", _RAMAPURAM, ASKS),
         Declared(
-            "sigmoid-no-bias",
-            "The sigmoid without its bias: early rows sum to about n/2.",
-            _RAMAPURAM,
+            "softmax-sink",
+            "Softmax with a sink that each head learns, as gpt-oss has it: how much goes to nothing.",
+            "OpenAI 2025, gpt-oss, arXiv 2508.10925",
             ASKS,
-            {"bias": False},
         ),
     )
 
-    bias: bool = True
-
-    def formula(self) -> str:
-        return self.equation if self.bias else "σ(s_j)"
-
-    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        shift = _visible_keys(visible, scores).log() if self.bias else 0.0
-        return torch.sigmoid(scores - shift).masked_fill(~visible, 0.0)
-
-    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        if self.bias:
-            scores.sub_(block.count.clamp(min=1).log())
-        return scores.sigmoid_(), None
-
-    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
-        del context, block
-        return torch.ops.aten.sigmoid_backward(gradient, weights, grad_input=gradient)  # type: ignore[no-any-return]
+    def backward(  # type: ignore[override]
+        self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block, sink: Tensor
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        del block, sink
+        assert context is not None
+        mean = torch.linalg.vecdot(weights, gradient).unsqueeze(-1)
+        learned = {"sink": -(context * mean).sum(1, keepdim=True)}
+        return gradient.sub_(mean).mul_(weights), learned
 
 
-class Relu(_Pointwise):
-    """`divide=False` leaves out the division by n."""
+class SoftmaxCapped(_Exponential):
+    """Scores cannot leave −c … c, so that no head can saturate; below c / 4 they hardly change.
 
-    kind: ClassVar[str] = "relu"
-    only_positive: ClassVar[bool] = True
-    equation: ClassVar[str] = "ReLU(s_j) / n"
-    variants = (
-        Declared("relu", "Positive scores, divided by the number of visible keys.", _WORTSMAN, ASKS),
-        Declared("relu-undivided", "Positive scores as they are.", _WORTSMAN, ASKS, {"divide": False}),
-    )
+    With t = tanh(s / c), ∂s = (1 − t²) times the gradient of softmax. A hidden score is −c for tanh, and has to be
+    hidden once more.
+    """
 
-    divide: bool = True
-
-    def formula(self) -> str:
-        return self.equation if self.divide else "ReLU(s_j)"
-
-    def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        weights = scores.relu().masked_fill(~visible, 0.0)
-        return weights / _visible_keys(visible, scores) if self.divide else weights
-
-    def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        weights = torch.relu_(scores)
-        return (weights.div_(block.count.clamp(min=1)) if self.divide else weights), None
-
-    def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
-        del context
-        if self.divide:
-            gradient.div_(block.count.clamp(min=1))
-        return torch.ops.aten.threshold_backward(gradient, weights, 0, grad_input=gradient)  # type: ignore[no-any-return]
-
-
-class SquaredRelu(_Pointwise):
-    kind: ClassVar[str] = "squared-relu"
-    only_positive: ClassVar[bool] = True
-    equation: ClassVar[str] = "ReLU(s_j)² / n"
+    kind: ClassVar[str] = "softmax-capped"
+    equation: ClassVar[str] = "e^z_j / Σ e^z_l, z = c tanh(s / c)"
+    sums_to_one: ClassVar[bool] = True
+    group: ClassVar[Group] = "capped"
     blocks = 3
     variants = (
         Declared(
-            "squared-relu",
-            "Positive scores squared, divided by the number of visible keys.",
-            "Hua et al. 2022, arXiv 2202.10447",
+            "softmax-capped",
+            "Softmax of scores that a tanh keeps within ±50.",
+            "Gemma Team 2024, Gemma 2, arXiv 2408.00118",
             ASKS,
         ),
     )
 
+    cap: PositiveFloat = 50.0
+
+    def formula(self) -> str:
+        return f"{self.equation}, c = {self.cap:g}"
+
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        return scores.relu().square().masked_fill(~visible, 0.0) / _visible_keys(visible, scores)
+        return Softmax().weights(self.cap * torch.tanh(scores / self.cap), visible)
 
     def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        return torch.relu_(scores).square_().div_(block.count.clamp(min=1)), None
+        capped = block.hide_(scores.div_(self.cap).tanh_().mul_(self.cap))
+        return Softmax().forward(capped, block)
 
     def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, ReLU(s) / n: half of their derivative."""
+        """Besides the weights, t."""
         del kept
-        slope = torch.relu_(scores) / block.count.clamp(min=1)
-        return scores.mul_(slope), slope
+        tanh = scores.div_(self.cap).tanh_()
+        return Softmax().forward(block.hide_(tanh * self.cap), block)[0], tanh
 
     def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
-        del weights, block
         assert context is not None
-        return gradient.mul_(context).mul_(2)
+        slope = super().backward(weights, gradient, None, block)
+        return torch.ops.aten.tanh_backward(slope, context, grad_input=slope)  # type: ignore[no-any-return]
+
+
+class ScalableSoftmax(_Exponential):
+    """Softmax flattens as n grows; times log n, the largest score keeps its weight. Each head learns its a.
+
+    n is the number of keys that the query sees. The catalogue starts a at one over the mean of log n over a context,
+    so that training starts about as sharp as softmax. With z = f s and f = a log n, ∂s = f ∂z and ∂a = Σ ∂z s log n.
+    """
+
+    kind: ClassVar[str] = "scalable-softmax"
+    equation: ClassVar[str] = "e^z_j / Σ e^z_l, z = a s log n, each head with an a of its own"
+    sums_to_one: ClassVar[bool] = True
+    shift_invariant: ClassVar[bool] = True
+    fused: ClassVar[Fused] = "plain"
+    blocks = 3
+    variants = (
+        Declared(
+            "scalable-softmax",
+            "Scores times a learned number and log n, so that long rows stay sharp.",
+            "Nakanishi 2025, arXiv 2501.19399",
+            ASKS,
+            {"initial": lambda context: round(context / math.lgamma(context + 1), 4) if context > 1 else 1.0},
+        ),
+    )
+
+    initial: PositiveFloat = 0.1685
+
+    def parameters(self, spec: AttentionSpec) -> Mapping[str, Parameter]:
+        del spec
+        return {"sharpness": Parameter(initial=self.initial)}
+
+    def row_factor(self, count: Tensor, sharpness: Tensor) -> Tensor:
+        return sharpness * count.clamp(min=1).log()
+
+    def weights(self, scores: Tensor, visible: Tensor, sharpness: Tensor) -> Tensor:
+        count = visible.sum(-1, keepdim=True).to(torch.promote_types(scores.dtype, torch.float32))
+        return Softmax().weights(scores * self.row_factor(count, sharpness).to(scores.dtype), visible)
+
+    def forward(self, scores: Tensor, block: Block, sharpness: Tensor) -> tuple[Tensor, Tensor | None]:
+        scaled = block.conceal_(scores).mul_(self.row_factor(block.count, sharpness))
+        return Softmax().forward(block.hide_(scaled), block)
+
+    def recompute(
+        self, scores: Tensor, kept: Tensor | None, block: Block, sharpness: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Besides the weights, the scores, 0 where hidden."""
+        del kept
+        scores = block.conceal_(scores)
+        scaled = scores * self.row_factor(block.count, sharpness)
+        return Softmax().forward(block.hide_(scaled), block)[0], scores
+
+    def backward(  # type: ignore[override]
+        self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block, sharpness: Tensor
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        assert context is not None
+        slope = super().backward(weights, gradient, None, block)
+        along = torch.linalg.vecdot(slope, context).unsqueeze(-1).mul_(block.count.clamp(min=1).log())
+        return slope.mul_(self.row_factor(block.count, sharpness)), {"sharpness": along.sum(1, keepdim=True)}
 
 
 def hidden(scores: Tensor, visible: Tensor) -> Tensor:
@@ -290,6 +332,6 @@ def row_maximum(scores: Tensor) -> Tensor:
     return largest.masked_fill_(largest == float("-inf"), 0.0)
 
 
-def _visible_keys(visible: Tensor, like: Tensor) -> Tensor:
+def visible_keys(visible: Tensor, like: Tensor) -> Tensor:
     """n, as a column; 1 for a row with nothing visible, whose weights are 0 anyway."""
     return visible.sum(-1, keepdim=True).clamp(min=1).to(like.dtype)

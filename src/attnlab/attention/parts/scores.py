@@ -3,6 +3,7 @@
     scaled-dot           q·k / √D_k
     dot                  q·k
     cosine               q·k / (|q| |k|) / T          T fixed, or learned by each head
+    qk-norm              (g ⊙ q / rms(q))·(h ⊙ k / rms(k)) / √D_k     g and h learned (arXiv 2302.05442)
     l2                   −|q − k|² / √D_k
     synthesizer-dense    (ReLU(x A + b₁) B + b₂)_j    from the query's own token alone (arXiv 2005.00743)
     synthesizer-random   R_ij                         from no token at all
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from attnlab.attention.gradients import direction
 from attnlab.attention.parts.part import Declared, Parameter, Part
+from attnlab.attention.parts.positions import Rope
 from attnlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -198,6 +200,44 @@ class Cosine(Score):
         return log_temperature.exp()
 
 
+class QueryKeyNorm(Score):
+    """The scaled dot product of normed queries and keys, so that scores cannot grow without bound.
+
+    The norm is the source's: LayerNorm without centering and bias, which is RMSNorm, over the numbers of a head, with
+    gains g and h that the heads of a layer share and that start at 1. With RoPE the two numbers of a rotated pair share
+    a gain, so that it does not matter that the rotation comes first: scores still depend on distances alone. As
+    rms(x) = |x| / √D_k, the score is √D_k times the cosine with gains; only their products g h count.
+    """
+
+    kind: ClassVar[str] = "qk-norm"
+    pure_product: ClassVar[bool] = True
+    equation: ClassVar[str] = "(g ⊙ q / rms(q))·(h ⊙ k / rms(k)) / √D_k"
+    variants = (
+        Declared(
+            "qk-norm",
+            "Queries and keys are normed with learned gains, which bounds the scores.",
+            "Dehghani et al. 2023, arXiv 2302.05442",
+            "0.2, 0.11: the normalised dot product, with a gain for each number",
+        ),
+    )
+
+    def parameters(self, spec: AttentionSpec) -> dict[str, Parameter]:
+        count = spec.key_width // 2 if isinstance(spec.position, Rope) else spec.key_width
+        gain = Parameter(initial=1.0, shape=(count,), per="layer")
+        return {"query_gain": gain, "key_gain": gain}
+
+    def define(self, given: Matched, query_gain: Tensor, key_gain: Tensor) -> Tensor:
+        query, key = (F.normalize(vectors, dim=-1) for vectors in given.vectors)
+        width = query.shape[-1]
+        query, key = query * _for_pairs(query_gain, width), key * _for_pairs(key_gain, width)
+        return math.sqrt(width) * query @ key.transpose(-2, -1)
+
+    def logits(self, given: Matched, query_gain: Tensor, key_gain: Tensor) -> InnerProduct:
+        query, key = (direction(vectors) for vectors in given.vectors)
+        width = query.shape[-1]
+        return InnerProduct(query * _for_pairs(query_gain * key_gain, width), key, math.sqrt(width))
+
+
 class SquaredDistance(Score):
     """Near is alike. −|q − k|² = 2 q·k − |q|² − |k|²."""
 
@@ -298,6 +338,11 @@ def _check_context(context: int, tokens: int) -> None:
             f"a sequence of {tokens} tokens is longer than the context of {context}",
             hint="build the specification with a larger context_length, or cut the sequence",
         )
+
+
+def _for_pairs(gain: Tensor, width: int) -> Tensor:
+    """A gain for each number, from one for each or from one for each pair (x[i], x[i + width / 2])."""
+    return gain if gain.shape[0] == width else gain.repeat(2)
 
 
 def _squared(vectors: Tensor) -> Tensor:
