@@ -48,7 +48,8 @@ def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert AttentionSpec(**one["spec"]) == variant(one["name"]).spec()
         assert one["cost"]["parameters"] > 0
         assert one["kernel"] == variant(one["name"]).kernel
-        assert set(one) == {"name", "meaning", "equations", "source", "asks", "kernel", "changes", "spec", "cost"}
+        described = {"name", "meaning", "equations", "source", "asks", "kernel", "number", "changes", "spec", "cost"}
+        assert set(one) == described
 
 
 @pytest.mark.parametrize("name", [v.name for v in variants()])
@@ -66,6 +67,23 @@ def test_one_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     softmax = json.loads(output(capsys, "variants", "softmax", "--json")[0])
     assert found["changes"] == {"sharing": "key-value"}
     assert found["cost"]["cache_bytes_per_token"] * 2 == softmax["cost"]["cache_bytes_per_token"]
+
+
+def test_a_number_is_explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "window:256" in output(capsys, "variants")[0]
+    assert "window:256 sets mask.window" in output(capsys, "variants", "window")[0]
+    out, _ = output(capsys, "variants", "window:64+gqa:3")
+    assert out.startswith("window:64+gqa:3\nEach token sees the last 64 tokens, itself included. Query heads share 3")
+    assert "causal × window 64" in out
+    found = json.loads(output(capsys, "variants", "gqa:3", "--json")[0])
+    assert (found["name"], found["changes"], found["number"]) == ("gqa:3", {"num_key_value_heads": 3}, None)
+    _, err = output(capsys, "variants", "gqa:5", code=2)
+    assert "12 query heads cannot share 5 key and value heads evenly" in err
+    assert "num_key_value_heads=4" in err
+    _, err = output(capsys, "variants", "relu:5", code=2)
+    assert "takes no number" in err
+    assert "window:256" in err
 
 
 def test_two_are_joined(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import Normaliser, Relu, Sigmoid, Softmax, SoftmaxPlusOne, SquaredRelu
 from attnlab.attention.parts.operators import LinearAttention, Operator
-from attnlab.attention.parts.part import Parameter, Part, Projection
+from attnlab.attention.parts.part import Number, Parameter, Part, Projection
 from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Position, Rope
 from attnlab.attention.parts.scores import (
     Cosine,
@@ -69,6 +69,7 @@ __all__ = [
     "MultiHeadAttention",
     "NoPosition",
     "Normaliser",
+    "Number",
     "Operator",
     "OutputGate",
     "Parameter",

@@ -90,7 +90,7 @@ def require_sound(names: Iterable[str]) -> list[CheckReport]:
     reports = []
     for name in dict.fromkeys(part.strip() for names_ in names for part in names_.split(",")):
         one = variant(name)
-        if one.builtin or all(variant(part).builtin for part in name.split("+")):
+        if one.builtin:
             continue
         report = check_variant(one, quick=True)
         reports.append(report)

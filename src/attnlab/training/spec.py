@@ -40,6 +40,7 @@ from attnlab.attention import Position, variants
 from attnlab.attention import variant as variant_by_name
 from attnlab.corpora import Corpus, CorpusSpec
 from attnlab.errors import SpecError, UnknownNameError
+from attnlab.formats import file_name
 from attnlab.models import Family, ModelSpec
 from attnlab.models import size as size_by_name
 from attnlab.specification import Specification
@@ -111,8 +112,7 @@ class RunSpec(Specification):
         """Return the name of the run's folder: the same for the same spec on the text with this hash."""
         text = self.model_dump_json(exclude_none=True, exclude={"corpus"}) + corpus_hash
         short = hashlib.sha256(text.encode()).hexdigest()[:8]
-        plain = "".join(letter if letter.isalnum() or letter in "-+" else "-" for letter in self.variant)
-        return f"{plain[:60]}-{self.size}-{self.recipe}-seed{self.seed}-{short}"
+        return f"{file_name(self.variant)}-{self.size}-{self.recipe}-seed{self.seed}-{short}"
 
     def resolve(self, corpus: Corpus, execution: Execution, steps: int | None = None) -> ResolvedRun:
         """Return everything that this run will do; `steps` where they follow from minutes."""

@@ -9,6 +9,7 @@ from attnlab.cli.options import Flag, JsonFlag, VariantsFile
 from attnlab.cli.printing import say, show, show_json
 from attnlab.conformance import CheckReport, check_variant
 from attnlab.errors import InputError
+from attnlab.formats import file_name
 from attnlab.storage.files import check_writable
 
 _FAILED = 3
@@ -74,4 +75,4 @@ def _pages(out: Path | None, names: list[str]) -> dict[str, Path]:
     if out.suffix:
         raise InputError(f"{len(names)} variants do not fit into one page {out}", hint="give a folder")
     out.mkdir(parents=True, exist_ok=True)
-    return {name: out / f"check-{name}.html" for name in names}
+    return {name: out / f"check-{file_name(name)}.html" for name in names}

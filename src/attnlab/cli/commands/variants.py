@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from attnlab.attention import AttentionSpec, Variant, load_variants, variant
 from attnlab.attention import variants as all_variants
@@ -34,7 +35,7 @@ def variants(
     Parameters
     ----------
     name
-        The variant to explain; a+b is both changes at once.
+        The variant to explain; a+b is both changes at once, and a number may follow a name as in window:256.
     """
     if markdown and (as_json or name is not None):
         raise AttnlabError("--markdown prints the whole list, and nothing else", hint="leave out --json and the name")
@@ -59,8 +60,15 @@ def _list(chosen: Sequence[Variant]) -> None:
     show(
         f"\n{len(rows)} variants. Numbers are times those of softmax, at GPT-2's size: parameters of the layer, FLOPs "
         "to train on visible pairs, and cache after the whole context.\n"
-        "`attnlab variants NAME` explains one; NAME+NAME joins two."
+        "`attnlab variants NAME` explains one; NAME+NAME joins two.\n"
+        f"A number may follow some names: {', '.join(_example(one) for one in chosen if one.number)}."
     )
+
+
+def _example(one: Variant) -> str:
+    """Return a variant's name with a number."""
+    assert one.number is not None
+    return f"{one.name}:{one.number.example}"
 
 
 def _markdown(chosen: Sequence[Variant]) -> str:
@@ -86,6 +94,7 @@ def _explain(one: Variant) -> None:
         "source": one.source or "your own",
         "the notes": one.asks,
         "kernel": f"{one.kernel}: {_KERNELS[one.kernel]}",
+        "number": one.number and f"{_example(one)} sets {one.number.field}",
     }
     show_pairs({key: fact for key, fact in facts.items() if fact})
     compared = _compared(cost, baseline)
@@ -107,6 +116,7 @@ def _describe(one: Variant) -> dict[str, object]:
         "source": one.source,
         "asks": one.asks,
         "kernel": one.kernel,
+        "number": one.number and asdict(one.number),
         "changes": {field: spec[field] for field in one.changes},
         "spec": spec,
         "cost": _cost(one).as_dict(),
