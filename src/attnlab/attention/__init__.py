@@ -13,6 +13,7 @@ observer      what a forward pass reports its results to
 declarations  whether a part of one's own declares what it learns
 layer         multi-head attention
 catalogue     variants by name
+mixtures      which layer of a model has which variant
 blackboard    one head on plain matrices, and a layer step by step
 """
 
@@ -29,6 +30,7 @@ from attnlab.attention.catalogue import Variant, add_variant, equations, load_va
 from attnlab.attention.functional import attend
 from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
+from attnlab.attention.mixtures import Mixture, mixture
 from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import Normaliser, Relu, Sigmoid, Softmax, SoftmaxPlusOne, SquaredRelu
@@ -66,6 +68,7 @@ __all__ = [
     "LinearAttention",
     "Mask",
     "Matched",
+    "Mixture",
     "MultiHeadAttention",
     "NoPosition",
     "Normaliser",
@@ -99,6 +102,7 @@ __all__ = [
     "equations",
     "kernel_for",
     "load_variants",
+    "mixture",
     "one_head",
     "softmax_slope",
     "variant",

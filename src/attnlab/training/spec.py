@@ -10,6 +10,7 @@ first step and read from there ever after, so that changed defaults never change
 A treatment is a named change of a run:
 
     treatment("tied-kv")               a variant of attention
+    treatment("window*2,softmax")      a mixture of variants over layers
     treatment("fast")                  a recipe
     treatment("muon")                  an optimizer
     treatment("rope")                  a position
@@ -36,8 +37,7 @@ from pydantic import (
     model_validator,
 )
 
-from attnlab.attention import Position, variants
-from attnlab.attention import variant as variant_by_name
+from attnlab.attention import Position, mixture, variants
 from attnlab.corpora import Corpus, CorpusSpec
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.formats import file_name
@@ -59,7 +59,7 @@ class RunSpec(Specification):
 
     what = "a run"
 
-    variant: str = "softmax"  # several, parted by commas, take turns over the layers
+    variant: str = "softmax"  # or a mixture over layers
     recipe: str = "gpt2"
     size: str = "nano"
     corpus: CorpusSpec = CorpusSpec()
@@ -104,8 +104,7 @@ class RunSpec(Specification):
         recipe_by_name(self.recipe)
         if self.optimizer is not None:
             optimizer_by_name(self.optimizer)
-        for name in self.variant.split(","):
-            variant_by_name(name.strip())
+        mixture(self.variant)
         return self
 
     def name(self, corpus_hash: str) -> str:
@@ -215,7 +214,7 @@ def _single(name: str) -> Treatment:
     if name in OPTIMIZERS:
         return Treatment(name, f"The optimizer {name}.", {"optimizer": name})
     try:
-        found = variant_by_name(name)
+        found = mixture(name)
     except UnknownNameError:
         known = [*(known.name for known in variants()), *RECIPES, *OPTIMIZERS]
         raise UnknownNameError("treatment", name, known) from None

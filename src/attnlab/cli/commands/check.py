@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnlab.attention import load_variants, variant
+from attnlab.attention import load_variants, mixture
 from attnlab.cli.options import Flag, JsonFlag, VariantsFile
 from attnlab.cli.printing import say, show, show_json
 from attnlab.conformance import CheckReport, check_variant
@@ -31,7 +31,8 @@ def check(
     Parameters
     ----------
     name
-        A variant, a+b for both changes, or a Python file, all of whose variants are checked.
+        A variant, a+b for both changes, window:256 for one with a number, a mixture over layers such as a*2,b, all of
+        whose variants are checked, or a Python file, likewise.
     quick
         Only the checks that training begins with: what leaks, and which gradients are lost.
     out
@@ -42,7 +43,7 @@ def check(
     if variants_from is not None:
         load_variants(variants_from)
     path = Path(name)
-    chosen = load_variants(path) if path.suffix == ".py" else (variant(name),)
+    chosen = load_variants(path) if path.suffix == ".py" else mixture(name).variants
     pages = _pages(out, [one.name for one in chosen])
     reports = []
     for one in chosen:
@@ -57,7 +58,7 @@ def check(
             say(f"Wrote {pages[one.name]}")
     if as_json:
         found = [report.as_dict() for report in reports]
-        show_json(found if path.suffix == ".py" else found[0])
+        show_json(found if path.suffix == ".py" or len(found) > 1 else found[0])
     return _FAILED if any(report.failures for report in reports) else 0
 
 

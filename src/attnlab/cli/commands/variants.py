@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from attnlab.attention import AttentionSpec, Variant, load_variants, variant
+from attnlab.attention import Mixture, Variant, load_variants, mixture, variant
 from attnlab.attention import variants as all_variants
+from attnlab.attention.spec import borrowed
 from attnlab.cli.options import Json, Markdown, VariantsFile
 from attnlab.cli.printing import show, show_json, show_pairs
 from attnlab.cost import AttentionCost, attention_cost
@@ -14,7 +15,7 @@ from attnlab.errors import AttnlabError
 from attnlab.formats import significant
 from attnlab.pages import Table
 
-_TOKENS = 1024  # GPT-2's context; the width and the heads are the defaults of a variant
+_TOKENS, _LAYERS = 1024, 12  # GPT-2's context and depth; the width and the heads are the defaults of a variant
 _KERNELS = {
     "fused": "PyTorch's fused softmax",
     "blocked": "attnlab's query blocks, which touch visible keys only and keep no scores",
@@ -35,13 +36,21 @@ def variants(
     Parameters
     ----------
     name
-        The variant to explain; a+b is both changes at once, and a number may follow a name as in window:256.
+        The variant to explain: a+b is both changes at once, window:256 has a number. Over the layers of a model a*2,b
+        takes turns, and a,(b),c repeats b between the first and the last.
     """
     if markdown and (as_json or name is not None):
         raise AttnlabError("--markdown prints the whole list, and nothing else", hint="leave out --json and the name")
     if variants_from is not None:
         load_variants(variants_from)
-    chosen = list(all_variants()) if name is None else [variant(name)]
+    mixed = None if name is None else mixture(name)
+    if mixed is not None and len(mixed.variants) > 1:
+        if as_json:
+            show_json(_describe_mixture(mixed))
+        else:
+            _explain_mixture(mixed)
+        return
+    chosen = list(all_variants()) if mixed is None else list(mixed.variants)
     if as_json:
         described = [_describe(one) for one in chosen]
         show_json(described if name is None else described[0])
@@ -97,13 +106,53 @@ def _explain(one: Variant) -> None:
         "number": one.number and f"{_example(one)} sets {one.number.field}",
     }
     show_pairs({key: fact for key, fact in facts.items() if fact})
-    compared = _compared(cost, baseline)
-    compared["bytes kept for the backward pass"] = cost.activation_bytes, baseline.activation_bytes
-    rows = [[what, f"{a:,}", significant(a / b)] for what, (a, b) in compared.items()]
     show(
         f"\nOne layer at GPT-2's size: width {spec.model_width}, {spec.num_heads} heads, {_TOKENS} tokens\n",
-        Table(("", "", "× softmax"), rows, wrap_columns=(0,)),
+        _beside_softmax([cost], [baseline]),
     )
+
+
+def _beside_softmax(costs: Sequence[AttentionCost], baselines: Sequence[AttentionCost]) -> Table:
+    """Return what layers cost together, beside as many layers of softmax."""
+    total: dict[str, tuple[int, int]] = {}
+    for cost, baseline in zip(costs, baselines, strict=True):
+        compared = _compared(cost, baseline)
+        compared["bytes kept for the backward pass"] = cost.activation_bytes, baseline.activation_bytes
+        for what, (ours, theirs) in compared.items():
+            before = total.get(what, (0, 0))
+            total[what] = before[0] + ours, before[1] + theirs
+    rows = [[what, f"{ours:,}", significant(ours / theirs)] for what, (ours, theirs) in total.items()]
+    return Table(("", "", "× softmax"), rows, wrap_columns=(0,))
+
+
+def _explain_mixture(mixed: Mixture) -> None:
+    layers = mixed.layers(max(_LAYERS, mixed.listed))
+    show(mixed.name, f"{mixed.meaning}\n", f"In a model with {len(layers)} layers:\n")
+    places = {
+        one.name: [number for number, at in enumerate(layers, 1) if at.name == one.name] for one in mixed.variants
+    }
+    rows = [[one.name, ", ".join(map(str, places[one.name])), one.kernel, *_ratios(one)] for one in mixed.variants]
+    headings = ("variant", "layers", "kernel", "param.", "FLOPs", "cache")
+    show(Table(headings, rows, text_columns=(0, 1, 2), wrap_columns=(1,)))
+    for one in mixed.variants:
+        show(f"\n{one.name}", f"{one.meaning}\n", *(f"    {line}" for line in one.equations()))
+    specs = [one.spec(context_length=_TOKENS) for one in layers]
+    costs = [_cost(one, lent) for one, lent in zip(layers, borrowed(specs), strict=True)]
+    show(
+        f"\nAttention of {len(layers)} layers at GPT-2's size: width {specs[0].model_width}, {_TOKENS} tokens\n",
+        _beside_softmax(costs, [_cost(variant("softmax"))] * len(layers)),
+    )
+
+
+def _describe_mixture(mixed: Mixture) -> dict[str, object]:
+    """Return a mixture as plain data, with the variant of each layer."""
+    layers = mixed.layers(max(_LAYERS, mixed.listed))
+    return {
+        "name": mixed.name,
+        "meaning": mixed.meaning,
+        "layers": [one.name for one in layers],
+        "variants": [_describe(one) for one in mixed.variants],
+    }
 
 
 def _describe(one: Variant) -> dict[str, object]:
@@ -123,9 +172,8 @@ def _describe(one: Variant) -> dict[str, object]:
     }
 
 
-def _cost(one: Variant) -> AttentionCost:
-    spec: AttentionSpec = one.spec(context_length=_TOKENS)
-    return attention_cost(spec, queries=_TOKENS, visible_only=True)
+def _cost(one: Variant, lent: frozenset[str] = frozenset()) -> AttentionCost:
+    return attention_cost(one.spec(context_length=_TOKENS), queries=_TOKENS, visible_only=True, lent=lent)
 
 
 def _compared(cost: AttentionCost, baseline: AttentionCost) -> dict[str, tuple[int, int]]:
