@@ -142,6 +142,36 @@ def test_a_number_that_the_size_does_not_allow() -> None:
             variant(name).spec()
 
 
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("gqa4", "gqa:4"),
+        ("gqa-4", "gqa:4"),
+        ("gqq:4", "gqa:4"),
+        ("GQA:4", "gqa:4"),
+        ("window256", "window:256"),
+        ("windw:256", "window:256"),
+        ("entmax_1.3", "entmax:1.3"),
+        ("softpick1e-6", "softpick:1e-6"),
+        ("low-rank-values:16", "low-rank-value:16"),
+        ("cosine+windw:5", "window:5"),
+        ("sigmod", "sigmoid"),
+        ("sigmod:3", "sigmoid"),
+        ("entmax16", "entmax15"),
+    ],
+)
+def test_the_form_with_a_number_is_suggested_where_it_is_near(name: str, nearest: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        variant(name)
+    assert caught.value.hint == f"did you mean {nearest!r}?"
+
+
+def test_a_name_like_no_other_lists_those_that_exist() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        variant("zzzzzzzz99")
+    assert caught.value.hint == f"known: {', '.join(sorted(one.name for one in variants()))}"
+
+
 def test_an_unknown_name_with_a_number() -> None:
     for name in ("gqq:4", "moon:4", ":4"):
         with pytest.raises(UnknownNameError, match=f"no variant called '{name}'"):

@@ -46,6 +46,12 @@ def test_no_variant_of_the_catalogue_fails(one: Variant) -> None:
     assert sum(finding.outcome == "pass" for finding in report.findings) >= 10
 
 
+@pytest.mark.parametrize("name", ["gqa:2", "gqa:3", "gqa:6+window:3"])
+def test_a_number_may_need_more_heads(name: str) -> None:
+    """The checks have few heads, and a number of key and value heads may not fit those."""
+    assert check_variant(name).failures == ()
+
+
 class ForgottenMask(Normaliser):
     kind = "planted-forgotten-mask"
     equation = "e^s_j / Σ e^s_l over all keys"

@@ -88,6 +88,10 @@ def test_a_clash_is_refused(text: str) -> None:
         ("fasd", "fast"),
         ("adamv", "adamw"),
         ("muom", "muon"),
+        ("window64", "window:64"),
+        ("gqq:4", "gqa:4"),
+        ("gqq:4,softmax", "gqa:4"),
+        ("softmax,(windw),softmax", "window"),
         ("learning_rat=1", "learning_rate"),
     ],
 )

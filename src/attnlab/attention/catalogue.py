@@ -14,8 +14,10 @@ One's own, in a notebook or in a file:
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -339,8 +341,19 @@ def variant(name: str) -> Variant:
 def _single(name: str) -> Variant:
     known, colon, number = (part.strip() for part in name.partition(":"))
     if known not in _known:
-        raise UnknownNameError("variant", name, _known)
+        raise UnknownNameError("variant", name, _known, near=_with_numbers_like(name))
     return _known[known].numbered(number) if colon else _known[known]
+
+
+def _with_numbers_like(name: str) -> list[str]:
+    """The names that take a number, with the one that a misspelt name ends in: `gqa:4` for `gqa4` or `gqq:4`."""
+    found = re.search(r"[0-9.]+(?:e-?[0-9]+)?$", name)
+    near: list[str] = []
+    for one in _known.values():
+        if found is not None and one.number is not None:
+            with contextlib.suppress(SpecError):
+                near.append(one.numbered(found[0]).name)
+    return near
 
 
 def load_variants(path: Path) -> tuple[Variant, ...]:

@@ -37,7 +37,7 @@ from pydantic import (
     model_validator,
 )
 
-from attnlab.attention import Position, mixture, variants
+from attnlab.attention import Position, mixture
 from attnlab.corpora import Corpus, CorpusSpec
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.formats import file_name
@@ -215,9 +215,10 @@ def _single(name: str) -> Treatment:
         return Treatment(name, f"The optimizer {name}.", {"optimizer": name})
     try:
         found = mixture(name)
-    except UnknownNameError:
-        known = [*(known.name for known in variants()), *RECIPES, *OPTIMIZERS]
-        raise UnknownNameError("treatment", name, known) from None
+    except UnknownNameError as error:
+        if error.name != name:  # one of several that are joined or mixed
+            raise
+        raise UnknownNameError("treatment", name, [*error.known, *RECIPES, *OPTIMIZERS], error.near) from None
     return Treatment(name, found.meaning, {"variant": name})
 
 
