@@ -55,3 +55,8 @@ def test_intervals_and_words() -> None:
 
 def test_durations() -> None:
     assert [formats.clock_time(seconds) for seconds in (0, 59.6, 72, 3725)] == ["0:00", "1:00", "1:12", "1:02:05"]
+
+
+def test_names_of_files_hold_no_signs() -> None:
+    assert formats.file_name("window:64*2,softmax+gqa:4") == "window-64-2-softmax+gqa-4"
+    assert formats.file_name("entmax:1.3 / a|b", 12) == "entmax-1-3--"

@@ -41,12 +41,12 @@ class InputError(AttnlabError, ValueError):
 
 
 class UnknownNameError(AttnlabError, LookupError):
-    """A name that is in no catalogue."""
+    """A name that is in no catalogue. `near` are spellings of known names that may be meant besides."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        known = sorted(known)
-        close = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    def __init__(self, kind: str, name: str, known: Iterable[str], near: Iterable[str] = ()) -> None:
+        self.name, self.known, self.near = name, sorted(known), sorted(near)
+        close = get_close_matches(name.lower(), [*self.known, *self.near], n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(self.known)}"
         super().__init__(f"there is no {kind} called {name!r}", hint=hint)
 
 

@@ -14,6 +14,11 @@ _BYTE_UNITS = (" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB", " ZiB", " Y
 _LEAST_P = 0.001
 
 
+def file_name(text: str, longest: int = 60) -> str:
+    """Return a text as a part of file names: letters, digits, - and +, and a hyphen for anything else."""
+    return "".join(sign if sign.isalnum() or sign in "-+" else "-" for sign in text)[:longest]
+
+
 def fixed(value: float | None, decimals: int = 2) -> str:
     """Return a number with so many decimals: 0.25, −3.10."""
     if value is None or not math.isfinite(value):

@@ -57,6 +57,20 @@ def test_an_answer_that_is_there_needs_no_pytorch(capsys: pytest.CaptureFixture[
     assert (again.returncode, again.stdout) == (0, said)
 
 
+def test_a_mixture_and_a_number_are_arms(capsys: pytest.CaptureFixture[str]) -> None:
+    arms = ["gqa:1", "window:3*2,softmax", "softmax,(linear),softmax"]
+    four = ["num_layers=4" if word == "num_layers=1" else word for word in SMALL[2:]]
+    assert main(["compare", *arms, *four, "--quiet", "--json", "--csv", "runs.csv"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [arm["name"] for arm in data["arms"]] == ["softmax", *arms]
+    assert [len(arm["runs"]) for arm in data["arms"]] == [3] * 4
+    (folder,) = Path("runs").iterdir()
+    assert not set(folder.name) & set(":*,()")
+    assert '"softmax,(linear),softmax",25k' in Path("runs.csv").read_text()
+    assert main(["compare", arms[1], *SMALL[2:]]) == 2
+    assert "lists 3 layers, and the model has 1" in capsys.readouterr().err
+
+
 def test_data_tables_and_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--quiet", "--json", "--report", "page.html", "--csv", "runs.csv"]) == 0
     data = json.loads(capsys.readouterr().out)

@@ -35,6 +35,16 @@ def test_variants_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     assert cache.split()[-6:] == ["9.00", "MiB", "0.50", "9.00", "MiB", "0.50"]
 
 
+def test_a_mixture_costs_what_its_layers_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["gqa:3", "window:64", "softmax,(window:64),gqa:3"]
+    assert main(["cost", "mini", "--json", *(word for name in names for word in ("--variant", name))]) == 0
+    found = json.loads(capsys.readouterr().out)
+    cache = {one["question"]["variant"]: one["totals"]["cache_bytes"] for one in found["estimates"]}
+    assert cache[names[2]] * 6 == cache["softmax"] + 4 * cache["window:64"] + cache["gqa:3"]
+    assert main(["cost", "pico", "--variant", names[2]]) == 2
+    assert "lists 3 layers, and the model has 2" in capsys.readouterr().err
+
+
 def test_too_many_for_a_line_are_one_by_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,8 @@ def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert AttentionSpec(**one["spec"]) == variant(one["name"]).spec()
         assert one["cost"]["parameters"] > 0
         assert one["kernel"] == variant(one["name"]).kernel
-        assert set(one) == {"name", "meaning", "equations", "source", "asks", "kernel", "changes", "spec", "cost"}
+        described = {"name", "meaning", "equations", "source", "asks", "kernel", "number", "changes", "spec", "cost"}
+        assert set(one) == described
 
 
 @pytest.mark.parametrize("name", [v.name for v in variants()])
@@ -66,6 +67,49 @@ def test_one_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     softmax = json.loads(output(capsys, "variants", "softmax", "--json")[0])
     assert found["changes"] == {"sharing": "key-value"}
     assert found["cost"]["cache_bytes_per_token"] * 2 == softmax["cost"]["cache_bytes_per_token"]
+
+
+def test_a_number_is_explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "window:256" in output(capsys, "variants")[0]
+    assert "window:256 sets mask.window" in output(capsys, "variants", "window")[0]
+    out, _ = output(capsys, "variants", "window:64+gqa:3")
+    assert out.startswith("window:64+gqa:3\nEach token sees the last 64 tokens, itself included. Query heads share 3")
+    assert "causal × window 64" in out
+    found = json.loads(output(capsys, "variants", "gqa:3", "--json")[0])
+    assert (found["name"], found["changes"], found["number"]) == ("gqa:3", {"num_key_value_heads": 3}, None)
+    _, err = output(capsys, "variants", "gqa:5", code=2)
+    assert "12 query heads cannot share 5 key and value heads evenly" in err
+    assert "num_key_value_heads=4" in err
+    _, err = output(capsys, "variants", "relu:5", code=2)
+    assert "takes no number" in err
+    assert "window:256" in err
+
+
+def test_a_mixture_is_explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    out, _ = output(capsys, "variants", "window:64*2,softmax")
+    assert out.startswith(
+        "window:64*2,softmax\nLayers take turns: 2 × window:64, softmax.\n\nIn a model with 12 layers:"
+    )
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "window:64 1, 2, 4, 5, 7, 8, 10, 11 blocked 1.00 0.78 0.06" in lines
+    assert "softmax 3, 6, 9, 12 fused 1.00 1.00 1.00" in lines
+    for name in ("window:64", "softmax"):
+        assert all(line in out for line in variant(name).equations())
+    assert "Attention of 12 layers at GPT-2's size" in out
+    tied = output(capsys, "variants", "softmax,tied-kv")[0]
+    assert ["parameters", "24,804,864", "0.88"] in [line.split() for line in tied.splitlines()]
+    assert "In a model with 14 layers:" in output(capsys, "variants", "softmax*13,window")[0]
+
+
+def test_a_mixture_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(output(capsys, "variants", "softmax,(window:9),gqa:4", "--json")[0])
+    assert found["layers"] == ["softmax", *["window:9"] * 10, "gqa:4"]
+    assert [one["name"] for one in found["variants"]] == ["softmax", "window:9", "gqa:4"]
+    assert found["meaning"] == "First softmax; layers of window:9; last gqa:4."
+    alone = json.loads(output(capsys, "variants", "softmax*2", "--json")[0])
+    assert alone["name"] == "softmax"
 
 
 def test_two_are_joined(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +133,8 @@ def test_what_goes_wrong_is_explained(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "is no Python file" in err
     _, err = output(capsys, "variants", "cosine+dot", code=2)
     assert "changes score twice" in err
+    _, err = output(capsys, "variants", "softmax,(window", code=2)
+    assert "one part in parentheses" in err
 
 
 def test_the_documentation_holds_the_list(capsys: pytest.CaptureFixture[str]) -> None:

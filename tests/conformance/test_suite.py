@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -43,6 +44,12 @@ def test_no_variant_of_the_catalogue_fails(one: Variant) -> None:
     assert [(finding.check, finding.detail) for finding in report.failures] == []
     assert {finding.check for finding in report.findings} == {check.name for check in CHECKS} | {"speed"}
     assert sum(finding.outcome == "pass" for finding in report.findings) >= 10
+
+
+@pytest.mark.parametrize("name", ["gqa:2", "gqa:3", "gqa:6+window:3"])
+def test_a_number_may_need_more_heads(name: str) -> None:
+    """The checks have few heads, and a number of key and value heads may not fit those."""
+    assert check_variant(name).failures == ()
 
 
 class ForgottenMask(Normaliser):
@@ -273,14 +280,14 @@ def known() -> Iterator[dict[str, Variant]]:
 
 
 def test_training_refuses_what_leaks(known: dict[str, Variant]) -> None:
-    known["leaks"] = planted("mask forgotten")
+    known["leaks"] = replace(planted("mask forgotten"), name="leaks")
     known["fine"] = Variant("fine", "Fine.", {"normaliser": Softmax()})
-    assert require_sound(["softmax", "tied-kv,window", "gqa+rope"]) == []
-    assert [report.variant for report in require_sound(["softmax,fine"])] == ["fine"]
+    assert require_sound(["softmax", "tied-kv,window", "gqa+rope", "window:3*2,(gqa:4+cosine:0.5)"]) == []
+    assert [report.variant for report in require_sound(["softmax,(fine*2),softmax", "fine"])] == ["fine"]
     with pytest.raises(
         UnsupportedError, match="'leaks' fails the check of hidden tokens: mask causal, 2 tokens"
     ) as caught:
-        require_sound(["fine", "softmax,leaks"])
+        require_sound(["fine", "softmax,(leaks),softmax"])
     assert "unchecked" in caught.value.hint
 
 
@@ -316,6 +323,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     found = json.loads(capsys.readouterr().out)
     assert found["passes"] is True
     assert {one["check"] for one in found["findings"]} == QUICK
+
+
+def test_the_command_checks_all_variants_of_a_mixture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = tmp_path / "pages"
+    assert main(["check", "gqa:2,(window:3)", "--quick", "--json", "--out", str(pages)]) == 0
+    assert [one["variant"] for one in json.loads(capsys.readouterr().out)] == ["gqa:2", "window:3"]
+    assert sorted(page.name for page in pages.iterdir()) == ["check-gqa-2.html", "check-window-3.html"]
+    assert main(["check", "relu:3"]) == 2
+    assert "takes no number" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("known")

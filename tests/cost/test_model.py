@@ -27,6 +27,7 @@ FAMILIES = ("decoder", "encoder", "encoder-decoder")
 FAST = ("softmax", "tied-kv", "sigmoid", "window", "identity+relu")
 OTHERS: dict[str, dict[str, Any]] = {
     "two layers": {"num_layers": 2},
+    "first and last": {"variant": "gqa:2,(linear,window:5),softmax", "num_layers": 4},
     "layers take turns": {"variant": "softmax,tied-kv+gqa,linear", "num_layers": 3},
     "untied": {"tied_embedding": False},
     "no biases": {"bias": False},

@@ -27,7 +27,7 @@ def test_crossovers_of_softmax_follow_from_the_width(size: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("variant", ["softmax", "window", "gqa", "cosine", "softmax,window"])
+@pytest.mark.parametrize("variant", ["softmax", "window", "gqa", "cosine", "softmax,window", "gqa:1,window:9"])
 def test_crossovers_are_the_first(variant: str) -> None:
     question = Question(size="pico", variant=variant)
     sweep = Sweep.over("context", question)
@@ -62,7 +62,11 @@ def test_width_crossovers_are_the_last() -> None:
         assert beyond.flops["attention"] < sum(beyond.flops[other] for other in others)
 
 
-@pytest.mark.parametrize("variant", ["softmax", "linear", "softmax,tied-kv,window", "softmax,tied-kv,window,gqa,mqa"])
+TURNS = ["softmax,tied-kv,window", "softmax,tied-kv,window,gqa,mqa"]
+MIXED = ["window:64*2,softmax", "softmax,(window:9,linear),gqa:3"]
+
+
+@pytest.mark.parametrize("variant", ["softmax", "linear", *TURNS, *MIXED])
 def test_points_are_what_the_model_costs(variant: str) -> None:
     question = Question(size="gpt2", variant=variant)
     for tokens in (96, 1000):

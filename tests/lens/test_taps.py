@@ -12,6 +12,7 @@ from attnlab.lens import MEASURES, Inputs, LayerMaps, attention_maps, look, plac
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 NAMES = [variant.name for variant in variants()]
+MIXED = ["window:3*2,softmax", "gqa:2,(linear,window:3),softmax"]
 SYMBOLS, TOKENS, CONTEXT = 11, 20, 24
 
 
@@ -44,11 +45,11 @@ def layer_inputs(model: LanguageModel, tokens: Tensor) -> list[tuple[MultiHeadAt
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *MIXED])
 def test_weights_follow_from_the_keys_by_the_reference(name: str) -> None:
-    model, tokens = make_model(name), some_tokens()
+    model, tokens = make_model(name, num_layers=5 if name in MIXED else 2), some_tokens()
     maps = attention_maps(model, tokens)
-    assert len(maps) == 2
+    assert len(maps) == model.spec.num_layers
     for (layer, x), found in zip(layer_inputs(model, tokens), maps, strict=True):
         spec = layer.spec
         visibility = Visibility(spec.mask, TOKENS, TOKENS)

@@ -58,6 +58,7 @@ def test_a_missing_text(tmp_path: Path) -> None:
         ({"recipe": "gtp2"}, "gpt2"),
         ({"variant": "sofmax"}, "softmax"),
         ({"variant": "softmax,windw"}, "window"),
+        ({"variant": "softmax,(windw*2)"}, "window"),
         ({"optimizer": "moun"}, "muon"),
         ({"corpus": {"name": "worlt"}}, "world"),
         ({"position": "rop"}, "rope"),

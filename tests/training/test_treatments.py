@@ -58,6 +58,22 @@ def test_joined_variants_are_one_treatment() -> None:
     assert treatment("tied-kv+cosine").change(smoke()).variant == "tied-kv+cosine"
 
 
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [
+        ("gqa:1", "Query heads share 1 key and value heads."),
+        ("window:4*2,softmax", "Layers take turns: 2 × window:4, softmax."),
+        ("softmax,(window),softmax", "First softmax; layers of window; last softmax."),
+    ],
+)
+def test_numbers_and_mixtures_are_treatments(name: str, meaning: str) -> None:
+    found = treatment(f"{name} & muon")
+    assert found.changes == {"variant": name, "optimizer": "muon"}
+    assert found.meaning.startswith(meaning)
+    folder = found.change(smoke()).name("0123")
+    assert not set(folder) & set(":*,()/ ")
+
+
 @pytest.mark.parametrize("text", ["tied-kv & cosine", "fast & gpt2", "steps=3 & steps=4", "muon & optimizer=adamw"])
 def test_a_clash_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="twice") as caught:
@@ -72,6 +88,10 @@ def test_a_clash_is_refused(text: str) -> None:
         ("fasd", "fast"),
         ("adamv", "adamw"),
         ("muom", "muon"),
+        ("window64", "window:64"),
+        ("gqq:4", "gqa:4"),
+        ("gqq:4,softmax", "gqa:4"),
+        ("softmax,(windw),softmax", "window"),
         ("learning_rat=1", "learning_rate"),
     ],
 )

@@ -62,9 +62,10 @@ def test_every_variant_trains(text: Corpus, variant: str, recipe: str) -> None:
         ("sparsemax", "gpt2"),
         ("softmax,window", "fast"),
         ("linear", "gpt2"),
+        ("softmax,(linear,window:3),gqa:1", "gpt2"),
     ],
 )
 def test_variants_go_on_where_they_stopped(tmp_path: Path, variant: str, recipe: str) -> None:
-    spec = smoke(variant=variant, recipe=recipe, num_layers=2, dropout=0.1 if variant == "tied-kv" else 0.0)
+    spec = smoke(variant=variant, recipe=recipe, num_layers=4, dropout=0.1 if variant == "tied-kv" else 0.0)
     train_in(tmp_path, spec, reporter=At(2, lambda: os.kill(os.getpid(), signal.SIGTERM)))
     assert ending(train_in(tmp_path, spec)) == ending(train_in(tmp_path / "whole", spec))

@@ -13,6 +13,7 @@ observer       what a forward pass reports its results to
 declarations   whether a part of one's own declares what it learns
 layer          multi-head attention
 catalogue      variants by name
+mixtures       which layer of a model has which variant
 variant_files  variants from a file or an installed package
 blackboard     one head on plain matrices, and a layer step by step
 """
@@ -30,6 +31,7 @@ from attnlab.attention.catalogue import Variant, add_variant, equations, variant
 from attnlab.attention.functional import attend
 from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
+from attnlab.attention.mixtures import Mixture, mixture
 from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import (
@@ -41,7 +43,7 @@ from attnlab.attention.parts.normalisers import (
     SoftmaxSink,
 )
 from attnlab.attention.parts.operators import LinearAttention, Operator
-from attnlab.attention.parts.part import Parameter, Part, Projection
+from attnlab.attention.parts.part import Number, Parameter, Part, Projection
 from attnlab.attention.parts.pointwise import Relu, Sigmoid, SquaredRelu
 from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Position, Rope
 from attnlab.attention.parts.scores import (
@@ -78,9 +80,11 @@ __all__ = [
     "LinearAttention",
     "Mask",
     "Matched",
+    "Mixture",
     "MultiHeadAttention",
     "NoPosition",
     "Normaliser",
+    "Number",
     "Operator",
     "OutputGate",
     "Parameter",
@@ -115,6 +119,7 @@ __all__ = [
     "equations",
     "kernel_for",
     "load_variants",
+    "mixture",
     "one_head",
     "softmax_slope",
     "variant",

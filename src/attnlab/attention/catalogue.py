@@ -1,8 +1,9 @@
 """The catalogue: variants by name.
 
 A variant says what it changes about GPT-2's attention, and nothing else; the command line, the cost model, the
-benchmarks and the tests read the list from here. `a+b` names a variant that changes both. A variant that puts a part in
-the place of GPT-2's is declared by the class of that part; those that change a field of the spec stand below.
+benchmarks and the tests read the list from here. `a+b` names a variant that changes both, `a:5` one with a number. A
+variant that puts a part in the place of GPT-2's is declared by the class of that part; those that change a field of the
+spec stand below.
 
 One's own, in a notebook or in a file:
 
@@ -13,9 +14,11 @@ One's own, in a notebook or in a file:
 
 from __future__ import annotations
 
+import contextlib
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlab.attention.kernels import Kernel, kernel_for
@@ -23,8 +26,8 @@ from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser
 from attnlab.attention.parts.operators import Operator
-from attnlab.attention.parts.part import Declared, Part
-from attnlab.attention.parts.positions import Position
+from attnlab.attention.parts.part import Declared, Number, Part
+from attnlab.attention.parts.positions import Position, Rope
 from attnlab.attention.parts.scores import Score
 from attnlab.attention.rules import largest_divisor
 from attnlab.attention.spec import AttentionSpec
@@ -35,7 +38,7 @@ Change = Any | Callable[[AttentionSpec], Any]
 
 @dataclass(frozen=True)
 class OfContext:
-    """A change that is a function of the context length."""
+    """A number of a part that is a function of the context length."""
 
     make: Callable[[int], Any]
 
@@ -51,6 +54,7 @@ class Variant:
     asks: str = ""  # what the notes ask of it, with the ids of their claims
     builtin: bool = False
     file_hash: str = ""  # of the file that added it, if one did
+    number: Number | None = None  # that may follow the name
 
     def spec(
         self, model_width: int = 768, num_heads: int = 12, context_length: int = 1024, **fields: Any
@@ -67,6 +71,24 @@ class Variant:
             changes["context_length"] = context_length if needed else None
         return base.replace(**changes)
 
+    def numbered(self, text: str) -> Variant:
+        """The variant with a number behind its name."""
+        name = f"{self.name}:{text}"
+        if self.number is None:
+            takers = ", ".join(f"{one.name}:{one.number.example}" for one in _known.values() if one.number)
+            raise SpecError(f"the variant {self.name!r} takes no number, got {name!r}", hint=f"those that do: {takers}")
+        value = _read_number(text)
+        if value is None:
+            raise SpecError(
+                f"{text!r} in {name!r} is not a number", hint=f"write {self.name}:{self.number.example}, for instance"
+            )
+        field, _, inner = self.number.field.partition(".")
+        change = _with_number(self.changes[field], inner, value) if inner else value
+        if inner:
+            _FAMILIES[field].parse(_at_context(change, 1024))  # refuse a number out of range here and now
+        changes = {**self.changes, field: change}
+        return replace(self, name=name, meaning=self.number.meaning.format(text), changes=changes, number=None)
+
     @property
     def kernel(self) -> Kernel:
         """Which kernel serves it in training on whole sequences."""
@@ -78,9 +100,30 @@ class Variant:
 
 
 def _made(change: Change, base: AttentionSpec, context_length: int) -> Any:
-    if isinstance(change, OfContext):
-        return change.make(context_length)
-    return change(base) if callable(change) else change
+    return change(base) if callable(change) else _at_context(change, context_length)
+
+
+def _at_context(change: Any, context_length: int) -> Any:
+    if not isinstance(change, Mapping):
+        return change
+    return {key: one.make(context_length) if isinstance(one, OfContext) else one for key, one in change.items()}
+
+
+def _with_number(change: Change, field: str, value: float) -> Change:
+    """A change to a part, with one number of the part set."""
+    if isinstance(change, Part):
+        return change.replace(**{field: value})
+    return {**(change if isinstance(change, Mapping) else {"kind": change}), field: value}
+
+
+def _read_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
 
 
 def equations(spec: AttentionSpec) -> list[str]:
@@ -100,8 +143,8 @@ def equations(spec: AttentionSpec) -> list[str]:
     ordinary = spec.model_width / spec.num_heads
     if {spec.key_width, spec.value_width} != {ordinary} and spec.value_map == "factored":
         lines.append(f"D_k = {spec.key_width}, D_v = {spec.value_width}")
-    if spec.position is not None and spec.position.kind == "rope":
-        lines.append("q and k rotated by their position")
+    if isinstance(spec.position, Rope):
+        lines.append(spec.position.formula())
     if spec.operator is not None:
         lines.append(f"o = {spec.operator.equation}")
     else:
@@ -123,28 +166,32 @@ def _declared(family: type[Part]) -> Iterator[Variant]:
     """The variants that the parts of a family declare."""
     for part in family.members():
         for one in vars(part).get("variants", ()):
-            field = part.family.replace(" ", "_")
-            yield Variant(one.name, one.meaning, {field: _change(part, one)}, one.source, one.asks, builtin=True)
+            field = _field(part)
+            number = one.number and replace(one.number, field=f"{field}.{one.number.field}")
+            changes = {field: _change(part, one)}
+            yield Variant(one.name, one.meaning, changes, one.source, one.asks, builtin=True, number=number)
 
 
 def _change(part: type[Part], one: Declared) -> Change:
     if not one.numbers:
         return part.kind
-    if not any(callable(number) for number in one.numbers.values()):
-        return {"kind": part.kind, **one.numbers}
-
-    def make(context: int) -> dict[str, object]:
-        numbers = {name: value(context) if callable(value) else value for name, value in one.numbers.items()}
-        return {"kind": part.kind, **numbers}
-
-    return OfContext(make)
+    numbers = {name: OfContext(value) if callable(value) else value for name, value in one.numbers.items()}
+    return {"kind": part.kind, **numbers}
 
 
-def _of_spec(name: str, meaning: str, source: str, asks: str, **changes: Change) -> Variant:
+def _field(family: type[Part]) -> str:
+    """The field of a spec that holds a part of this family."""
+    return family.family.replace(" ", "_")
+
+
+def _of_spec(
+    name: str, meaning: str, source: str, asks: str, number: Number | None = None, **changes: Change
+) -> Variant:
     """A variant that changes fields of the spec."""
-    return Variant(name, meaning, changes, source, asks, builtin=True)
+    return Variant(name, meaning, changes, source, asks, builtin=True, number=number)
 
 
+_FAMILIES = {_field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput)}
 _NOTES = "the notes"
 _SHARING = "0.5: what sharing costs"
 _BUILTIN: tuple[Variant, ...] = (
@@ -183,6 +230,7 @@ _BUILTIN: tuple[Variant, ...] = (
         "Two query heads share one key and value head.",
         "Ainslie et al. 2023, arXiv 2305.13245",
         _SHARING,
+        Number("num_key_value_heads", "4", "Query heads share {} key and value heads."),
         num_key_value_heads=lambda base: largest_divisor(base.num_heads, max(1, base.num_heads // 2)),
     ),
     _of_spec(
@@ -197,6 +245,7 @@ _BUILTIN: tuple[Variant, ...] = (
         "Values half as wide as keys.",
         "arXiv 2506.09342",
         "1.8, 1.9: the value map through a small space",
+        Number("value_width", "16", "Values of width {}."),
         value_width=lambda base: max(1, base.key_width // 2),
     ),
     _of_spec(
@@ -204,6 +253,7 @@ _BUILTIN: tuple[Variant, ...] = (
         "Queries and keys half as wide as values.",
         "arXiv 2506.09342",
         "1.3: a small key space",
+        Number("key_width", "16", "Queries and keys of width {}."),
         key_width=lambda base: max(1, base.key_width // 2),
         value_width=lambda base: base.value_width,
     ),
@@ -230,18 +280,20 @@ _BUILTIN: tuple[Variant, ...] = (
     *_declared(HeadOutput),
 )
 _adding: set[str] | None = None  # the names that are added by one file
+_NOTATION = frozenset("+:,*()&=")  # what names are combined with
 _known: dict[str, Variant] = {variant.name: variant for variant in _BUILTIN}
 
 
 def add_variant(variant: Variant) -> Variant:
     """Make a variant known by its name. One's own may be replaced, those of attnlab may not."""
-    if not variant.name or "+" in variant.name or variant.name.split() != [variant.name]:
+    if variant.name.split() != [variant.name] or not _NOTATION.isdisjoint(variant.name):
         raise SpecError(f"{variant.name!r} cannot name a variant", hint="use letters, digits and hyphens")
     holder = _known.get(variant.name)
     if holder is not None and holder.builtin:
         raise SpecError(f"the name {variant.name!r} belongs to a variant of attnlab", hint="choose another name")
     if _adding is not None and variant.name in _adding:
         raise SpecError(f"two variants are named {variant.name!r}", hint="give each a name of its own")
+    _check_number(variant)
     variant.spec()  # refuse what is impossible now, and not in the middle of a comparison
     _known[variant.name] = variant
     if _adding is not None:
@@ -249,7 +301,7 @@ def add_variant(variant: Variant) -> Variant:
     return variant
 
 
-@contextmanager
+@contextlib.contextmanager
 def adding_once() -> Iterator[None]:
     """Refuse a name that is added twice inside, as by two classes of one file."""
     global _adding
@@ -258,6 +310,20 @@ def adding_once() -> Iterator[None]:
         yield
     finally:
         _adding = before
+
+
+def _check_number(variant: Variant) -> None:
+    """Refuse a number that is for nothing that the variant changes."""
+    if variant.number is None:
+        return
+    field, _, inner = variant.number.field.partition(".")
+    change = variant.changes.get(field)
+    if field not in variant.changes or (inner and (field not in _FAMILIES or callable(change))):
+        raise SpecError(
+            f"the number of {variant.name!r} is for {variant.number.field!r}, which the variant does not change",
+            hint=f"name one of {', '.join(variant.changes)}, or a field of a part as in 'normaliser.alpha'",
+        )
+    variant.numbered(variant.number.example).spec()
 
 
 def variants() -> tuple[Variant, ...]:
@@ -273,7 +339,7 @@ def file_hashes(names: str) -> dict[str, str]:
 
 
 def variant(name: str) -> Variant:
-    """A variant by its name, or several joined by `+`."""
+    """A variant by its name, with its number behind a colon if it takes one, or several joined by `+`."""
     parts = [_single(part.strip()) for part in name.split("+")]
     if len(parts) == 1:
         return parts[0]
@@ -290,6 +356,7 @@ def variant(name: str) -> Variant:
         changes,
         "; ".join(dict.fromkeys(part.source for part in parts if part.source)),
         "; ".join(part.asks for part in parts if part.asks),
+        builtin=all(part.builtin for part in parts),
     )
 
 
@@ -300,8 +367,20 @@ def _load_installed() -> None:
 
 
 def _single(name: str) -> Variant:
-    if name not in _known:
+    known, colon, number = (part.strip() for part in name.partition(":"))
+    if known not in _known:
         _load_installed()
-    if name not in _known:
-        raise UnknownNameError("variant", name, _known)
-    return _known[name]
+    if known not in _known:
+        raise UnknownNameError("variant", name, _known, near=_with_numbers_like(name))
+    return _known[known].numbered(number) if colon else _known[known]
+
+
+def _with_numbers_like(name: str) -> list[str]:
+    """The names that take a number, with the one that a misspelt name ends in: `gqa:4` for `gqa4` or `gqq:4`."""
+    found = re.search(r"[0-9.]+(?:e-?[0-9]+)?$", name)
+    near: list[str] = []
+    for one in _known.values():
+        if found is not None and one.number is not None:
+            with contextlib.suppress(SpecError):
+                near.append(one.numbered(found[0]).name)
+    return near

@@ -76,9 +76,9 @@ class MultiHeadAttention(Observed):
             nn.init.normal_(tensor, parameter.initial, parameter.std)
 
     def borrow(self, lender: MultiHeadAttention) -> None:
-        """Use the parameters of another layer where they belong to the whole model."""
-        for name, parameter in self.spec.parameters.items():
-            if parameter.per == "model" and lender.spec.parameters.get(name) == parameter and name in self.extras:
+        """Use the parameters of another layer where they belong to the whole model and to the same kind of part."""
+        for name, declared in self.spec.of_model.items():
+            if lender.spec.of_model.get(name) == declared and name in self.extras:
                 self.lenders[name] = lender
                 del self.extras[name]
 

@@ -144,6 +144,16 @@ class AttentionSpec(Specification):
         """The vectors that the parts need of every token, by the names of the layer."""
         return {key: one for key, one in self._declared() if isinstance(one, Projection)}
 
+    @functools.cached_property
+    def of_model(self) -> dict[str, tuple[str, Parameter]]:
+        """The parameters that belong to the whole model, by the names of the layer, with the kind of their part."""
+        return {
+            name: (part.kind, one)
+            for part in self.parts
+            for name, one in self.parameters_of(part).items()
+            if one.per == "model"
+        }
+
     def _declared(self) -> Iterator[tuple[str, Parameter | Projection]]:
         return (item for names in self._names.values() for item in names.values())
 
@@ -194,10 +204,10 @@ class AttentionSpec(Specification):
 
 def borrowed(specs: Sequence[AttentionSpec]) -> list[frozenset[str]]:
     """For each layer of a model the parameters that an earlier layer has for it, since they belong to the model."""
-    seen: set[tuple[str, Parameter]] = set()
+    seen: set[tuple[str, tuple[str, Parameter]]] = set()
     found = []
     for spec in specs:
-        shared = {item for item in spec.parameters.items() if item[1].per == "model"}
+        shared = set(spec.of_model.items())
         found.append(frozenset(name for name, _ in shared & seen))
         seen |= shared
     return found

@@ -104,8 +104,9 @@ def resumption(subject: Subject) -> str | None:
 
 
 def _model(subject: Subject) -> LanguageModel:
+    heads = subject.num_heads()
     base = ModelSpec.build(
-        "nano", vocabulary_size=11, num_layers=2, num_heads=4, model_width=WIDTH, context_length=CONTEXT
+        "nano", vocabulary_size=11, num_layers=2, num_heads=heads, model_width=WIDTH, context_length=CONTEXT
     )
     layers = tuple(subject.variant.change(one, CONTEXT) for one in base.attention)
     causal = all(layer.mask.causal for layer in layers)

@@ -39,7 +39,9 @@ def parameters(subject: Subject) -> str | None:
 
 def speed(subject: Subject) -> str:
     """Say how long a training step of the layer takes, and what it keeps for the backward pass, against softmax."""
-    layers = {name: _timed_layer(one) for name, one in (("own", subject.variant), ("softmax", variant("softmax")))}
+    heads = subject.num_heads(_TIMED_WIDTH, _TIMED_HEADS)
+    timed = {"own": subject.variant, "softmax": variant("softmax")}
+    layers = {name: _timed_layer(one, heads) for name, one in timed.items()}
     with seeded(0):
         x = torch.randn(1, _TOKENS, _TIMED_WIDTH)
     best = dict.fromkeys(layers, float("inf"))
@@ -55,12 +57,12 @@ def speed(subject: Subject) -> str:
     return (
         f"{best['own'] / best['softmax']:.2f} times the time of softmax forward and backward and "
         f"{kept['own'] / kept['softmax']:.2f} times the memory that it keeps ({count(_TOKENS)} tokens, width "
-        f"{_TIMED_WIDTH}, {_TIMED_HEADS} heads, one thread)"
+        f"{_TIMED_WIDTH}, {heads} heads, one thread)"
     )
 
 
-def _timed_layer(one: Variant) -> MultiHeadAttention:
-    spec: AttentionSpec = one.spec(_TIMED_WIDTH, _TIMED_HEADS, _TOKENS)
+def _timed_layer(one: Variant, num_heads: int) -> MultiHeadAttention:
+    spec: AttentionSpec = one.spec(_TIMED_WIDTH, num_heads, _TOKENS)
     with seeded(0):
         return MultiHeadAttention(spec)
 

@@ -6,6 +6,7 @@ comes from a generator of its own.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention, Variant, 
 from attnlab.errors import SpecError
 
 WIDTH, HEADS, CONTEXT = 24, 4, 8
+_MOST_HEADS = 12  # as in GPT-2
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,17 @@ class Subject:
 
     variant: Variant
 
-    @property
+    @functools.cached_property
     def spec(self) -> AttentionSpec:
-        return self.variant.spec(WIDTH, HEADS, CONTEXT)
+        return self.variant.spec(WIDTH, self.num_heads(), CONTEXT)
+
+    def num_heads(self, width: int = WIDTH, few: int = HEADS) -> int:
+        """Return a few heads, or as many as GPT-2 has where a number of the variant does not fit fewer (`gqa:3`)."""
+        try:
+            self.variant.spec(width, few, CONTEXT)
+        except SpecError:
+            return _MOST_HEADS
+        return few
 
     def masked(self, mask: Mask) -> AttentionSpec | None:
         """Return the variant with another mask, None if it cannot have that."""

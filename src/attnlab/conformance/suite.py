@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from attnlab.attention import Variant, variant
+from attnlab.attention import Variant, mixture, variant
 from attnlab.conformance import behaviour, derivatives, measurement, visibility
 from attnlab.conformance.finding import CheckReport, Finding
 from attnlab.conformance.subject import Subject
@@ -88,9 +88,9 @@ def check_variant(one: Variant | str, *, quick: bool = False) -> CheckReport:
 def require_sound(names: Iterable[str]) -> list[CheckReport]:
     """Refuse variants of one's own that leak or lose gradients, by the quick checks; those of attnlab are skipped."""
     reports = []
-    for name in dict.fromkeys(part.strip() for names_ in names for part in names_.split(",")):
-        one = variant(name)
-        if one.builtin or all(variant(part).builtin for part in name.split("+")):
+    named = {one.name: one for name in names for one in mixture(name).variants}
+    for name, one in named.items():
+        if one.builtin:
             continue
         report = check_variant(one, quick=True)
         reports.append(report)

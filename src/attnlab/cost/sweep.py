@@ -23,6 +23,7 @@ from typing import Any, Literal, get_args
 
 import plotext
 
+from attnlab.attention import mixture
 from attnlab.cost.attention import AttentionCost, multiply_adds
 from attnlab.cost.call import AttentionCall
 from attnlab.cost.estimate import Question
@@ -182,8 +183,9 @@ def _at_width(question: Question, width: int) -> SweepPoint:
 def _flops(question: Question, tokens: int) -> dict[str, int]:
     """Count one layer for each variant that takes its turn, where the layers are whole rounds of them: all others are
     alike."""
-    turns, layers = len(question.variant.split(",")), question.shape.num_layers
-    few = turns if layers % turns == 0 else layers
+    pattern, layers = mixture(question.variant), question.shape.num_layers
+    whole = layers % len(pattern.turns) == 0 and not (pattern.first or pattern.last)
+    few = len(pattern.turns) if whole else layers
     flops = flops_by_group(question.replace(num_layers=few).model(), tokens)
     return {name: number * (1 if name == "head" else layers // few) for name, number in flops.items()}
 

@@ -23,6 +23,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_va
 
 import attnlab
 from attnlab.errors import FileError, SpecError
+from attnlab.formats import file_name
 from attnlab.specification import Specification
 from attnlab.storage.files import hash_file
 from attnlab.storage.plans import PLAN, read_plan
@@ -164,8 +165,7 @@ class Request(ExperimentRequest):
     def folder(self) -> str:
         """Return the name of the comparison's folder: readable, and its own."""
         words = self.variants if len(self.variants) <= 3 else (self.variants[0], f"and-{len(self.variants) - 1}-more")
-        plain = "".join(letter if letter.isalnum() or letter in "-+" else "-" for letter in "-".join(words))
-        return f"compare-{plain[:60]}-{self.size}-{self.hash[:8]}"
+        return f"compare-{file_name('-'.join(words))}-{self.size}-{self.hash[:8]}"
 
     @property
     def margin_nats(self) -> float:

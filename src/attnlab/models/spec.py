@@ -2,7 +2,7 @@
 
 ModelSpec.build("nano", vocabulary_size=96)                                GPT-2's architecture at the default size
 ModelSpec.build("gpt2", vocabulary_size=50257, variant="tied-kv")
-ModelSpec.build("nano", vocabulary_size=96, variant="softmax,window")      layers take turns
+ModelSpec.build("nano", vocabulary_size=96, variant="window*2,softmax")    a mixture over layers
 ModelSpec.build("nano", vocabulary_size=96, architecture="fast", family="encoder")
 
 An architecture says what a block is made of, apart from its size and its attention:
@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny, model_validator
 
-from attnlab.attention import AttentionSpec, Learned, Mask, Position, Rope, variant
+from attnlab.attention import AttentionSpec, Learned, Mask, Position, Rope, mixture
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models.sizes import size as size_by_name
 from attnlab.specification import Specification
@@ -136,8 +136,8 @@ class ModelSpec(Specification):
         """A model by the names of its size, its architecture and its attention.
 
         `changes` are fields of the size (`num_layers`, `num_heads`, …) or of the spec, or `head_width`, which keys and
-        values have instead of the model's width divided among the heads. `variant` may name several, parted by commas:
-        layers take turns.
+        values have instead of the model's width divided among the heads. `variant` may name a mixture over layers
+        (`attnlab.attention.mixtures`).
         """
         shape = size_by_name(size)
         style = _architecture(architecture)
@@ -181,18 +181,19 @@ class ModelSpec(Specification):
 def attention_layers(
     names: str, num_layers: int, context_length: int, base: AttentionSpec, position: Position
 ) -> tuple[AttentionSpec, ...]:
-    """The attention of each layer: the named variants in turn, each made from `base`.
+    """The attention of each layer: the variants of the named mixture, each made from `base`.
 
     The position is the model's where a variant leaves it open. Where `base` sees both sides, so do its variants. In
     cross-attention distances between two sequences mean nothing, so masks and relative positions are left out there.
     """
     cross = base.source == "cross"
-    specs = []
-    for name in names.split(","):
-        spec = variant(name.strip()).change(base.replace(source="self"), context_length)
+    mixed = mixture(names)
+    specs = {}
+    for one in mixed.variants:
+        spec = one.change(base.replace(source="self"), context_length)
         if cross:
             spec = spec.replace(position="none", mask=base.mask, source="cross")
         elif not base.mask.causal:
             spec = spec.replace(mask=Mask(causal=False, window=spec.mask.window, prefix=spec.mask.prefix))
-        specs.append(spec.replace(position=position) if spec.position is None else spec)
-    return tuple(specs[layer % len(specs)] for layer in range(num_layers))
+        specs[one.name] = spec.replace(position=position) if spec.position is None else spec
+    return tuple(specs[one.name] for one in mixed.layers(num_layers))

@@ -10,6 +10,7 @@ first step and read from there ever after, so that changed defaults never change
 A treatment is a named change of a run:
 
     treatment("tied-kv")               a variant of attention
+    treatment("window*2,softmax")      a mixture of variants over layers
     treatment("fast")                  a recipe
     treatment("muon")                  an optimizer
     treatment("rope")                  a position
@@ -36,10 +37,10 @@ from pydantic import (
     model_validator,
 )
 
-from attnlab.attention import Position, variants
-from attnlab.attention import variant as variant_by_name
+from attnlab.attention import Position, mixture
 from attnlab.corpora import Corpus, CorpusSpec
 from attnlab.errors import SpecError, UnknownNameError
+from attnlab.formats import file_name
 from attnlab.models import Family, ModelSpec
 from attnlab.models import size as size_by_name
 from attnlab.specification import Specification
@@ -58,7 +59,7 @@ class RunSpec(Specification):
 
     what = "a run"
 
-    variant: str = "softmax"  # several, parted by commas, take turns over the layers
+    variant: str = "softmax"  # or a mixture over layers
     recipe: str = "gpt2"
     size: str = "nano"
     corpus: CorpusSpec = CorpusSpec()
@@ -103,16 +104,14 @@ class RunSpec(Specification):
         recipe_by_name(self.recipe)
         if self.optimizer is not None:
             optimizer_by_name(self.optimizer)
-        for name in self.variant.split(","):
-            variant_by_name(name.strip())
+        mixture(self.variant)
         return self
 
     def name(self, corpus_hash: str) -> str:
         """Return the name of the run's folder: the same for the same spec on the text with this hash."""
         text = self.model_dump_json(exclude_none=True, exclude={"corpus"}) + corpus_hash
         short = hashlib.sha256(text.encode()).hexdigest()[:8]
-        plain = "".join(letter if letter.isalnum() or letter in "-+" else "-" for letter in self.variant)
-        return f"{plain[:60]}-{self.size}-{self.recipe}-seed{self.seed}-{short}"
+        return f"{file_name(self.variant)}-{self.size}-{self.recipe}-seed{self.seed}-{short}"
 
     def resolve(self, corpus: Corpus, execution: Execution, steps: int | None = None) -> ResolvedRun:
         """Return everything that this run will do; `steps` where they follow from minutes."""
@@ -215,10 +214,11 @@ def _single(name: str) -> Treatment:
     if name in OPTIMIZERS:
         return Treatment(name, f"The optimizer {name}.", {"optimizer": name})
     try:
-        found = variant_by_name(name)
-    except UnknownNameError:
-        known = [*(known.name for known in variants()), *RECIPES, *OPTIMIZERS]
-        raise UnknownNameError("treatment", name, known) from None
+        found = mixture(name)
+    except UnknownNameError as error:
+        if error.name != name:  # one of several that are joined or mixed
+            raise
+        raise UnknownNameError("treatment", name, [*error.known, *RECIPES, *OPTIMIZERS], error.near) from None
     return Treatment(name, found.meaning, {"variant": name})
 
 

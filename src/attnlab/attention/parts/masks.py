@@ -23,7 +23,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from attnlab.attention.parts.part import Biased, Declared
+from attnlab.attention.parts.part import Biased, Declared, Number
 from attnlab.errors import InputError, SpecError
 
 Position = TypeVar("Position", int, Tensor)
@@ -44,6 +44,7 @@ class Mask(Biased):
             "Child et al. 2019, arXiv 1904.10509; Beltagy et al. 2020",
             "1.6: the square grid is the bottleneck",
             {"window": lambda context: max(1, context // 4)},
+            Number("window", "256", "Each token sees the last {} tokens, itself included."),
         ),
         Declared(
             "prefix",
@@ -51,6 +52,7 @@ class Mask(Biased):
             "Raffel et al. 2019, arXiv 1910.10683",
             "1.5: masking, and not masking",
             {"prefix": lambda context: max(1, context // 16)},
+            Number("prefix", "32", "The first {} tokens see each other; the rest is causal."),
         ),
         Declared(
             "bidirectional",

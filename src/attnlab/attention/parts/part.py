@@ -33,10 +33,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Number:
+    """A number that may follow the name of a variant, as in `window:256`.
+
+    `field` is what it sets: a field of the spec, or of one of its parts, as in "normaliser.alpha".
+    """
+
+    field: str
+    example: str
+    meaning: str  # of the variant with its number, for which {} stands
+
+
+@dataclass(frozen=True)
 class Declared:
     """A variant of the catalogue that puts a part, with these numbers, in the place of GPT-2's.
 
-    A number may be a function of the context length.
+    A number may be a function of the context length. `number` is the one that may follow the name; its field is one of
+    the part's.
     """
 
     name: str
@@ -44,6 +57,7 @@ class Declared:
     source: str
     asks: str
     numbers: Mapping[str, object | Callable[[int], object]] = field(default_factory=dict)
+    number: Number | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from attnlab.attention.parts.part import Biased, Declared
+from attnlab.attention.parts.part import Biased, Declared, Number
 
 
 class Position(Biased):
@@ -42,10 +42,16 @@ class Rope(Position):
             "Queries and keys are rotated by their position.",
             "Su et al. 2021, arXiv 2104.09864",
             "pre: the assignment's own third model",
+            number=Number("base", "500000", "Queries and keys are rotated by their position, with base {}."),
         ),
     )
 
     base: float = Field(default=10_000.0, gt=1)
+
+    def formula(self) -> str:
+        """Return what is done to queries and keys, in words."""
+        usual = self.base == type(self).model_fields["base"].default
+        return "q and k rotated by their position" + ("" if usual else f", base {self.base:g}")
 
     def rotate(self, vectors: Tensor, start: int) -> Tensor:
         """Rotate (batch, heads, tokens, width), whose first token stands at position `start`."""

@@ -25,7 +25,7 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from attnlab.attention.gradients import direction
-from attnlab.attention.parts.part import Declared, Parameter, Part
+from attnlab.attention.parts.part import Declared, Number, Parameter, Part
 from attnlab.attention.parts.positions import Rope
 from attnlab.errors import InputError
 
@@ -160,6 +160,7 @@ class Cosine(Score):
             "Scores are the cosine of query and key: direction without length.",
             "the notes",
             "0.2, 0.3, 0.11: normalise the dot product",
+            number=Number("temperature", "0.5", "The cosine of query and key, divided by a temperature of {}."),
         ),
         Declared(
             "cosine-learned",

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attnlab.attention.parts.masks import Block
 from attnlab.attention.parts.normalisers import ASKS, Normaliser, Softmax, hidden, row_maximum
-from attnlab.attention.parts.part import Declared
+from attnlab.attention.parts.part import Declared, Number
 
 _MOST_STEPS = 64  # of Newton, besides one for each key
 
@@ -152,7 +152,13 @@ class Entmax(_Entmax):
     equation: ClassVar[str] = "ReLU((α − 1) s_j − τ)^(1/(α − 1)), Σ = 1"
     blocks = 5
     variants = (
-        Declared("entmax", "α-entmax at α = 1.25, nearer to softmax.", "Correia et al. 2019, arXiv 1909.00015", ASKS),
+        Declared(
+            "entmax",
+            "α-entmax at α = 1.25, nearer to softmax.",
+            "Correia et al. 2019, arXiv 1909.00015",
+            ASKS,
+            number=Number("alpha", "1.3", "α-entmax at α = {}, from softmax at 1 to sparsemax at 2."),
+        ),
     )
 
     alpha: float = Field(default=1.25, ge=1, le=2)
@@ -194,10 +200,15 @@ class Softpick(Normaliser):
             "Rectified softmax: negative scores get nothing, and no sink is needed.",
             "Zuhri et al. 2025, arXiv 2504.20966",
             ASKS,
+            number=Number("epsilon", "1e-6", "Rectified softmax: negative scores get nothing, with ε = {}."),
         ),
     )
 
     epsilon: PositiveFloat = 1e-6
+
+    def formula(self) -> str:
+        usual = self.epsilon == type(self).model_fields["epsilon"].default
+        return self.equation if usual else f"{self.equation}, ε = {self.epsilon:g}"
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
         scores = hidden(scores, visible)

@@ -173,7 +173,7 @@ def attention(
     Parameters
     ----------
     variants
-        Which variants; all of them if none is named. a+b is both changes at once.
+        Which variants; all of them if none is named. a+b is both changes at once, window:256 has a number.
     batch
         Sequences in a call (2).
     heads

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from attnlab.attention import Variant, load_variants, variant, variants
+from attnlab.attention import Variant, load_variants, mixture, variants
 from attnlab.cli.options import Flag, JsonFlag, VariantsFile
 from attnlab.cli.printing import say, show, show_json
 from attnlab.conformance import CheckReport, check_variant
 from attnlab.errors import InputError
-from attnlab.formats import fixed
+from attnlab.formats import file_name, fixed
 from attnlab.pages import Table
 from attnlab.storage.files import check_writable
 
@@ -34,8 +34,8 @@ def check(
     Parameters
     ----------
     name
-        A variant, a+b for both changes, or a Python file, all of whose variants are checked. Leave it out to check the
-        whole catalogue.
+        A variant, a+b for both changes, window:256 for one with a number, a mixture over layers such as a*2,b, all of
+        whose variants are checked, or a Python file, likewise. Leave it out to check the whole catalogue.
     quick
         Only the checks that training begins with: what leaks, and which gradients are lost.
     out
@@ -73,7 +73,7 @@ def _is_file(name: str | None) -> bool:
 def _chosen(name: str | None) -> Sequence[Variant]:
     if name is None:
         return variants()
-    return load_variants(Path(name)) if _is_file(name) else (variant(name),)
+    return load_variants(Path(name)) if _is_file(name) else mixture(name).variants
 
 
 def _overview(reports: Sequence[CheckReport]) -> Table:
@@ -98,4 +98,4 @@ def _pages(out: Path | None, names: list[str]) -> dict[str, Path]:
     if out.suffix:
         raise InputError(f"{len(names)} variants do not fit into one page {out}", hint="give a folder")
     out.mkdir(parents=True, exist_ok=True)
-    return {name: out / f"check-{name}.html" for name in names}
+    return {name: out / f"check-{file_name(name)}.html" for name in names}

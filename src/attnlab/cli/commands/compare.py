@@ -131,8 +131,9 @@ def compare(
     Parameters
     ----------
     variants
-        What is compared: variants of the catalogue, recipes, optimizers, positions, fields of a run such as
-        dropout=0.1, or several joined by &. The name of a comparison's folder opens that comparison.
+        What is compared: variants of the catalogue (a, a+b, window:256), mixtures over layers ("a*2,b" takes turns,
+        "a,(b),c" repeats b), recipes, optimizers, positions, fields of a run such as dropout=0.1, or several joined by
+        &. The name of a comparison's folder opens that comparison.
     baseline
         What they are compared with.
     seeds

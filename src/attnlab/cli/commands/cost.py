@@ -49,7 +49,8 @@ def cost(
     sizes
         Which sizes (gpt2): pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl or gpt3.
     variant
-        Which attention beside softmax; may be repeated. a+b is both changes at once, a,b layers that take turns.
+        Which attention beside softmax; may be repeated. a+b is both changes at once, window:256 has a number; over the
+        layers a*2,b takes turns and a,(b),c repeats b.
     context
         Tokens of a sequence; by default the size's own.
     batch

@@ -135,7 +135,8 @@ def scale(
     Parameters
     ----------
     variants
-        Variants of the catalogue, or other treatments of a run.
+        Variants of the catalogue (a, a+b, window:256), mixtures over layers ("a*2,b", "a,(b),c"), or other treatments
+        of a run.
     baseline
         What they are compared with.
     plan

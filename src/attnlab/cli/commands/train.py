@@ -56,7 +56,8 @@ def train(
     run
         A run directory to resume, as its own record says. Leave it out to train by the options below.
     variant
-        The attention: a name of the catalogue, a+b for both changes, a,b for layers that take turns.
+        The attention: a name of the catalogue, perhaps with a number (window:256), or a+b for both changes; over the
+        layers a*2,b takes turns and a,(b),c repeats b. `attnlab variants NAME` explains any of these.
     recipe
         gpt2 (faithful) or fast (soonest to a loss).
     size

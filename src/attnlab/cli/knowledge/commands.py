@@ -62,7 +62,8 @@ class ModelOptions:
         fast (the most in the time given) or assignment (the course assignment's protocol); by default fast, or that of
         the run that is finetuned.
     variant
-        The attention: a name of the catalogue, a+b for both changes, a,b for layers that take turns.
+        The attention: a name of the catalogue, perhaps with a number (window:256), or a+b for both changes; over the
+        layers a*2,b takes turns and a,(b),c repeats b. `attnlab variants NAME` explains any of these.
     objective
         span (span corruption), lm (language modelling) or mix.
     tokenizer

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from attnlab.attention import variant as variant_by_name
+from attnlab.attention import mixture
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.knowledge.training.sources import SPAN_SHARES, Objective
 from attnlab.models import ModelSpec
@@ -75,8 +75,7 @@ class KnowledgeRecipe(Specification):
     def replace(self, **changes: Any) -> KnowledgeRecipe:
         """Return a copy with some fields changed; those that are None stay."""
         recipe = super().replace(**{name: value for name, value in changes.items() if value is not None})
-        for name in recipe.variant.split(","):
-            variant_by_name(name.strip())
+        mixture(recipe.variant)
         return recipe
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 
 from attnlab.errors import AttnlabError, SpecError
+from attnlab.formats import file_name
 from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.material import Material, read_record, write_record
 from attnlab.knowledge.training.recipes import KnowledgeRecipe, StageSettings
@@ -81,8 +82,7 @@ def run_path(options: Options, stage: StageName, recipe: KnowledgeRecipe, length
     """The folder of a stage: the same for the same request, so that asking again resumes it."""
     asked = f"{recipe.model_dump_json(exclude=_IRRELEVANT[stage])}{length}{options.seed}{made_of}"
     short = hashlib.sha256(asked.encode()).hexdigest()[:8]
-    plain = "".join(sign if sign.isalnum() or sign in "-+" else "-" for sign in recipe.variant)[:40]
-    return options.out / f"knowledge-{stage}-{plain}-{recipe.name}-seed{options.seed}-{short}"
+    return options.out / f"knowledge-{stage}-{file_name(recipe.variant, 40)}-{recipe.name}-seed{options.seed}-{short}"
 
 
 def train_stage(
