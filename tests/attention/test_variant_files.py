@@ -36,10 +36,10 @@ def write(folder: Path, name: str = "sharp", temperature: float = 0.5) -> Path:
 
 def test_a_variant_knows_its_file(tmp_path: Path) -> None:
     load_variants(write(tmp_path))
-    first = catalogue.file_hashes("softmax,tied-kv+sharp")
+    first = variant_files.file_hashes("softmax*2,(tied-kv+sharp),window:4")
     assert first.keys() == {"sharp"}
     load_variants(write(tmp_path, temperature=0.6))
-    assert catalogue.file_hashes("sharp") != first
+    assert variant_files.file_hashes("sharp") != first
 
 
 @pytest.mark.parametrize(

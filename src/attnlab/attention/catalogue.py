@@ -332,12 +332,6 @@ def variants() -> tuple[Variant, ...]:
     return tuple(_known.values())
 
 
-def file_hashes(names: str) -> dict[str, str]:
-    """Return the variants among these names that came from a file, each with the hash of that file."""
-    single = (_single(part.strip()) for name in names.split(",") for part in name.split("+"))
-    return {one.name: one.file_hash for one in single if one.file_hash}
-
-
 def variant(name: str) -> Variant:
     """A variant by its name, with its number behind a colon if it takes one, or several joined by `+`."""
     parts = [_single(part.strip()) for part in name.split("+")]

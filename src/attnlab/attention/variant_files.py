@@ -19,7 +19,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from attnlab.attention import catalogue
-from attnlab.attention.catalogue import Variant
+from attnlab.attention.catalogue import Variant, variant
+from attnlab.attention.mixtures import mixture
 from attnlab.errors import AttnlabError, FileError
 
 GROUP = "attnlab.variants"
@@ -51,6 +52,13 @@ def load_source(text: str, name: str) -> tuple[Variant, ...]:
     for one in added:
         catalogue._known[one.name] = replace(one, file_hash=digest)
     return tuple(catalogue._known[one.name] for one in added)
+
+
+def file_hashes(names: str) -> dict[str, str]:
+    """Return the variants of a mixture that came from a file, each with the hash of that file."""
+    parts = (part for one in mixture(names).variants for part in one.name.split("+"))
+    found = {part: variant(part).file_hash for part in parts}
+    return {name: known for name, known in found.items() if known}
 
 
 @functools.cache
