@@ -133,6 +133,7 @@ def test_what_does_not_fit_is_not_measured(capsys: pytest.CaptureFixture[str], m
     ("arguments", "said"),
     [
         (["gpt-2"], "did you mean 'gpt2'"),
+        (["missing/config.json"], "there is no file missing/config.json"),
         (["--variant", "tied_kv"], "did you mean 'tied-kv'"),
         (["--recipe", "quick"], "no recipe called"),
         (["--context", "-5"], "context_length"),

@@ -5,6 +5,8 @@ tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; pri
 Sweep.over("context", Question(size="gpt2"))           where attention overtakes the rest
 
 call           the number of sequences and their lengths in one call
+block          the perceptron and the norms, Llama's too
+configs        models from a config.json of Hugging Face
 tensors        every parameter by name and shape, and the maps of one head
 activations    what autograd keeps between forward and backward
 attention      the cost of a part and of an attention layer

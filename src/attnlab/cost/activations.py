@@ -41,11 +41,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import for_every_query_head
+from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
 from attnlab.models import loss
-from attnlab.models.blocks import make_norm
-from attnlab.models.mlp import MLP
 
 _INDEX_BYTES = 8  # of a token's number
 
@@ -308,7 +307,7 @@ def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
         return torch.empty(call.batch, tokens, spec.model_width, dtype=call.dtype, requires_grad=True)
 
     with torch.device("meta"):
-        modules = {"embedding dropout": nn.Dropout(spec.dropout), "norm": make_norm(spec), "mlp": MLP(spec)}
+        modules = {"embedding dropout": nn.Dropout(spec.dropout), **block_modules(spec)}
         ledger = Ledger(nn.ModuleList(modules.values()).to(call.dtype))
         for name, module in modules.items():
             with ledger.watch(name):

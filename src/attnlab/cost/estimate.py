@@ -16,16 +16,19 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
+from attnlab.attention import Mask
 from attnlab.cost.attention import Cost, PartCost, sum_by
+from attnlab.cost.configs import is_config, model_of_config
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
 from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models import ModelSpec
+from attnlab.models.hf.folder import CONFIG
 from attnlab.models.sizes import Size
 from attnlab.models.sizes import size as size_called
-from attnlab.models.spec import RECIPE_OPTIMIZERS, OptimizerKind
+from attnlab.models.spec import RECIPE_OPTIMIZERS, OptimizerKind, attention_layers
 from attnlab.specification import Specification
 
 GPT2_VOCABULARY = 50257
@@ -37,7 +40,9 @@ Count = Annotated[PositiveInt, Field(le=_MOST)]
 class Question(Specification):
     """A model by its names, with what is changed about its size. What is left out is the size's own.
 
-    A recipe is an architecture of the same name and an optimizer; the rest of it costs nothing.
+    A size is a name, a number of parameters, or the path of a config.json of Hugging Face or of its folder. A named
+    size has GPT-2's vocabulary. A recipe is an architecture of the same name and an optimizer; the rest of it costs
+    nothing. The architecture of a configuration is its own.
     """
 
     what: ClassVar[str] = "a question of cost"
@@ -48,7 +53,7 @@ class Question(Specification):
     recipe: str = "gpt2"
     family: Literal["decoder", "encoder"] = "decoder"
     batch_size: Count = 1
-    vocabulary_size: Count = GPT2_VOCABULARY
+    vocabulary_size: Count | None = None
     bytes_per_number: Literal[2, 4, 8] = 4
     context_length: Count | None = None
     num_layers: Annotated[PositiveInt, Field(le=2**16)] | None = None
@@ -59,7 +64,8 @@ class Question(Specification):
 
     @model_validator(mode="after")
     def _known(self) -> Question:
-        size_called(self.size)
+        if not is_config(self.size):
+            size_called(self.size)
         if self.recipe not in RECIPE_OPTIMIZERS:
             raise UnknownNameError("recipe", self.recipe, RECIPE_OPTIMIZERS)
         return self
@@ -67,7 +73,12 @@ class Question(Specification):
     @property
     def label(self) -> str:
         """Size and variant."""
-        return f"{self.size} {self.variant}"
+        return f"{self.name} {self.variant}"
+
+    @property
+    def name(self) -> str:
+        """The size; a configuration is called as its folder."""
+        return self.size.removesuffix(CONFIG).rstrip("/") or self.size
 
     @property
     def optimizer(self) -> OptimizerKind:
@@ -76,17 +87,53 @@ class Question(Specification):
     @property
     def shape(self) -> Size:
         """Layers, width, heads and context."""
-        usual = size_called(self.size).dimensions()
-        return Size(**{name: getattr(self, name) or number for name, number in usual.items()})
+        return self._changed(self._usual(self._configured()))
 
     @property
     def is_changed(self) -> bool:
-        """Whether its shape is not that of the named size."""
-        return self.shape != size_called(self.size) or self.head_width is not None or self.mlp_width is not None
+        """Whether its shape is not that of the size."""
+        usual = self._usual(self._configured())
+        return self._changed(usual) != usual or self.head_width is not None or self.mlp_width is not None
 
     def model(self) -> ModelSpec:
         """The spec of the model; what is impossible is refused here."""
-        shape = self.shape
+        base = self._configured()
+        shape = self._changed(self._usual(base))
+        return self._named_model(shape) if base is None else self._changed_model(base, shape)
+
+    def _configured(self) -> ModelSpec | None:
+        """The model of the configuration; None for a named size."""
+        return model_of_config(self.size) if is_config(self.size) else None
+
+    def _usual(self, base: ModelSpec | None) -> Size:
+        if base is None:
+            return size_called(self.size)
+        return Size(base.num_layers, base.model_width, base.attention[0].num_heads, base.context_length)
+
+    def _changed(self, usual: Size) -> Size:
+        return Size(**{name: getattr(self, name) or number for name, number in usual.dimensions().items()})
+
+    def _changed_model(self, base: ModelSpec, shape: Size) -> ModelSpec:
+        """The model of a configuration with another attention; its perceptron keeps its ratio to the width."""
+        attention = base.attention[0].replace(
+            model_width=shape.model_width,
+            num_heads=shape.num_heads,
+            position=None,
+            mask=Mask(causal=self.family == "decoder"),
+        )
+        if self.head_width is not None:
+            attention = attention.replace(key_width=self.head_width)
+        return base.replace(
+            family=self.family,
+            vocabulary_size=self.vocabulary_size or base.vocabulary_size,
+            context_length=shape.context_length,
+            num_layers=shape.num_layers,
+            model_width=shape.model_width,
+            mlp_width=self.mlp_width or base.mlp_width * shape.model_width // base.model_width,
+            attention=attention_layers(self.variant, shape.num_layers, shape.context_length, attention, base.position),
+        )
+
+    def _named_model(self, shape: Size) -> ModelSpec:
         if self.head_width is None and shape.model_width % shape.num_heads:
             lower = shape.model_width - shape.model_width % shape.num_heads
             raise SpecError(
@@ -98,7 +145,7 @@ class Question(Specification):
         sizes |= shape.dimensions()
         return ModelSpec.build(
             self.size,
-            vocabulary_size=self.vocabulary_size,
+            vocabulary_size=self.vocabulary_size or GPT2_VOCABULARY,
             variant=self.variant,
             architecture=self.recipe,
             family=self.family,

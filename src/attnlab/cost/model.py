@@ -5,7 +5,7 @@ For B sequences of N tokens, L layers, the widths D of the model and M of the pe
     embedding      V D parameters, and a further D for each position that is learned; no products
     norms          D or 2 D parameters, or none; no products
     attention      as `attention_cost` has it
-    perceptron     2 · 2 B N D M      for the way up and the way down
+    perceptron     2 · 2 B N D M      for the way up and the way down; 3 · 2 B N D M where it is gated (`LlamaSpec`)
     head           2 B N D V          its parameters are the embedding's where they are tied
     gradients      twice as much again, for each product has two factors
 
@@ -26,6 +26,7 @@ from attnlab.attention.kernels import Kernel
 from attnlab.attention.spec import borrowed
 from attnlab.cost.activations import kept_by_embedding, kept_by_loss, kept_outside_attention
 from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost, multiply_adds, sum_by
+from attnlab.cost.block import mlp_shapes, norm_vectors
 from attnlab.cost.call import ModelCall
 from attnlab.models import ModelSpec
 
@@ -160,7 +161,7 @@ class _Builder:
             yield PartCost(f"{at}positions", parameters=spec.context_length * spec.model_width)
         if spec.dropout:
             yield PartCost(f"{at}embedding dropout", activation_bytes=kept["embedding dropout"])
-        norm_parameters = 0 if spec.norm == "rms" else spec.model_width * (1 + spec.bias)
+        norm_parameters = spec.model_width * len(norm_vectors(spec))
         norm = PartCost("norm", parameters=norm_parameters, activation_bytes=kept["norm"])
         mlp = self._mlp(tokens, kept["mlp"])
         for number, cost in enumerate(attention):
@@ -177,8 +178,9 @@ class _Builder:
 
     def _mlp(self, tokens: int, kept: int) -> PartCost:
         spec = self.call.spec
-        maps = 2 * spec.model_width * spec.mlp_width
-        biases = (spec.model_width + spec.mlp_width) * spec.bias
+        shapes = mlp_shapes(spec).values()
+        maps = sum(outputs * inputs for outputs, inputs in shapes)
+        biases = sum(outputs for outputs, _ in shapes) * spec.bias
         return _products("mlp", self.call.batch * tokens * maps, parameters=maps + biases, activation_bytes=kept)
 
 

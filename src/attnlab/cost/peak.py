@@ -15,9 +15,9 @@ chunk of C rows in the loss, the widths D of the model and M of the perceptron, 
     backward
     optimizer            Muon's: 5 times the square matrices of the blocks, or 3 times the long ones
 
-k is 1 for GELU's tanh form where its slope is kept, and 2 else. What libraries allocate behind PyTorch's back is not
-seen. How often a kernel copies is not stated anywhere: the factors were found by watching PyTorch's allocator, and
-tests hold them to it.
+k is 1 for GELU's tanh form where its derivative is kept, 3 for a gated perceptron, and 2 else. What libraries allocate
+behind PyTorch's back is not seen. How often a kernel copies is not stated anywhere: the factors were found by watching
+PyTorch's allocator, and tests hold them to it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 from attnlab.attention.kernels import blocked
 from attnlab.cost.attention import AttentionCost
+from attnlab.cost.block import LlamaSpec
 from attnlab.cost.model import ModelCost
 from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.models import ModelSpec, loss, mlp
@@ -123,6 +124,8 @@ def _loss_scratch(spec: ModelSpec, rows: int, number: int) -> int:
 def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:
     wide, weights = rows * spec.mlp_width * number, spec.model_width * spec.mlp_width * number
     copies = 1 if spec.activation == "gelu-tanh" and wide <= mlp._LARGE else 2
+    if isinstance(spec, LlamaSpec):
+        copies = 3  # of the product and of both its factors
     flow = rows * spec.model_width * number
     return max(copies * wide + weights, wide + flow + 2 * weights)
 

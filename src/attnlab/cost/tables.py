@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.cost.attention import PartCost
+from attnlab.cost.configs import is_config
 from attnlab.cost.estimate import QUANTITIES, CostEstimate, MeasuredCost, Quantity, Question, estimate
 from attnlab.cost.sweep import GROUPS, Axis, Crossover, Sweep
 from attnlab.cost.tensors import PerHead, grouped, per_head
@@ -150,10 +151,11 @@ def describe(found: CostEstimate) -> str:
     spec, asked = found.model, found.question
     heads = spec.attention[0]
     changed = ", changed" if asked.is_changed else ""
+    trained = f"optimizer {asked.optimizer}" if is_config(asked.size) else f"recipe {asked.recipe}"
     return (
         f"{found.label}{changed}: {spec.num_layers} layers of width {spec.model_width:,}, {heads.num_heads} heads of "
         f"width {heads.key_width:,}, {asked.batch_size:,} × {spec.context_length:,} tokens, vocabulary "
-        f"{spec.vocabulary_size:,}, {asked.bytes_per_number} bytes a number, recipe {asked.recipe}"
+        f"{spec.vocabulary_size:,}, {asked.bytes_per_number} bytes a number, {trained}"
     )
 
 

@@ -107,7 +107,7 @@ class CostAnswers:
     def _engine(self, question: Question) -> Engine:
         """What takes the steps of a run, all rows at once."""
         model_spec, usual = question.model(), recipe(question.recipe)
-        batch, words = question.batch_size, min(question.vocabulary_size, _MOST_TOKENS)
+        batch, words = question.batch_size, min(model_spec.vocabulary_size, _MOST_TOKENS)
         shape = Shape("measured", 1, 1, 1, model_spec.context_length, batch, words)
         run = ResolvedRun(
             model=model_spec,

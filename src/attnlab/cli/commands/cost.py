@@ -29,7 +29,7 @@ def cost(
     context: int | None = None,
     batch: int = 1,
     recipe: str = "gpt2",
-    vocabulary: int = 50257,
+    vocabulary: int | None = None,
     number_bytes: int = 4,
     family: Literal["decoder", "encoder"] = "decoder",
     change: Several = (),
@@ -47,7 +47,8 @@ def cost(
     Parameters
     ----------
     sizes
-        Which sizes (gpt2): pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl or gpt3.
+        Which sizes (gpt2): pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl or gpt3; or a config.json
+        of Hugging Face (GPT-2 or Llama), or a folder that holds one.
     variant
         Which attention beside softmax; may be repeated. a+b is both changes at once, a,b layers that take turns.
     context
@@ -57,7 +58,7 @@ def cost(
     recipe
         gpt2 (AdamW) or fast (Muon beside AdamW).
     vocabulary
-        How many tokens there are; GPT-2's if not said.
+        How many tokens there are; by default GPT-2's, or the configuration's own.
     number_bytes
         Bytes of a number: 4 for float32, 2 for bfloat16, 8 for float64.
     family
