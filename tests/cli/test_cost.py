@@ -98,6 +98,18 @@ def test_page_and_plot(capsys: pytest.CaptureFixture[str]) -> None:
     assert "What attention costs" in Path("cost.html").read_text(encoding="utf-8")
 
 
+def test_what_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "pico", "--memory", "30MB", "--batch", "2", "--vocabulary", "100", "--csv", "fits.csv"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "wrote fits.csv\n"
+    assert "Does it fit in 30.0 MB" in captured.out
+    assert "pico: which variants fit in 30.0 MB" in captured.out
+    assert "Not possible in this model: bidirectional." in captured.out
+    rows = Path("fits.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[0].startswith("size,variant,memory,training_needed,training_fits")
+    assert rows[1].startswith("pico,softmax,30000000,")
+
+
 def test_own_variants(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.py").write_text(
         "from attnlab.attention import Mask, Variant, add_variant\n"
@@ -133,6 +145,10 @@ def test_what_does_not_fit_is_not_measured(capsys: pytest.CaptureFixture[str], m
     ("arguments", "said"),
     [
         (["gpt-2"], "did you mean 'gpt2'"),
+        (["--memory", "80GX"], "no number of bytes"),
+        (["--memory", "-80GB"], "holds nothing"),
+        (["--memory", "80"], "no number of bytes"),
+        (["--csv", "missing/fits.csv"], "there is no folder missing"),
         (["missing/config.json"], "there is no file missing/config.json"),
         (["--variant", "tied_kv"], "did you mean 'tied-kv'"),
         (["--recipe", "quick"], "no recipe called"),

@@ -13,7 +13,9 @@ attention      the cost of a part and of an attention layer
 model          the cost of a whole model
 peak           the most memory of a training step, and its moment
 inference      reading a prompt and decoding tokens
+serving        the memory of serving
 estimate       all of it for one question, and measurements beside it
+capacity       what fits into a memory, and how large a batch and context may be
 sweep          FLOPs as the context or the width grows
 tables         tables of one model, and of models side by side
 page           one offline page, with its figures
@@ -24,10 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost
 from attnlab.cost.call import AttentionCall, ModelCall
+from attnlab.cost.capacity import Capacity, Fit, capacities_beside, capacity
 from attnlab.cost.estimate import CostEstimate, MachineRates, MeasuredCost, Question, estimate
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
+from attnlab.cost.serving import ServingMemory, serving_memory
 from attnlab.cost.tensors import NamedTensor, PerHead, named_tensors, per_head
 
 if TYPE_CHECKING:
@@ -37,10 +41,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AttentionCall",
     "AttentionCost",
+    "Capacity",
     "Cost",
     "CostEstimate",
     "CostTable",
     "Crossover",
+    "Fit",
     "InferencePass",
     "MachineRates",
     "MeasuredCost",
@@ -50,14 +56,18 @@ __all__ = [
     "PartCost",
     "PerHead",
     "Question",
+    "ServingMemory",
     "Sweep",
     "TrainingMemory",
     "attention_cost",
+    "capacities_beside",
+    "capacity",
     "estimate",
     "inference_pass",
     "model_cost",
     "named_tensors",
     "per_head",
+    "serving_memory",
     "tabulate",
     "training_memory",
 ]

@@ -22,6 +22,7 @@ from attnlab.cost.configs import is_config, model_of_config
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
+from attnlab.cost.serving import ServingMemory, serving_memory
 from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models import ModelSpec
@@ -211,6 +212,13 @@ class CostEstimate:
         return None if self.model.family == "encoder" or not cached else self._pass(tokens=1, cached=cached)
 
     @functools.cached_property
+    def serving(self) -> ServingMemory:
+        """The memory to serve the batch, each sequence as long as the context."""
+        return serving_memory(
+            self.model, batch=self.question.batch_size, bytes_per_number=self.question.bytes_per_number
+        )
+
+    @functools.cached_property
     def tensors(self) -> tuple[NamedTensor, ...]:
         """Every parameter by its name."""
         return named_tensors(self.model)
@@ -279,6 +287,7 @@ class CostEstimate:
             "parts": [asdict(part) for part in self.parts()],
             "kernels": list(self.training.kernels),
             "memory": {**asdict(memory), "peak": memory.peak, "moment": memory.moment},
+            "serving": {**asdict(self.serving), "total": self.serving.total},
             "prefill": self.prefill.as_dict(),
             "decoding": None if self.decoding is None else self.decoding.as_dict(),
             **({"tensors": [tensor.as_dict() for tensor in self.tensors]} if tensors else {}),
@@ -329,6 +338,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("decoding_intensity", "  FLOPs per byte, decoding", "FLOPs/B", lambda e: _decoding(e, "intensity")),
     Quantity("cache_bytes", "cache after the context", "B", lambda e: e.cache_bytes),
     Quantity("cache_bytes_per_token", "  cache of each token", "B", lambda e: e.cache_bytes_per_token),
+    Quantity("serving_bytes", "memory to serve the batch", "B", lambda e: e.serving.total),
 )
 
 

@@ -23,11 +23,12 @@ from typing import Any, Literal, get_args
 
 import plotext
 
-from attnlab.cost.attention import AttentionCost, multiply_adds
+from attnlab.cost.attention import multiply_adds
 from attnlab.cost.block import mlp_shapes
 from attnlab.cost.call import AttentionCall
 from attnlab.cost.configs import is_config
 from attnlab.cost.estimate import Question
+from attnlab.cost.serving import cache_bytes
 from attnlab.cost.tensors import named_tensors
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.models import ModelSpec
@@ -228,19 +229,11 @@ def _cache_crossover(question: Question) -> Crossover:
         asked = question.replace(context_length=tokens)
         model = asked.model()
         weights = sum(tensor.parameters for tensor in named_tensors(model)) * asked.bytes_per_number
-        return _cache_bytes(model, asked, tokens) >= weights
+        return cache_bytes(model, asked.batch_size, tokens, asked.bytes_per_number) >= weights
 
     first = _first(larger, 1, _LONGEST) if question.family == "decoder" else None
     name = f"the cache of {question.batch_size} × N tokens outgrows the weights"
     return Crossover(name, first, None if first is None else first / question.shape.model_width)
-
-
-def _cache_bytes(model: ModelSpec, asked: Question, tokens: int) -> int:
-    total = 0
-    for spec, layers in Counter(model.attention).items():
-        call = AttentionCall(spec, asked.batch_size, tokens, tokens, asked.bytes_per_number)
-        total += layers * AttentionCost((), call, True).cache_bytes(tokens)
-    return total
 
 
 def _width_crossovers(at: Callable[[int], SweepPoint], head: int) -> tuple[Crossover, ...]:

@@ -17,7 +17,7 @@ from attnlab.cli.options import Flag, JsonFlag, Several, VariantsFile, name_valu
 from attnlab.cli.printing import fits, say, show, show_json
 from attnlab.cost import CostTable, tabulate
 from attnlab.errors import InputError, UnknownNameError
-from attnlab.storage.files import check_writable
+from attnlab.storage.files import check_writable, write_whole
 
 _CHANGES = ("num_layers", "model_width", "num_heads", "head_width", "mlp_width")
 _WIDEST_PLOT = 100
@@ -35,11 +35,13 @@ def cost(
     change: Several = (),
     per_head: Flag = False,
     tensors: Flag = False,
+    memory: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     sweep: Annotated[str | None, Parameter(show_default=False)] = None,
     measure: Flag = False,
     threads: int | None = None,
     variants_from: VariantsFile = None,
     out: Path | None = None,
+    csv: Path | None = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Count what a model costs, without building it: parameters, FLOPs, memory, cache, and where attention overtakes.
@@ -70,6 +72,9 @@ def cost(
         The maps of a single head, and what they add up to.
     tensors
         Every parameter by its name and shape.
+    memory
+        A memory such as 80GB or 24GiB: what fits for training and for serving, the largest batch and context, and which
+        variants of the catalogue fit; with --variant, those alone.
     sweep
         context or width: where attention overtakes the projections and the MLP, as a plot.
     measure
@@ -78,13 +83,16 @@ def cost(
         With --measure: threads to compute with; as many as cores if not said.
     out
         Also write a page with figures to this HTML file.
+    csv
+        Also write a line for each model to this CSV file; with --memory, what fits.
     as_json
         Print everything as JSON.
     """
     if threads is not None and not measure:
         raise InputError("--threads belongs to --measure", hint="add --measure, or leave --threads out")
-    if out is not None:
-        check_writable(out)
+    for path in (out, csv):
+        if path is not None:
+            check_writable(path)
     if variants_from is not None:
         load_variants(variants_from)
     asked: dict[str, Any] = {
@@ -96,7 +104,7 @@ def cost(
         "family": family,
         **_changes(change),
     }
-    table = tabulate(sizes or ("gpt2",), variant, heads=per_head, tensors=tensors, sweep=sweep, **asked)
+    table = tabulate(sizes or ("gpt2",), variant, heads=per_head, tensors=tensors, sweep=sweep, memory=memory, **asked)
     if measure:
         table = _measured(table, threads)
     if as_json:
@@ -106,6 +114,9 @@ def cost(
     if out is not None:
         table.write(out)
         say(f"wrote {out}")
+    if csv is not None:
+        write_whole(csv, table.csv())
+        say(f"wrote {csv}")
 
 
 def _changes(texts: Sequence[str]) -> dict[str, int]:
