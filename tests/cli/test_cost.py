@@ -98,6 +98,16 @@ def test_page_and_plot(capsys: pytest.CaptureFixture[str]) -> None:
     assert "What attention costs" in Path("cost.html").read_text(encoding="utf-8")
 
 
+def test_mixed_precision_and_checkpointing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "pico", "--mixed-precision", "--checkpointing", "--measure", "--threads", "1"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "mixed precision, activation checkpointing" in out
+    assert "norms, block inputs" in out
+    assert "only float32 is measured" in out
+    assert main(["cost", "pico", "--checkpointing", "--measure", "--threads", "1"]) == 0
+    assert "does not train with it yet" in capsys.readouterr().out
+
+
 def test_what_fits(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "pico", "--memory", "30MB", "--batch", "2", "--vocabulary", "100", "--csv", "fits.csv"]) == 0
     captured = capsys.readouterr()
@@ -145,6 +155,7 @@ def test_what_does_not_fit_is_not_measured(capsys: pytest.CaptureFixture[str], m
     ("arguments", "said"),
     [
         (["gpt-2"], "did you mean 'gpt2'"),
+        (["--mixed-precision", "--number-bytes", "4"], "2 bytes, not of 4"),
         (["--memory", "80GX"], "no number of bytes"),
         (["--memory", "-80GB"], "holds nothing"),
         (["--memory", "80"], "no number of bytes"),

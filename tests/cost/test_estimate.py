@@ -57,6 +57,14 @@ def test_an_estimate_is_what_model_cost_says() -> None:
         assert sum(getattr(part, name) for part in found.parts()) == getattr(found.training, name)
 
 
+def test_parts_of_checkpointing_add_up() -> None:
+    found = estimate("nano", variant="sigmoid", checkpointing=True, mixed_precision=True)
+    for name in ("parameters", "forward_flops", "backward_flops", "recomputed_flops", "activation_bytes"):
+        assert sum(getattr(part, name) for part in found.parts()) == getattr(found.training, name)
+    assert found.question.bytes_per_number == 2
+    assert found.question.replace(batch_size=3).mixed_precision
+
+
 def test_every_quantity_is_told() -> None:
     told = json.loads(json.dumps(estimate("pico").as_dict(tensors=True)))
     assert set(told["totals"]) == {quantity.key for quantity in QUANTITIES}

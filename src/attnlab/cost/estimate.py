@@ -44,6 +44,9 @@ class Question(Specification):
     A size is a name, a number of parameters, or the path of a config.json of Hugging Face or of its folder. A named
     size has GPT-2's vocabulary. A recipe is an architecture of the same name and an optimizer; the rest of it costs
     nothing. The architecture of a configuration is its own.
+
+    mixed_precision    bfloat16 weights, gradients and activations; float32 master weights and optimizer state
+    checkpointing      training keeps the inputs of blocks alone, and does their forward pass again
     """
 
     what: ClassVar[str] = "a question of cost"
@@ -56,12 +59,27 @@ class Question(Specification):
     batch_size: Count = 1
     vocabulary_size: Count | None = None
     bytes_per_number: Literal[2, 4, 8] = 4
+    mixed_precision: bool = False
+    checkpointing: bool = False
     context_length: Count | None = None
     num_layers: Annotated[PositiveInt, Field(le=2**16)] | None = None
     model_width: Count | None = None
     num_heads: Annotated[PositiveInt, Field(le=2**20)] | None = None
     head_width: Count | None = None
     mlp_width: Count | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _precise(cls, fields: Any) -> Any:
+        """Mixed precision computes in bfloat16."""
+        if not isinstance(fields, dict) or fields.get("mixed_precision") is not True:
+            return fields
+        if fields.get("bytes_per_number", 2) != 2:
+            raise SpecError(
+                f"mixed precision has numbers of 2 bytes, not of {fields['bytes_per_number']}",
+                hint="leave out `bytes_per_number`, or `mixed_precision`",
+            )
+        return {**fields, "bytes_per_number": 2}
 
     @model_validator(mode="after")
     def _known(self) -> Question:
@@ -163,6 +181,7 @@ ATTENTION_PARTS = (
     "weighted sum",
     "operator",
 )
+_REST = "rest of attention"
 
 
 @dataclass(frozen=True)
@@ -198,7 +217,7 @@ class CostEstimate:
 
     @functools.cached_property
     def memory(self) -> TrainingMemory:
-        return training_memory(self.training, self.question.optimizer)
+        return training_memory(self.training, self.question.optimizer, mixed_precision=self.question.mixed_precision)
 
     @functools.cached_property
     def prefill(self) -> InferencePass:
@@ -258,16 +277,18 @@ class CostEstimate:
         every = (part for cost in self.training.attention for part in cost.parts)
         inside = {part.name: part for part in sum_by(every, str)}
         named = [inside[name] for name in ATTENTION_PARTS if name in inside]
-        rest = [part for name, part in inside.items() if name not in ATTENTION_PARTS]
+        rest = Cost(tuple(part for name, part in inside.items() if name not in ATTENTION_PARTS)).total(_REST)
         found: list[PartCost] = []
         norms: list[PartCost] = []
         for part in self.training.by_kind():
             if part.name.endswith("norm"):
                 norms.append(part)
             elif part.name == "attention":
-                found += named + ([Cost(tuple(rest)).total("rest of attention")] if rest else [])
+                found += named + ([rest] if rest != PartCost(_REST) else [])
             else:
                 found.append(part)
+        if self.question.checkpointing:  # with the inputs of the blocks, which their first norms keep
+            return *found, Cost(tuple(norms)).total("norms, block inputs")
         return *found, Cost(tuple(norms)).total("norms")
 
     def as_dict(self, *, tensors: bool = False) -> dict[str, object]:
@@ -294,9 +315,12 @@ class CostEstimate:
         }
 
     def _cost(self, *, visible_only: bool) -> ModelCost:
-        number = self.question.bytes_per_number
         return model_cost(
-            self.model, batch=self.question.batch_size, visible_only=visible_only, bytes_per_number=number
+            self.model,
+            batch=self.question.batch_size,
+            visible_only=visible_only,
+            bytes_per_number=self.question.bytes_per_number,
+            checkpointing=self.question.checkpointing,
         )
 
     def _pass(self, *, tokens: int, cached: int) -> InferencePass:
@@ -325,10 +349,11 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("attention_parameters", "of which attention", "", lambda e: e.attention_parameters),
     Quantity("training_flops", "to train on one batch", "FLOPs", lambda e: e.training.useful_training_flops),
     Quantity("defined_flops", "the same, every pair", "FLOPs", lambda e: e.defined_flops),
-    Quantity("recomputed_flops", "recomputed in the kernels", "FLOPs", lambda e: e.training.recomputed_flops),
+    Quantity("recomputed_flops", "recomputed in the backward pass", "FLOPs", lambda e: e.training.recomputed_flops),
     Quantity("weight_bytes", "weights", "B", lambda e: e.memory.weights),
     Quantity("gradient_bytes", "gradients", "B", lambda e: e.memory.gradients),
     Quantity("optimizer_bytes", "optimizer state", "B", lambda e: e.memory.optimizer),
+    Quantity("master_weight_bytes", "float32 master weights", "B", lambda e: e.memory.master_weights),
     Quantity("activation_bytes", "activations kept", "B", lambda e: e.memory.activations),
     Quantity("peak_bytes", "peak of training", "B", lambda e: e.memory.peak),
     Quantity("prefill_flops", "prefill of the context", "FLOPs", lambda e: e.prefill.flops),
@@ -374,7 +399,7 @@ class MeasuredCost:
 
     @property
     def predicted_step_seconds(self) -> float:
-        """The products of a step, what kernels do again included, at the machine's best rate."""
+        """The products of a step, what is recomputed included, at the machine's best rate."""
         return self.estimate.training.training_flops / self.rates.flops_per_second
 
     def predicted_seconds(self) -> dict[str, float | None]:

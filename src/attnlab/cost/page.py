@@ -75,7 +75,7 @@ def cost_page(table: CostTable) -> Page:
 def _side_by_side(table: CostTable) -> list[Part]:
     parts: list[Part] = [Note(note) for note in table.notes]
     parts.append(Figure(parts_figure(table, "parameters"), "Where the parameters are."))
-    words = "Where the FLOPs of a training step are: visible pairs, and what kernels recompute."
+    words = "Where the FLOPs of a training step are: visible pairs, and what is recomputed."
     parts.append(Figure(parts_figure(table, "FLOPs"), words))
     return [*parts, *_shown([table.side_by_side()])]
 

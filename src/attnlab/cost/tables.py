@@ -49,7 +49,7 @@ def part_table(found: CostEstimate) -> NotedTable:
     total = found.training.total("all")
     rows = [_part_row(part, total) for part in (*parts, total)]
     headings = ("", "parameters", "share", "to train", "share", "forward", "kept")
-    note = "FLOPs of visible pairs, of one batch; to train is forward, backward, and what kernels recompute."
+    note = "FLOPs of visible pairs, of one batch; to train is forward, backward, and what is recomputed."
     return NotedTable(headings, rows, f"{describe(found)}, by part", note=note)
 
 
@@ -207,11 +207,13 @@ def describe(found: CostEstimate) -> str:
     spec, asked = found.model, found.question
     heads = spec.attention[0]
     changed = ", changed" if asked.is_changed else ""
+    number = "mixed precision" if asked.mixed_precision else f"{asked.bytes_per_number} bytes a number"
+    number += ", activation checkpointing" if asked.checkpointing else ""
     trained = f"optimizer {asked.optimizer}" if is_config(asked.size) else f"recipe {asked.recipe}"
     return (
         f"{found.label}{changed}: {spec.num_layers} layers of width {spec.model_width:,}, {heads.num_heads} heads of "
         f"width {heads.key_width:,}, {asked.batch_size:,} × {spec.context_length:,} tokens, vocabulary "
-        f"{spec.vocabulary_size:,}, {asked.bytes_per_number} bytes a number, {trained}"
+        f"{spec.vocabulary_size:,}, {number}, {trained}"
     )
 
 

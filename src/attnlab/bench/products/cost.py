@@ -87,6 +87,8 @@ def why_not(wanted: MeasuredCost) -> str:
     question, peak = wanted.estimate.question, wanted.estimate.memory.peak
     if question.bytes_per_number != 4:
         return f"only float32 is measured, and {question.bytes_per_number} bytes a number were asked for"
+    if question.checkpointing:
+        return "activation checkpointing is counted, and attnlab does not train with it yet"
     if not wanted.estimate.model.buildable:
         return "its blocks are counted, and attnlab cannot build them yet"
     free = free_bytes()

@@ -30,7 +30,9 @@ def cost(
     batch: int = 1,
     recipe: str = "gpt2",
     vocabulary: int | None = None,
-    number_bytes: int = 4,
+    number_bytes: int | None = None,
+    mixed_precision: Flag = False,
+    checkpointing: Flag = False,
     family: Literal["decoder", "encoder"] = "decoder",
     change: Several = (),
     per_head: Flag = False,
@@ -62,7 +64,11 @@ def cost(
     vocabulary
         How many tokens there are; by default GPT-2's, or the configuration's own.
     number_bytes
-        Bytes of a number: 4 for float32, 2 for bfloat16, 8 for float64.
+        Bytes of a number: 4 for float32 (the default), 2 for bfloat16, 8 for float64.
+    mixed_precision
+        Train with bfloat16 weights, gradients and activations, and float32 master weights and optimizer state.
+    checkpointing
+        Train with activation checkpointing: only the inputs of blocks are kept, and their forward pass is done again.
     family
         decoder, or encoder, whose attention looks both ways.
     change
@@ -100,8 +106,10 @@ def cost(
         "batch_size": batch,
         "recipe": recipe,
         "vocabulary_size": vocabulary,
-        "bytes_per_number": number_bytes,
+        "mixed_precision": mixed_precision,
+        "checkpointing": checkpointing,
         "family": family,
+        **({} if number_bytes is None else {"bytes_per_number": number_bytes}),
         **_changes(change),
     }
     table = tabulate(sizes or ("gpt2",), variant, heads=per_head, tensors=tensors, sweep=sweep, memory=memory, **asked)
