@@ -98,6 +98,14 @@ def test_page_and_plot(capsys: pytest.CaptureFixture[str]) -> None:
     assert "What attention costs" in Path("cost.html").read_text(encoding="utf-8")
 
 
+def test_changes_of_attention(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["num_key_value_heads=2", "window=16", "position=rope", "bias=False", 'score={"kind": "cosine"}']
+    assert main(["cost", "nano", "--json", *(word for change in changes for word in ("--change", change))]) == 0
+    asked = json.loads(capsys.readouterr().out)["estimates"][0]["question"]
+    assert (asked["num_key_value_heads"], asked["window"], asked["bias"]) == (2, 16, False)
+    assert (asked["position"]["kind"], asked["score"]["kind"]) == ("rope", "cosine")
+
+
 def test_mixed_precision_and_checkpointing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "pico", "--mixed-precision", "--checkpointing", "--measure", "--threads", "1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
@@ -169,6 +177,11 @@ def test_what_does_not_fit_is_not_measured(capsys: pytest.CaptureFixture[str], m
         (["--sweep", "depth"], "no sweep called 'depth'"),
         (["--variant", "bidirectional"], 'family="encoder"'),
         (["--change", "num_layer=3"], "did you mean 'num_layers'"),
+        (["--change", "score={cosine}"], "no JSON"),
+        (["--change", "wings=3"], "known of the size: num_layers"),
+        (["--change", "wings=3"], "of attention: num_key_value_heads"),
+        (["--change", "position=ropes"], "no position called 'ropes'"),
+        (["--change", "window=none"], "window of a question of cost is 'none'"),
         (["--change", "num_layers=three"], "no whole number"),
         (["--change", "num_layers"], "is no name=value"),
         (["--change", "num_heads=7"], "does not divide into 7 heads"),

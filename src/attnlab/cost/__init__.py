@@ -7,6 +7,8 @@ Sweep.over("context", Question(size="gpt2"))           where attention overtakes
 call           the number of sequences and their lengths in one call
 block          the perceptron and the norms, Llama's too
 configs        models from a config.json of Hugging Face
+changes        changes of attention by the fields of its spec
+question       a model by its names, with its changes
 tensors        every parameter by name and shape, and the maps of one head
 activations    what autograd keeps between forward and backward
 attention      the cost of a part and of an attention layer
@@ -27,10 +29,11 @@ from typing import TYPE_CHECKING, Any
 from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.cost.capacity import Capacity, Fit, capacities_beside, capacity
-from attnlab.cost.estimate import CostEstimate, MachineRates, MeasuredCost, Question, estimate
+from attnlab.cost.estimate import CostEstimate, MachineRates, MeasuredCost, estimate
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
+from attnlab.cost.question import Question
 from attnlab.cost.serving import ServingMemory, serving_memory
 from attnlab.cost.tensors import NamedTensor, PerHead, named_tensors, per_head
 

@@ -27,7 +27,7 @@ from attnlab.cost.attention import multiply_adds
 from attnlab.cost.block import mlp_shapes
 from attnlab.cost.call import AttentionCall
 from attnlab.cost.configs import is_config
-from attnlab.cost.estimate import Question
+from attnlab.cost.question import Question
 from attnlab.cost.serving import cache_bytes
 from attnlab.cost.tensors import named_tensors
 from attnlab.errors import InputError, UnknownNameError

@@ -11,7 +11,8 @@ from typing import Any
 from attnlab.cost.attention import PartCost
 from attnlab.cost.capacity import Capacity, Fit, as_bytes, capacities_beside, capacity
 from attnlab.cost.configs import is_config
-from attnlab.cost.estimate import QUANTITIES, CostEstimate, MeasuredCost, Quantity, Question, estimate
+from attnlab.cost.estimate import QUANTITIES, CostEstimate, MeasuredCost, Quantity, estimate
+from attnlab.cost.question import Question
 from attnlab.cost.sweep import GROUPS, Axis, Crossover, Sweep
 from attnlab.cost.tensors import PerHead, grouped, per_head
 from attnlab.errors import InputError

@@ -40,6 +40,9 @@ _TINY = {
     "context_length": 16,
     "head_width": None,
     "mlp_width": None,
+    "num_key_value_heads": None,
+    "key_width": None,
+    "value_width": None,
     "batch_size": 1,
     "vocabulary_size": 17,
 }

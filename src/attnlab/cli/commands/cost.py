@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,13 +15,14 @@ from rich.console import Console
 from rich.text import Text
 
 from attnlab.attention import load_variants
-from attnlab.cli.options import Flag, JsonFlag, Several, VariantsFile, name_value_pairs
+from attnlab.cli.options import Flag, JsonFlag, Several, VariantsFile, name_value_pairs, typed
 from attnlab.cli.printing import fits, say, show, show_json
 from attnlab.cost import CostTable, tabulate
-from attnlab.errors import InputError, UnknownNameError
+from attnlab.cost.changes import ATTENTION_CHANGES
+from attnlab.cost.question import SIZE_CHANGES
+from attnlab.errors import InputError
 from attnlab.storage.files import check_writable, write_whole
 
-_CHANGES = ("num_layers", "model_width", "num_heads", "head_width", "mlp_width")
 _WIDEST_PLOT = 100
 
 
@@ -72,8 +75,9 @@ def cost(
     family
         decoder, or encoder, whose attention looks both ways.
     change
-        Another change of the size, such as num_layers=24, model_width=1024, num_heads=16, head_width=32 or
-        mlp_width=2048; may be repeated.
+        A change of the size, such as num_layers=24, model_width=1024, num_heads=16, head_width=32 or mlp_width=2048;
+        or of a field of attention in every layer, such as num_key_value_heads=4, window=256 or position=rope; a part
+        with numbers is JSON, as in head_output='{"kind": "gate", "per": "head"}'. May be repeated.
     per_head
         The maps of a single head, and what they add up to.
     tensors
@@ -127,15 +131,30 @@ def cost(
         say(f"wrote {csv}")
 
 
-def _changes(texts: Sequence[str]) -> dict[str, int]:
-    found = {}
+def _changes(texts: Sequence[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for name, value in name_value_pairs("--change", texts, "num_layers=24").items():
-        if name not in _CHANGES:
-            raise UnknownNameError("change", name, _CHANGES)
-        if not value.lstrip("-").isdigit():
+        if name not in (*SIZE_CHANGES, *ATTENTION_CHANGES):
+            close = get_close_matches(name, (*SIZE_CHANGES, *ATTENTION_CHANGES), n=1)
+            raise InputError(
+                f"there is no change called {name!r}",
+                hint=(f"did you mean {close[0]!r}? " if close else "")
+                + f"known of the size: {', '.join(SIZE_CHANGES)}; of attention: {', '.join(ATTENTION_CHANGES)}",
+            )
+        if name in SIZE_CHANGES and not value.lstrip("-").isdigit():
             raise InputError(f"{name} is {value!r}, which is no whole number", hint=f"give {name}=64, for instance")
-        found[name] = int(value)
+        found[name] = _part(name, value) if value.startswith("{") else typed(value)
     return found
+
+
+def _part(name: str, text: str) -> object:
+    """Return a part of attention with its numbers."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise InputError(
+            f"{name} is {text}, which is no JSON", hint=f"""give {name}='{{"kind": "cosine"}}', for instance"""
+        ) from None
 
 
 def _measured(table: CostTable, threads: int | None) -> CostTable:
