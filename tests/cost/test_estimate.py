@@ -46,6 +46,24 @@ def test_maps_of_other_heads(variant: str, names: list[str], layer: int) -> None
     assert found.layer == layer
 
 
+@pytest.mark.parametrize(
+    ("size", "millions"),
+    [
+        ("small", 125),
+        ("medium", 350),
+        ("large", 760),
+        ("xl", 1_300),
+        ("2.7b", 2_700),
+        ("6.7b", 6_700),
+        ("13b", 13_000),
+        ("", 175_000),
+    ],
+)
+def test_gpt3_has_the_parameters_of_its_paper(size: str, millions: int) -> None:
+    """Table 2.1 of arXiv 2005.14165, which rounds."""
+    assert estimate(f"gpt3-{size}".rstrip("-")).parameters / 1e6 == pytest.approx(millions, rel=0.02)
+
+
 def test_an_estimate_is_what_model_cost_says() -> None:
     found = estimate("nano", variant="tied-kv", batch_size=3, context_length=50)
     spec = ModelSpec.build("nano", vocabulary_size=50257, variant="tied-kv", context_length=50)

@@ -54,8 +54,9 @@ def cost(
     Parameters
     ----------
     sizes
-        Which sizes (gpt2): pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl or gpt3; or a config.json
-        of Hugging Face (GPT-2 or Llama), or a folder that holds one.
+        Which sizes (gpt2): pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt3-small, gpt3-medium,
+        gpt3-large, gpt3-xl, gpt3-2.7b, gpt3-6.7b, gpt3-13b or gpt3; or a config.json of Hugging Face (GPT-2 or Llama),
+        or a folder that holds one.
     variant
         Which attention beside softmax; may be repeated. a+b is both changes at once, a,b layers that take turns.
     context
