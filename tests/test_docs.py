@@ -60,6 +60,8 @@ def test_commands_run(
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mine.py").write_text("\n".join(text for _, text in blocks("python") if "add_variant(" in text))
+    (tmp_path / "smollm2").mkdir()
+    (tmp_path / "smollm2" / "config.json").write_text(blocks("json")[0][1])
     for command, printed in session:
         program, *arguments = shlex.split(command)
         if program == "make":

@@ -5,8 +5,10 @@ A number that is missing or not finite is written as `NOTHING`.
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 NOTHING = "–"
 _DECIMAL_UNITS = ("", " k", " M", " G", " T", " P", " E", " Z", " Y", " R", " Q")
@@ -103,6 +105,13 @@ def plural(number: int, word: str) -> str:
 def and_list(words: Sequence[str]) -> str:
     """Return words as a list: a; a and b; a, b and c."""
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _scaled(number: float, factor: int, limit: float, units: Sequence[str]) -> str:

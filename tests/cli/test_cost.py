@@ -108,6 +108,36 @@ def test_page_and_plot(capsys: pytest.CaptureFixture[str]) -> None:
     assert "What attention costs" in Path("cost.html").read_text(encoding="utf-8")
 
 
+def test_changes_of_attention(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["num_key_value_heads=2", "window=16", "position=rope", "bias=False", 'score={"kind": "cosine"}']
+    assert main(["cost", "nano", "--json", *(word for change in changes for word in ("--change", change))]) == 0
+    asked = json.loads(capsys.readouterr().out)["estimates"][0]["question"]
+    assert (asked["num_key_value_heads"], asked["window"], asked["bias"]) == (2, 16, False)
+    assert (asked["position"]["kind"], asked["score"]["kind"]) == ("rope", "cosine")
+
+
+def test_mixed_precision_and_checkpointing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "pico", "--mixed-precision", "--checkpointing", "--measure", "--threads", "1"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "mixed precision, activation checkpointing" in out
+    assert "norms, block inputs" in out
+    assert "only float32 is measured" in out
+    assert main(["cost", "pico", "--checkpointing", "--measure", "--threads", "1"]) == 0
+    assert "does not train with it yet" in capsys.readouterr().out
+
+
+def test_what_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "pico", "--memory", "30MB", "--batch", "2", "--vocabulary", "100", "--csv", "fits.csv"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "wrote fits.csv\n"
+    assert "Does it fit in 30.0 MB" in captured.out
+    assert "pico: which variants fit in 30.0 MB" in captured.out
+    assert "Not possible in this model: bidirectional." in captured.out
+    rows = Path("fits.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[0].startswith("size,variant,memory,training_needed,training_fits")
+    assert rows[1].startswith("pico,softmax,30000000,")
+
+
 def test_own_variants(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.py").write_text(
         "from attnlab.attention import Mask, Variant, add_variant\n"
@@ -143,6 +173,12 @@ def test_what_does_not_fit_is_not_measured(capsys: pytest.CaptureFixture[str], m
     ("arguments", "said"),
     [
         (["gpt-2"], "did you mean 'gpt2'"),
+        (["--mixed-precision", "--number-bytes", "4"], "2 bytes, not of 4"),
+        (["--memory", "80GX"], "no number of bytes"),
+        (["--memory", "-80GB"], "holds nothing"),
+        (["--memory", "80"], "no number of bytes"),
+        (["--csv", "missing/fits.csv"], "there is no folder missing"),
+        (["missing/config.json"], "there is no file missing/config.json"),
         (["--variant", "tied_kv"], "did you mean 'tied-kv'"),
         (["--recipe", "quick"], "no recipe called"),
         (["--context", "-5"], "context_length"),
@@ -151,6 +187,11 @@ def test_what_does_not_fit_is_not_measured(capsys: pytest.CaptureFixture[str], m
         (["--sweep", "depth"], "no sweep called 'depth'"),
         (["--variant", "bidirectional"], 'family="encoder"'),
         (["--change", "num_layer=3"], "did you mean 'num_layers'"),
+        (["--change", "score={cosine}"], "no JSON"),
+        (["--change", "wings=3"], "known of the size: num_layers"),
+        (["--change", "wings=3"], "of attention: num_key_value_heads"),
+        (["--change", "position=ropes"], "no position called 'ropes'"),
+        (["--change", "window=none"], "window of a question of cost is 'none'"),
         (["--change", "num_layers=three"], "no whole number"),
         (["--change", "num_layers"], "is no name=value"),
         (["--change", "num_heads=7"], "does not divide into 7 heads"),

@@ -46,6 +46,24 @@ def test_maps_of_other_heads(variant: str, names: list[str], layer: int) -> None
     assert found.layer == layer
 
 
+@pytest.mark.parametrize(
+    ("size", "millions"),
+    [
+        ("small", 125),
+        ("medium", 350),
+        ("large", 760),
+        ("xl", 1_300),
+        ("2.7b", 2_700),
+        ("6.7b", 6_700),
+        ("13b", 13_000),
+        ("", 175_000),
+    ],
+)
+def test_gpt3_has_the_parameters_of_its_paper(size: str, millions: int) -> None:
+    """Table 2.1 of arXiv 2005.14165, which rounds."""
+    assert estimate(f"gpt3-{size}".rstrip("-")).parameters / 1e6 == pytest.approx(millions, rel=0.02)
+
+
 def test_an_estimate_is_what_model_cost_says() -> None:
     found = estimate("nano", variant="tied-kv", batch_size=3, context_length=50)
     spec = ModelSpec.build("nano", vocabulary_size=50257, variant="tied-kv", context_length=50)
@@ -55,6 +73,14 @@ def test_an_estimate_is_what_model_cost_says() -> None:
     assert found.cache_bytes == 150 * found.cache_bytes_per_token
     for name in ("parameters", "forward_flops", "backward_flops", "recomputed_flops", "activation_bytes"):
         assert sum(getattr(part, name) for part in found.parts()) == getattr(found.training, name)
+
+
+def test_parts_of_checkpointing_add_up() -> None:
+    found = estimate("nano", variant="sigmoid", checkpointing=True, mixed_precision=True)
+    for name in ("parameters", "forward_flops", "backward_flops", "recomputed_flops", "activation_bytes"):
+        assert sum(getattr(part, name) for part in found.parts()) == getattr(found.training, name)
+    assert found.question.bytes_per_number == 2
+    assert found.question.replace(batch_size=3).mixed_precision
 
 
 def test_every_quantity_is_told() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from attnlab.bench import peak_bytes
-from attnlab.cost import activations, model_cost, training_memory
+from attnlab.cost import activations, estimate, model_cost, training_memory
+from attnlab.errors import SpecError
 from attnlab.models import ModelSpec, build_model, loss, mlp
 from attnlab.training import OptimizerSpec
 from attnlab.training.engine import Optimizer
@@ -16,9 +19,12 @@ from attnlab.training.engine import Optimizer
 LIMIT = 1.15
 
 
-def measured(spec: ModelSpec, batch: int, kind: Any = "adamw") -> int:
+def measured(spec: ModelSpec, batch: int, kind: Any = "adamw", *, checkpointing: bool = False) -> int:
     """What a step allocates at most, beyond weights, gradients and the optimizer's memory."""
     model = build_model(spec)
+    if checkpointing:
+        for block in model.stack.blocks:
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     optimizer = Optimizer(OptimizerSpec(kind=kind), model)
     tokens, targets = torch.randint(0, spec.vocabulary_size, (2, batch, spec.context_length))
 
@@ -79,6 +85,32 @@ def test_a_large_perceptron_makes_its_slope_again(monkeypatch: pytest.MonkeyPatc
     memory = training_memory(model_cost(spec, batch=8))
     activations.kept_outside_attention.cache_clear()
     assert 1 / LIMIT < measured(spec, 8) / memory.moments[memory.moment] < LIMIT
+
+
+@pytest.mark.parametrize("variant", ["softmax", "sigmoid", "gqa"])
+def test_activation_checkpointing(variant: str) -> None:
+    """Against torch.utils.checkpoint around every block."""
+    spec = shape(variant=variant, num_layers=6)
+    cost, usual = model_cost(spec, batch=8, checkpointing=True), model_cost(spec, batch=8)
+    memory = training_memory(cost)
+    assert memory.peak < training_memory(usual).peak
+    found = measured(spec, 8, checkpointing=True)
+    assert 1 / LIMIT < found / memory.moments[memory.moment] < LIMIT
+    blocks = sum(part.forward_flops for part in usual.parts if part.name.startswith("layer"))
+    assert cost.training_flops == usual.training_flops + blocks
+    assert cost.useful_training_flops == usual.useful_training_flops
+
+
+def test_mixed_precision_takes_16_bytes_a_parameter() -> None:
+    found = estimate("pico", mixed_precision=True)
+    memory = found.memory
+    assert memory.always == 16 * found.parameters
+    assert memory.weights == memory.gradients == 2 * found.parameters
+    assert memory.master_weights == 4 * found.parameters
+    assert found.serving.weights == 2 * found.parameters
+    assert found.memory.activations == estimate("pico", bytes_per_number=2).memory.activations
+    with pytest.raises(SpecError, match="2 bytes, not of 4"):
+        estimate("pico", mixed_precision=True, bytes_per_number=4)
 
 
 def test_sums() -> None:

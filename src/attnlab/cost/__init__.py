@@ -5,13 +5,19 @@ tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; pri
 Sweep.over("context", Question(size="gpt2"))           where attention overtakes the rest
 
 call           the number of sequences and their lengths in one call
+block          the perceptron and the norms, Llama's too
+configs        models from a config.json of Hugging Face
+changes        changes of attention by the fields of its spec
+question       a model by its names, with its changes
 tensors        every parameter by name and shape, and the maps of one head
 activations    what autograd keeps between forward and backward
 attention      the cost of a part and of an attention layer
 model          the cost of a whole model
 peak           the most memory of a training step, and its moment
 inference      reading a prompt and decoding tokens
+serving        the memory of serving
 estimate       all of it for one question, and measurements beside it
+capacity       what fits into a memory, and how large a batch and context may be
 sweep          FLOPs as the context or the width grows
 tables         tables of one model, and of models side by side
 page           one offline page, with its figures
@@ -22,10 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost
 from attnlab.cost.call import AttentionCall, ModelCall
-from attnlab.cost.estimate import CostEstimate, MachineRates, MeasuredCost, Question, estimate
+from attnlab.cost.capacity import Capacity, Fit, capacities_beside, capacity
+from attnlab.cost.estimate import CostEstimate, MachineRates, MeasuredCost, estimate
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
+from attnlab.cost.question import Question
+from attnlab.cost.serving import ServingMemory, serving_memory
 from attnlab.cost.tensors import NamedTensor, PerHead, named_tensors, per_head
 
 if TYPE_CHECKING:
@@ -35,10 +44,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AttentionCall",
     "AttentionCost",
+    "Capacity",
     "Cost",
     "CostEstimate",
     "CostTable",
     "Crossover",
+    "Fit",
     "InferencePass",
     "MachineRates",
     "MeasuredCost",
@@ -48,14 +59,18 @@ __all__ = [
     "PartCost",
     "PerHead",
     "Question",
+    "ServingMemory",
     "Sweep",
     "TrainingMemory",
     "attention_cost",
+    "capacities_beside",
+    "capacity",
     "estimate",
     "inference_pass",
     "model_cost",
     "named_tensors",
     "per_head",
+    "serving_memory",
     "tabulate",
     "training_memory",
 ]

@@ -32,7 +32,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -42,11 +42,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import for_every_query_head
 from attnlab.attention.kernels.dispatch import with_row_factors
+from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
-from attnlab.models import loss
-from attnlab.models.blocks import make_norm
-from attnlab.models.mlp import MLP
+from attnlab.models import loss, mlp
 
 _INDEX_BYTES = 8  # of a token's number
 
@@ -102,9 +101,19 @@ class Kept:
 
 @functools.lru_cache(maxsize=512)
 def kept_for_backward(call: AttentionCall) -> Kept:
-    """What a layer keeps in training. Decoding keeps nothing: a cache cannot be differentiated."""
+    """What a layer keeps in training. Decoding keeps nothing: a cache cannot be differentiated.
+
+    Every tensor has the batch as a factor of its size, or is the same for all batches. So two walks serve all of them.
+    """
     if call.decodes:
         return Kept({}, 0)
+    if call.batch > 2:
+        one, two = (kept_for_backward(replace(call, batch=batch)) for batch in (1, 2))
+        parts = {
+            name: number + (call.batch - 2) * (number - one.bytes_by_part.get(name, 0))
+            for name, number in two.bytes_by_part.items()
+        }
+        return Kept(parts, two.product_width)
     try:
         return _kept(call)
     except (RuntimeError, TypeError) as error:  # as PyTorch has it where a shape has more than 2⁶³ bytes
@@ -304,14 +313,23 @@ def _extras(call: AttentionCall) -> dict[str, Tensor]:
 
 @functools.lru_cache(maxsize=512)
 def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
-    """The bytes that one norm, one perceptron and the embedding's dropout keep of so many tokens a sequence."""
+    """The bytes that one norm, one perceptron and the embedding's dropout keep of so many tokens a sequence.
+
+    They are in proportion to the tokens, for a perceptron on either side of the size from which on it keeps less. So a
+    walk with few sequences serves for many.
+    """
     spec = call.spec
+    one = tokens * spec.mlp_width * call.bytes_per_number  # of the pre-activations of a sequence
+    fewest = 1 if (one > mlp._LARGE) == (call.batch * one > mlp._LARGE) else mlp._LARGE // one + 1
+    if call.batch > fewest:
+        found = kept_outside_attention(replace(call, batch=fewest), tokens)
+        return {name: number // fewest * call.batch for name, number in found.items()}
 
     def fresh() -> Tensor:
         return torch.empty(call.batch, tokens, spec.model_width, dtype=call.dtype, requires_grad=True)
 
     with torch.device("meta"):
-        modules = {"embedding dropout": nn.Dropout(spec.dropout), "norm": make_norm(spec), "mlp": MLP(spec)}
+        modules = {"embedding dropout": nn.Dropout(spec.dropout), **block_modules(spec)}
         ledger = Ledger(nn.ModuleList(modules.values()).to(call.dtype))
         for name, module in modules.items():
             with ledger.watch(name):

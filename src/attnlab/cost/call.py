@@ -12,7 +12,7 @@ from attnlab.errors import InputError
 from attnlab.models import ModelSpec
 
 _TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
-_MOST_TOKENS = 2**36  # in one batch; far beyond that PyTorch cannot even name the shapes
+MOST_TOKENS = 2**36  # in one batch; far beyond that PyTorch cannot even name the shapes
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class ModelCall:
             if number is None:
                 continue
             self.require_context(name, number)
-            if self.batch * number > _MOST_TOKENS:
-                fewer = f"batch={_MOST_TOKENS // number}" if number <= _MOST_TOKENS else f"{name}={_MOST_TOKENS}"
+            if self.batch * number > MOST_TOKENS:
+                fewer = f"batch={MOST_TOKENS // number}" if number <= MOST_TOKENS else f"{name}={MOST_TOKENS}"
                 raise InputError(
                     f"{self.batch} sequences of {number} {name} are too many to count at once",
                     hint=f"give {fewer} or less; costs grow in proportion to the batch",

@@ -1,4 +1,4 @@
-"""A question of cost, everything that the model of the question costs, and measurements beside it.
+"""Everything that the model of a question costs, and measurements beside it.
 
     found = estimate("gpt2", variant="tied-kv", context_length=4096)
     found.parameters, found.training.useful_training_flops, found.memory.peak, found.decoding.intensity
@@ -12,99 +12,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Literal
-
-from pydantic import Field, PositiveInt, model_validator
+from typing import Any
 
 from attnlab.cost.attention import Cost, PartCost, sum_by
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
+from attnlab.cost.question import Question
+from attnlab.cost.serving import ServingMemory, serving_memory
 from attnlab.cost.tensors import NamedTensor, named_tensors
-from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models import ModelSpec
-from attnlab.models.sizes import Size
-from attnlab.models.sizes import size as size_called
-from attnlab.models.spec import RECIPE_OPTIMIZERS, OptimizerKind
-from attnlab.specification import Specification
-
-GPT2_VOCABULARY = 50257
-
-_MOST = 2**36  # beyond it, products of two of them are no shapes any more
-Count = Annotated[PositiveInt, Field(le=_MOST)]
-
-
-class Question(Specification):
-    """A model by its names, with what is changed about its size. What is left out is the size's own.
-
-    A recipe is an architecture of the same name and an optimizer; the rest of it costs nothing.
-    """
-
-    what: ClassVar[str] = "a question of cost"
-    help_at: ClassVar[str | None] = "give another number, or leave it out"
-
-    size: str = "gpt2"
-    variant: str = "softmax"
-    recipe: str = "gpt2"
-    family: Literal["decoder", "encoder"] = "decoder"
-    batch_size: Count = 1
-    vocabulary_size: Count = GPT2_VOCABULARY
-    bytes_per_number: Literal[2, 4, 8] = 4
-    context_length: Count | None = None
-    num_layers: Annotated[PositiveInt, Field(le=2**16)] | None = None
-    model_width: Count | None = None
-    num_heads: Annotated[PositiveInt, Field(le=2**20)] | None = None
-    head_width: Count | None = None
-    mlp_width: Count | None = None
-
-    @model_validator(mode="after")
-    def _known(self) -> Question:
-        size_called(self.size)
-        if self.recipe not in RECIPE_OPTIMIZERS:
-            raise UnknownNameError("recipe", self.recipe, RECIPE_OPTIMIZERS)
-        return self
-
-    @property
-    def label(self) -> str:
-        """Size and variant."""
-        return f"{self.size} {self.variant}"
-
-    @property
-    def optimizer(self) -> OptimizerKind:
-        return RECIPE_OPTIMIZERS[self.recipe]
-
-    @property
-    def shape(self) -> Size:
-        """Layers, width, heads and context."""
-        usual = size_called(self.size).dimensions()
-        return Size(**{name: getattr(self, name) or number for name, number in usual.items()})
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether its shape is not that of the named size."""
-        return self.shape != size_called(self.size) or self.head_width is not None or self.mlp_width is not None
-
-    def model(self) -> ModelSpec:
-        """The spec of the model; what is impossible is refused here."""
-        shape = self.shape
-        if self.head_width is None and shape.model_width % shape.num_heads:
-            lower = shape.model_width - shape.model_width % shape.num_heads
-            raise SpecError(
-                f"a width of {shape.model_width} does not divide into {shape.num_heads} heads",
-                hint=f"use a multiple of {shape.num_heads} such as {lower or shape.num_heads}, or other num_heads",
-            )
-        widths = {"head_width": self.head_width, "mlp_width": self.mlp_width}
-        sizes: dict[str, Any] = {name: width for name, width in widths.items() if width is not None}
-        sizes |= shape.dimensions()
-        return ModelSpec.build(
-            self.size,
-            vocabulary_size=self.vocabulary_size,
-            variant=self.variant,
-            architecture=self.recipe,
-            family=self.family,
-            **sizes,
-        )
-
 
 ATTENTION_PARTS = (
     "query projection",
@@ -115,6 +32,7 @@ ATTENTION_PARTS = (
     "weighted sum",
     "operator",
 )
+_REST = "rest of attention"
 
 
 @dataclass(frozen=True)
@@ -150,7 +68,7 @@ class CostEstimate:
 
     @functools.cached_property
     def memory(self) -> TrainingMemory:
-        return training_memory(self.training, self.question.optimizer)
+        return training_memory(self.training, self.question.optimizer, mixed_precision=self.question.mixed_precision)
 
     @functools.cached_property
     def prefill(self) -> InferencePass:
@@ -162,6 +80,13 @@ class CostEstimate:
         """Writing the last token that the context has room for; an encoder writes none."""
         cached = self.model.context_length - 1
         return None if self.model.family == "encoder" or not cached else self._pass(tokens=1, cached=cached)
+
+    @functools.cached_property
+    def serving(self) -> ServingMemory:
+        """The memory to serve the batch, each sequence as long as the context."""
+        return serving_memory(
+            self.model, batch=self.question.batch_size, bytes_per_number=self.question.bytes_per_number
+        )
 
     @functools.cached_property
     def tensors(self) -> tuple[NamedTensor, ...]:
@@ -203,16 +128,18 @@ class CostEstimate:
         every = (part for cost in self.training.attention for part in cost.parts)
         inside = {part.name: part for part in sum_by(every, str)}
         named = [inside[name] for name in ATTENTION_PARTS if name in inside]
-        rest = [part for name, part in inside.items() if name not in ATTENTION_PARTS]
+        rest = Cost(tuple(part for name, part in inside.items() if name not in ATTENTION_PARTS)).total(_REST)
         found: list[PartCost] = []
         norms: list[PartCost] = []
         for part in self.training.by_kind():
             if part.name.endswith("norm"):
                 norms.append(part)
             elif part.name == "attention":
-                found += named + ([Cost(tuple(rest)).total("rest of attention")] if rest else [])
+                found += named + ([rest] if rest != PartCost(_REST) else [])
             else:
                 found.append(part)
+        if self.question.checkpointing:  # with the inputs of the blocks, which their first norms keep
+            return *found, Cost(tuple(norms)).total("norms, block inputs")
         return *found, Cost(tuple(norms)).total("norms")
 
     def as_dict(self, *, tensors: bool = False) -> dict[str, object]:
@@ -232,15 +159,19 @@ class CostEstimate:
             "parts": [asdict(part) for part in self.parts()],
             "kernels": list(self.training.kernels),
             "memory": {**asdict(memory), "peak": memory.peak, "moment": memory.moment},
+            "serving": {**asdict(self.serving), "total": self.serving.total},
             "prefill": self.prefill.as_dict(),
             "decoding": None if self.decoding is None else self.decoding.as_dict(),
             **({"tensors": [tensor.as_dict() for tensor in self.tensors]} if tensors else {}),
         }
 
     def _cost(self, *, visible_only: bool) -> ModelCost:
-        number = self.question.bytes_per_number
         return model_cost(
-            self.model, batch=self.question.batch_size, visible_only=visible_only, bytes_per_number=number
+            self.model,
+            batch=self.question.batch_size,
+            visible_only=visible_only,
+            bytes_per_number=self.question.bytes_per_number,
+            checkpointing=self.question.checkpointing,
         )
 
     def _pass(self, *, tokens: int, cached: int) -> InferencePass:
@@ -269,10 +200,11 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("attention_parameters", "of which attention", "", lambda e: e.attention_parameters),
     Quantity("training_flops", "to train on one batch", "FLOPs", lambda e: e.training.useful_training_flops),
     Quantity("defined_flops", "the same, every pair", "FLOPs", lambda e: e.defined_flops),
-    Quantity("recomputed_flops", "recomputed in the kernels", "FLOPs", lambda e: e.training.recomputed_flops),
+    Quantity("recomputed_flops", "recomputed in the backward pass", "FLOPs", lambda e: e.training.recomputed_flops),
     Quantity("weight_bytes", "weights", "B", lambda e: e.memory.weights),
     Quantity("gradient_bytes", "gradients", "B", lambda e: e.memory.gradients),
     Quantity("optimizer_bytes", "optimizer state", "B", lambda e: e.memory.optimizer),
+    Quantity("master_weight_bytes", "float32 master weights", "B", lambda e: e.memory.master_weights),
     Quantity("activation_bytes", "activations kept", "B", lambda e: e.memory.activations),
     Quantity("peak_bytes", "peak of training", "B", lambda e: e.memory.peak),
     Quantity("prefill_flops", "prefill of the context", "FLOPs", lambda e: e.prefill.flops),
@@ -282,6 +214,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("decoding_intensity", "  FLOPs per byte, decoding", "FLOPs/B", lambda e: _decoding(e, "intensity")),
     Quantity("cache_bytes", "cache after the context", "B", lambda e: e.cache_bytes),
     Quantity("cache_bytes_per_token", "  cache of each token", "B", lambda e: e.cache_bytes_per_token),
+    Quantity("serving_bytes", "memory to serve the batch", "B", lambda e: e.serving.total),
 )
 
 
@@ -317,7 +250,7 @@ class MeasuredCost:
 
     @property
     def predicted_step_seconds(self) -> float:
-        """The products of a step, what kernels do again included, at the machine's best rate."""
+        """The products of a step, what is recomputed included, at the machine's best rate."""
         return self.estimate.training.training_flops / self.rates.flops_per_second
 
     def predicted_seconds(self) -> dict[str, float | None]:

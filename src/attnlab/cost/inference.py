@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from attnlab.attention import AttentionSpec
 from attnlab.attention.layer import output_width
 from attnlab.cost.attention import multiply_adds
+from attnlab.cost.block import mlp_shapes
 from attnlab.cost.call import AttentionCall, require_count
 from attnlab.errors import UnsupportedError
 from attnlab.models import ModelSpec
@@ -95,9 +96,9 @@ def inference_pass(
         for name, numbers in _attention_numbers(call):
             moved[name] += layers * numbers * bytes_per_number
     rows, width = batch * tokens, spec.model_width
-    flops["mlp"] = spec.num_layers * 4 * rows * width * spec.mlp_width
-    way = _product(rows, width, spec.mlp_width)
-    moved["mlp"] = spec.num_layers * 2 * way * bytes_per_number
+    maps = spec.num_layers * len(mlp_shapes(spec))
+    flops["mlp"] = maps * 2 * rows * width * spec.mlp_width
+    moved["mlp"] = maps * _product(rows, width, spec.mlp_width) * bytes_per_number
     read = rows if spec.family == "encoder" else batch
     flops["head"] = 2 * read * width * spec.vocabulary_size
     moved["head"] = _product(read, width, spec.vocabulary_size) * bytes_per_number

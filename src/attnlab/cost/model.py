@@ -5,11 +5,12 @@ For B sequences of N tokens, L layers, the widths D of the model and M of the pe
     embedding      V D parameters, and a further D for each position that is learned; no products
     norms          D or 2 D parameters, or none; no products
     attention      as `attention_cost` has it
-    perceptron     2 · 2 B N D M      for the way up and the way down
+    perceptron     2 · 2 B N D M      for the way up and the way down; 3 · 2 B N D M where it is gated (`LlamaSpec`)
     head           2 B N D V          its parameters are the embedding's where they are tied
     gradients      twice as much again, for each product has two factors
 
-The perceptron makes φ again in the backward pass, which is no product; the products made again are those of attention.
+The perceptron makes φ again in the backward pass, which is no product; the products made again are those of attention,
+and with activation checkpointing the forward products of every block.
 
 *Useful* FLOPs are what training cannot do without, whatever the kernel: three times the products of a forward pass, of
 which attention has only those of visible pairs, and none that are made again. They are what a share of the machine's
@@ -26,6 +27,7 @@ from attnlab.attention.kernels import Kernel
 from attnlab.attention.spec import borrowed
 from attnlab.cost.activations import kept_by_embedding, kept_by_loss, kept_outside_attention
 from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost, multiply_adds, sum_by
+from attnlab.cost.block import mlp_shapes, norm_vectors
 from attnlab.cost.call import ModelCall
 from attnlab.models import ModelSpec
 
@@ -40,6 +42,7 @@ class ModelCost(Cost):
     attention: tuple[AttentionCost, ...]  # by layers, as in the spec
     cross_attention: tuple[AttentionCost, ...]
     encoder_attention: tuple[AttentionCost, ...]
+    last_block: Cost | None = None  # with checkpointing: as it is while it goes backward, without its input
 
     @property
     def useful_training_flops(self) -> int:
@@ -80,6 +83,7 @@ def model_cost(
     source_tokens: int | None = None,
     visible_only: bool = False,
     bytes_per_number: int = 4,
+    checkpointing: bool = False,
 ) -> ModelCost:
     """The cost of one training step on one batch, from tokens to the loss and back.
 
@@ -87,18 +91,25 @@ def model_cost(
     source_tokens      of each sequence that an encoder–decoder looks at; likewise
     visible_only       count the pairs that masks show, and not every pair
     bytes_per_number   of weights and activations alike
+    checkpointing      keep nothing of a block but its input, and do its forward pass again in the backward pass
     """
     if source_tokens is None and spec.family == "encoder-decoder":
         source_tokens = spec.context_length
     call = ModelCall(spec, batch, spec.context_length if tokens is None else tokens, source_tokens, bytes_per_number)
-    builder = _Builder(call, visible_only)
+    builder = _Builder(call, visible_only, checkpointing)
     own = builder.attention(spec.attention, call.tokens)
     cross = builder.attention(spec.cross_attention, call.tokens, source_tokens)
     encoder = builder.attention(spec.encoder_attention, source_tokens or 0)
     parts = list(builder.parts(own, cross, encoder))
     products = sum(part.forward_flops for part in parts) - sum(cost.forward_flops for cost in (*own, *cross, *encoder))
     needed = sum(2 * sum(multiply_adds(cost.call, True).values()) for cost in (*own, *cross, *encoder))
-    return ModelCost(tuple(parts), call, visible_only, products + needed, own, cross, encoder)
+    last = None
+    if checkpointing:
+        last = builder.held_going_backward(own[-1], cross[-1] if cross else None)
+        own, cross, encoder = (
+            tuple(replace(cost, parts=_made_again(cost.parts)) for cost in costs) for costs in (own, cross, encoder)
+        )
+    return ModelCost(tuple(parts), call, visible_only, products + needed, own, cross, encoder, last)
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,7 @@ class _Builder:
 
     call: ModelCall
     visible_only: bool
+    checkpointing: bool
 
     def attention(
         self, specs: tuple[AttentionSpec, ...], queries: int, keys: int | None = None
@@ -160,26 +172,53 @@ class _Builder:
             yield PartCost(f"{at}positions", parameters=spec.context_length * spec.model_width)
         if spec.dropout:
             yield PartCost(f"{at}embedding dropout", activation_bytes=kept["embedding dropout"])
-        norm_parameters = 0 if spec.norm == "rms" else spec.model_width * (1 + spec.bias)
-        norm = PartCost("norm", parameters=norm_parameters, activation_bytes=kept["norm"])
-        mlp = self._mlp(tokens, kept["mlp"])
+        norm, mlp = self._norm(kept["norm"]), self._mlp(tokens, kept["mlp"])
         for number, cost in enumerate(attention):
-            layer = f"{place}layer {number + 1}: "
-            yield replace(norm, name=f"{layer}attention norm")
-            yield cost.total(f"{layer}attention")
-            if cross:
-                yield replace(norm, name=f"{layer}cross-attention norm")
-                seen = tuple(part for part in cross[number].parts if part.name != "source")
-                yield Cost(seen).total(f"{layer}cross-attention")
-            yield replace(norm, name=f"{layer}mlp norm")
-            yield replace(mlp, name=f"{layer}mlp")
+            block = _block(norm, mlp, cost, cross[number] if cross else None)
+            if self.checkpointing:
+                first, *others = _made_again(block)
+                block = (replace(first, activation_bytes=self._stream(tokens)), *others)
+            yield from (replace(part, name=f"{place}layer {number + 1}: {part.name}") for part in block)
         yield replace(norm, name=f"{at}final norm", activation_bytes=norm.activation_bytes + output_bytes)
+
+    def held_going_backward(self, attention: AttentionCost, cross: AttentionCost | None) -> Cost:
+        """A block with all that it keeps beyond its input, as it is while it goes backward."""
+        tokens, kept = self.call.tokens, kept_outside_attention(self.call, self.call.tokens)
+        block = _block(self._norm(kept["norm"]), self._mlp(tokens, kept["mlp"]), attention, cross)
+        return Cost((replace(block[0], activation_bytes=kept["norm"] - self._stream(tokens)), *block[1:]))
+
+    def _stream(self, tokens: int) -> int:
+        """The bytes of the residual stream."""
+        return self.call.batch * tokens * self.call.spec.model_width * self.call.bytes_per_number
+
+    def _norm(self, kept: int) -> PartCost:
+        spec = self.call.spec
+        return PartCost("norm", parameters=spec.model_width * len(norm_vectors(spec)), activation_bytes=kept)
 
     def _mlp(self, tokens: int, kept: int) -> PartCost:
         spec = self.call.spec
-        maps = 2 * spec.model_width * spec.mlp_width
-        biases = (spec.model_width + spec.mlp_width) * spec.bias
+        shapes = mlp_shapes(spec).values()
+        maps = sum(outputs * inputs for outputs, inputs in shapes)
+        biases = sum(outputs for outputs, _ in shapes) * spec.bias
         return _products("mlp", self.call.batch * tokens * maps, parameters=maps + biases, activation_bytes=kept)
+
+
+def _block(
+    norm: PartCost, mlp: PartCost, attention: AttentionCost, cross: AttentionCost | None
+) -> tuple[PartCost, ...]:
+    """The parts of one block in the order in which they compute."""
+    parts = [replace(norm, name="attention norm"), attention.total("attention")]
+    if cross is not None:
+        seen = tuple(part for part in cross.parts if part.name != "source")
+        parts += [replace(norm, name="cross-attention norm"), Cost(seen).total("cross-attention")]
+    return (*parts, replace(norm, name="mlp norm"), mlp)
+
+
+def _made_again(parts: tuple[PartCost, ...]) -> tuple[PartCost, ...]:
+    """The same parts when they keep nothing, and do their forward pass again in the backward pass."""
+    return tuple(
+        replace(part, activation_bytes=0, recomputed_flops=part.recomputed_flops + part.forward_flops) for part in parts
+    )
 
 
 def _products(name: str, multiply_adds: int, **others: int) -> PartCost:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from attnlab.cost.sweep import AXIS_LABELS, Sweep
 from attnlab.cost.tables import (
     NotedTable,
+    capacity_tables,
     describe,
     head_table,
     measured_table,
@@ -47,6 +48,8 @@ def cost_page(table: CostTable) -> Page:
     sections = [Section("Side by side", _side_by_side(table))]
     sections += [Section("The maps of a head", _shown(map(head_table, table.heads)))] if table.heads else []
     sections += [Section(f"Along the {sweep.axis}: {sweep.label}", _sweep(sweep)) for sweep in table.sweeps]
+    fits = [one for of_size in table.capacities_by_size() for one in capacity_tables(of_size)]
+    sections += [Section("What fits", _shown(fits))] if fits else []
     if table.measured:
         sections.append(Section("Measured here", _shown(map(measured_table, table.measured))))
     parts = [Details(describe(one), _shown([part_table(one)])) for one in table.estimates]
@@ -72,7 +75,7 @@ def cost_page(table: CostTable) -> Page:
 def _side_by_side(table: CostTable) -> list[Part]:
     parts: list[Part] = [Note(note) for note in table.notes]
     parts.append(Figure(parts_figure(table, "parameters"), "Where the parameters are."))
-    words = "Where the FLOPs of a training step are: visible pairs, and what kernels recompute."
+    words = "Where the FLOPs of a training step are: visible pairs, and what is recomputed."
     parts.append(Figure(parts_figure(table, "FLOPs"), words))
     return [*parts, *_shown([table.side_by_side()])]
 

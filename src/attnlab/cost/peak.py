@@ -11,13 +11,14 @@ chunk of C rows in the loss, the widths D of the model and M of the perceptron, 
                          and either k R M while φ goes backward, or R M and both weights' gradients
     attention goes       all but what the loss and the last perceptron kept; V D; R D; gradients and copies of
     backward             queries, keys, values, outputs and the score's own parameters
+    the last two         with activation checkpointing, what the last block keeps is made again and comes on top
     embedding goes       3 V D where it is tied: its gradient, the head's, and their sum
     backward
     optimizer            Muon's: 5 times the square matrices of the blocks, or 3 times the long ones
 
-k is 1 for GELU's tanh form where its slope is kept, and 2 else. What libraries allocate behind PyTorch's back is not
-seen. How often a kernel copies is not stated anywhere: the factors were found by watching PyTorch's allocator, and
-tests hold them to it.
+k is 1 for GELU's tanh form where its derivative is kept, 3 for a gated perceptron, and 2 else. What libraries allocate
+behind PyTorch's back is not seen. How often a kernel copies is not stated anywhere: the factors were found by watching
+PyTorch's allocator, and tests hold them to it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from dataclasses import dataclass
 
 from attnlab.attention.kernels import blocked
 from attnlab.cost.attention import AttentionCost
+from attnlab.cost.block import LlamaSpec
 from attnlab.cost.model import ModelCost
 from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.models import ModelSpec, loss, mlp
 from attnlab.models.spec import OptimizerKind
 
+_EXACT_BYTES = 4  # of what mixed precision keeps in float32
 _LONG = 2  # times as long as wide, from where on Muon gathers its factors
 
 
@@ -44,11 +47,12 @@ class TrainingMemory:
     optimizer: int
     activations: int
     moments: dict[str, int]
+    master_weights: int = 0
 
     @property
     def always(self) -> int:
-        """Weights, gradients and the optimizer's memory."""
-        return self.weights + self.gradients + self.optimizer
+        """Weights, gradients, the optimizer's memory and the master weights."""
+        return self.weights + self.gradients + self.optimizer + self.master_weights
 
     @property
     def moment(self) -> str:
@@ -60,15 +64,23 @@ class TrainingMemory:
         return self.always + self.moments[self.moment]
 
 
-def training_memory(cost: ModelCost, optimizer: OptimizerKind = "adamw") -> TrainingMemory:
-    """What a step of `model_cost` holds, whose optimizer is AdamW or Muon beside AdamW."""
+def training_memory(
+    cost: ModelCost, optimizer: OptimizerKind = "adamw", *, mixed_precision: bool = False
+) -> TrainingMemory:
+    """What a step of `model_cost` holds, whose optimizer is AdamW or Muon beside AdamW.
+
+    With mixed precision there are master weights beside those that compute, and they and the optimizer's memory are in
+    float32: of AdamW 16 bytes a parameter, as in ZeRO (arXiv 1910.02054).
+    """
     tensors, number = named_tensors(cost.call.spec), cost.call.bytes_per_number
+    exact = _EXACT_BYTES if mixed_precision else number
     return TrainingMemory(
         weights=cost.weight_bytes,
         gradients=cost.weight_bytes,
-        optimizer=_optimizer_numbers(tensors, optimizer) * number,
+        optimizer=_optimizer_numbers(tensors, optimizer) * exact,
         activations=cost.activation_bytes,
         moments={**_moments(cost), "the optimizer moves": _optimizer_scratch(tensors, optimizer) * number},
+        master_weights=cost.parameters * exact if mixed_precision else 0,
     )
 
 
@@ -98,6 +110,9 @@ def _moments(cost: ModelCost) -> dict[str, int]:
     final = "decoder: final norm" if spec.encoder_attention else "final norm"
     before_loss = kept - cost.part("head").activation_bytes - cost.part(final).activation_bytes
     perceptron = cost.part(f"{last}mlp").activation_bytes + cost.part(f"{last}mlp norm").activation_bytes
+    if cost.last_block is not None:  # its activations have just been made again
+        before_loss += cost.last_block.activation_bytes
+        perceptron = sum(cost.last_block.part(name).activation_bytes for name in ("mlp", "mlp norm"))
     return {
         "the loss is taken": kept + _loss_scratch(spec, rows, number),
         "the head goes backward": kept + head + flow,
@@ -123,6 +138,8 @@ def _loss_scratch(spec: ModelSpec, rows: int, number: int) -> int:
 def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:
     wide, weights = rows * spec.mlp_width * number, spec.model_width * spec.mlp_width * number
     copies = 1 if spec.activation == "gelu-tanh" and wide <= mlp._LARGE else 2
+    if isinstance(spec, LlamaSpec):
+        copies = 3  # of the product and of both its factors
     flow = rows * spec.model_width * number
     return max(copies * wide + weights, wide + flow + 2 * weights)
 

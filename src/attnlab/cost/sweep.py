@@ -24,9 +24,12 @@ from typing import Any, Literal, get_args
 import plotext
 
 from attnlab.attention import mixture
-from attnlab.cost.attention import AttentionCost, multiply_adds
+from attnlab.cost.attention import multiply_adds
+from attnlab.cost.block import mlp_shapes
 from attnlab.cost.call import AttentionCall
-from attnlab.cost.estimate import Question
+from attnlab.cost.configs import is_config
+from attnlab.cost.question import Question
+from attnlab.cost.serving import cache_bytes
 from attnlab.cost.tensors import named_tensors
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.models import ModelSpec
@@ -98,6 +101,11 @@ class Sweep:
             at: Callable[[int], SweepPoint] = functools.partial(_at_context, question)
             points = [at(value) for value in values or _CONTEXTS]
             return cls("context", question, tuple(points), _context_crossovers(question, at))
+        if is_config(question.size):
+            raise InputError(
+                f"a sweep along the width needs a named size, not the configuration {question.size}",
+                hint='sweep along the "context"',
+            )
         head = _head_width(question)
         heads = sorted({step for power in range(13) for step in (2**power, 3 * 2**power // 2) if step})
         widths = values or [step * head for step in heads if step * head <= 2**15 or step <= 8]
@@ -164,7 +172,8 @@ def flops_by_group(model: ModelSpec, tokens: int) -> dict[str, int]:
         products = multiply_adds(AttentionCall(spec, 1, tokens, tokens, 4), visible_only=True)
         for name, number in products.items():
             found["projections" if name.endswith("projection") else "attention"] += 2 * layers * number
-    found["mlp"] = 4 * model.num_layers * tokens * model.model_width * model.mlp_width
+    maps = len(mlp_shapes(model))
+    found["mlp"] = 2 * maps * model.num_layers * tokens * model.model_width * model.mlp_width
     found["head"] = 2 * tokens * model.model_width * model.vocabulary_size
     return {group: found[group] for group in GROUPS}
 
@@ -222,19 +231,11 @@ def _cache_crossover(question: Question) -> Crossover:
         asked = question.replace(context_length=tokens)
         model = asked.model()
         weights = sum(tensor.parameters for tensor in named_tensors(model)) * asked.bytes_per_number
-        return _cache_bytes(model, asked, tokens) >= weights
+        return cache_bytes(model, asked.batch_size, tokens, asked.bytes_per_number) >= weights
 
     first = _first(larger, 1, _LONGEST) if question.family == "decoder" else None
     name = f"the cache of {question.batch_size} × N tokens outgrows the weights"
     return Crossover(name, first, None if first is None else first / question.shape.model_width)
-
-
-def _cache_bytes(model: ModelSpec, asked: Question, tokens: int) -> int:
-    total = 0
-    for spec, layers in Counter(model.attention).items():
-        call = AttentionCall(spec, asked.batch_size, tokens, tokens, asked.bytes_per_number)
-        total += layers * AttentionCost((), call, True).cache_bytes(tokens)
-    return total
 
 
 def _width_crossovers(at: Callable[[int], SweepPoint], head: int) -> tuple[Crossover, ...]:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.cost.attention import PartCost
-from attnlab.cost.estimate import QUANTITIES, CostEstimate, MeasuredCost, Quantity, Question, estimate
+from attnlab.cost.capacity import Capacity, Fit, as_bytes, capacities_beside, capacity
+from attnlab.cost.configs import is_config
+from attnlab.cost.estimate import QUANTITIES, CostEstimate, MeasuredCost, Quantity, estimate
+from attnlab.cost.question import Question
 from attnlab.cost.sweep import GROUPS, Axis, Crossover, Sweep
 from attnlab.cost.tensors import PerHead, grouped, per_head
 from attnlab.errors import InputError
-from attnlab.formats import NOTHING, byte_count, count, percent, significant
-from attnlab.pages import HasPage, Page, Table
+from attnlab.formats import NOTHING, byte_count, count, csv_text, percent, significant
+from attnlab.pages import HasPage, Page, Table, Tone
 
 _CROSSOVER_NOTES = {
     "context": "Forward FLOPs of visible pairs. Below the first, time grows with N; far beyond the last, with N².",
@@ -47,7 +50,7 @@ def part_table(found: CostEstimate) -> NotedTable:
     total = found.training.total("all")
     rows = [_part_row(part, total) for part in (*parts, total)]
     headings = ("", "parameters", "share", "to train", "share", "forward", "kept")
-    note = "FLOPs of visible pairs, of one batch; to train is forward, backward, and what kernels recompute."
+    note = "FLOPs of visible pairs, of one batch; to train is forward, backward, and what is recomputed."
     return NotedTable(headings, rows, f"{describe(found)}, by part", note=note)
 
 
@@ -145,15 +148,73 @@ def measured_table(measured: MeasuredCost) -> NotedTable:
     return NotedTable(("", "predicted", "measured", "measured ÷ predicted"), rows, title, note=note)
 
 
+def capacity_tables(capacities: Sequence[Capacity]) -> list[NotedTable]:
+    """Return how much of a memory models take and how large they may be; then, of the catalogue, what fits."""
+    asked = [one for one in capacities if one.training is not None and one.training.largest_context is not None]
+    tables = [_capacity_table(asked)] if asked else []
+    return tables + ([_catalogue_table(capacities)] if len(asked) < len(capacities) else [])
+
+
+def _capacity_table(capacities: Sequence[Capacity]) -> NotedTable:
+    rows = []
+    for one in capacities:
+        for use, fit in (("training", one.training), ("serving", one.serving)):
+            if fit is not None:
+                largest = (_largest(fit.largest_batch), _largest(fit.largest_context))
+                rows.append([f"{use} {one.question.label}", byte_count(fit.needed), _yes(fit), *largest])
+    first = capacities[0].question
+    note = (
+        f"For a batch of {first.batch_size:,} × {first.shape.context_length:,} tokens. The largest batch is that at "
+        "this context, the largest context that at this batch."
+    )
+    headings = ("", "needs", "fits", "largest batch", "largest context")
+    return NotedTable(headings, rows, f"Does it fit in {_memory(capacities)}?", note=note, tones=_TONES)
+
+
+def _catalogue_table(capacities: Sequence[Capacity]) -> NotedTable:
+    rows, refused = [], []
+    for one in capacities:
+        if one.training is None or one.serving is None:
+            refused.append(one.question.variant)
+            continue
+        row = [one.question.variant]
+        for fit in (one.training, one.serving):
+            row += [byte_count(fit.needed), _yes(fit), _largest(fit.largest_batch)]
+        rows.append(row)
+    note = f"Not possible in this model: {', '.join(refused)}." if refused else ""
+    headings = ("", "training", "fits", "largest batch", "serving", "fits", "largest batch")
+    title = f"{capacities[0].question.name}: which variants fit in {_memory(capacities)}"
+    return NotedTable(headings, rows, title, note=note, tones=_TONES)
+
+
+_TONES: dict[str, Tone] = {"yes": "good", "no": "bad"}
+
+
+def _yes(fit: Fit) -> str:
+    return "yes" if fit.fits else "no"
+
+
+def _largest(number: int | None) -> str:
+    return NOTHING if number is None else f"{number:,}"
+
+
+def _memory(capacities: Sequence[Capacity]) -> str:
+    memory = capacities[0].memory
+    return f"{count(memory)}B ({byte_count(memory)})"
+
+
 def describe(found: CostEstimate) -> str:
     """Return the model and the batch in words."""
     spec, asked = found.model, found.question
     heads = spec.attention[0]
     changed = ", changed" if asked.is_changed else ""
+    number = "mixed precision" if asked.mixed_precision else f"{asked.bytes_per_number} bytes a number"
+    number += ", activation checkpointing" if asked.checkpointing else ""
+    trained = f"optimizer {asked.optimizer}" if is_config(asked.size) else f"recipe {asked.recipe}"
     return (
         f"{found.label}{changed}: {spec.num_layers} layers of width {spec.model_width:,}, {heads.num_heads} heads of "
         f"width {heads.key_width:,}, {asked.batch_size:,} × {spec.context_length:,} tokens, vocabulary "
-        f"{spec.vocabulary_size:,}, {asked.bytes_per_number} bytes a number, recipe {asked.recipe}"
+        f"{spec.vocabulary_size:,}, {number}, {trained}"
     )
 
 
@@ -196,6 +257,7 @@ class CostTable(HasPage):
     sweeps: tuple[Sweep, ...] = ()
     measured: tuple[MeasuredCost, ...] = ()
     with_tensors: bool = False
+    capacities: tuple[Capacity, ...] = ()
     notes: tuple[str, ...] = ()
 
     def ratio(self, found: CostEstimate, key: str) -> float | None:
@@ -240,9 +302,23 @@ class CostTable(HasPage):
             self.side_by_side() if wide else self.one_by_one(),
             *map(head_table, self.heads),
             *(tensor_table(one) for one in self.estimates if self.with_tensors),
+            *(table for of_size in self.capacities_by_size() for table in capacity_tables(of_size)),
             *(table for sweep in self.sweeps for table in sweep_tables(sweep)),
             *map(measured_table, self.measured),
         ]
+
+    def capacities_by_size(self) -> list[list[Capacity]]:
+        """Return the capacities of each size together."""
+        sizes = dict.fromkeys(one.question.size for one in self.capacities)
+        return [[one for one in self.capacities if one.question.size == size] for size in sizes]
+
+    def csv(self) -> str:
+        """Return the capacities where there are any, and else the totals: a line for each model, in plain numbers."""
+        rows = [one.as_row() for one in self.capacities]
+        for found in self.estimates if not rows else ():
+            names = {"size": found.question.size, "variant": found.question.variant}
+            rows.append({**names, **{one.key: one.value(found) for one in QUANTITIES}})
+        return csv_text([list(rows[0]), *(list(row.values()) for row in rows)])
 
     def name(self, found: CostEstimate) -> str:
         """Return what tells it from the others."""
@@ -260,6 +336,7 @@ class CostTable(HasPage):
             "per_head": [heads.as_dict() for heads in self.heads],
             "sweeps": [sweep.as_dict() for sweep in self.sweeps],
             "measured": [one.as_dict() for one in self.measured],
+            "capacities": [one.as_dict() for one in self.capacities],
             "notes": list(self.notes),
         }
 
@@ -286,9 +363,14 @@ def tabulate(
     heads: bool = False,
     tensors: bool = False,
     sweep: str | None = None,
+    memory: int | str | None = None,
     **fields: Any,
 ) -> CostTable:
-    """Return the costs of every size with every variant, softmax first; `fields` are those of a `Question`."""
+    """Return the costs of every size with every variant, softmax first; `fields` are those of a `Question`.
+
+    memory      in bytes or as in "80GB": which models fit, and how large they may be; without `variants`, of the whole
+                catalogue
+    """
     if isinstance(sizes, str) or isinstance(variants, str):
         raise InputError("sizes and variants are lists of names", hint='give ["gpt2"], not "gpt2"')
     names = dict.fromkeys([BASELINE, *variants])
@@ -296,9 +378,16 @@ def tabulate(
     return CostTable(
         found,
         heads=tuple(per_head(one) for one in found) if heads else (),
+        capacities=() if memory is None else _capacities(found, as_bytes(memory), catalogue=not variants),
         sweeps=() if sweep is None else tuple(Sweep.over(sweep, one.question) for one in found),
         with_tensors=tensors,
     )
+
+
+def _capacities(found: Sequence[CostEstimate], memory: int, *, catalogue: bool) -> tuple[Capacity, ...]:
+    asked = [one.question for one in found]
+    others = (one for question in asked if catalogue for one in capacities_beside(question, memory))
+    return (*(capacity(question, memory) for question in asked), *others)
 
 
 def quantity_text(number: float | int | None, unit: str) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from attnlab.attention import AttentionSpec
 from attnlab.attention.layer import output_width, projection_widths
 from attnlab.attention.spec import borrowed
+from attnlab.cost.block import mlp_shapes, norm_vectors
 from attnlab.models import ModelSpec
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ def _stack(
             yield from _norm(f"{block}cross_norm.", spec)
             yield from _attention(f"{block}cross_attention.", cross[number], borrowed(cross)[number])
         yield from _norm(f"{block}mlp_norm.", spec)
-        yield from _linear(f"{block}mlp.widen.", spec.mlp_width, spec.model_width, spec.bias)
-        yield from _linear(f"{block}mlp.narrow.", spec.model_width, spec.mlp_width, spec.bias)
+        for name, shape in mlp_shapes(spec).items():
+            yield from _linear(f"{block}mlp.{name}.", *shape, spec.bias)
     yield from _norm(f"{place}norm.", spec)
 
 
@@ -140,8 +141,7 @@ def _linear(place: str, rows: int, columns: int, bias: bool) -> Iterator[tuple[s
 
 
 def _norm(place: str, spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
-    if spec.norm == "layer":
-        yield from ((f"{place}{name}", (spec.model_width,)) for name in ("weight", "bias")[: 1 + spec.bias])
+    yield from ((f"{place}{name}", (spec.model_width,)) for name in norm_vectors(spec))
 
 
 # The maps of one head

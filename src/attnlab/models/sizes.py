@@ -1,6 +1,9 @@
 """Sizes of a model: by name, or by a number of parameters as in `size("50k")`.
 
-The names from `gpt2` to `gpt2-xl` are GPT-2's (Radford et al. 2019), `gpt3` is GPT-3 175B (arXiv 2005.14165).
+The names from `gpt2` to `gpt2-xl` are GPT-2's (Radford et al. 2019), those from `gpt3-small` to `gpt3` GPT-3's from 125M
+to 175B (arXiv 2005.14165, table 2.1). Two rows of that table do not multiply out: 24 heads of width 128 at a width of
+2,048, and a width of 5,140 for 40 heads of width 128. Here `gpt3-xl` has 16 heads and `gpt3-13b` a width of 5,120, with
+which they have the 1.3 and 13 billion parameters of the table.
 
 A number is a point on one line of shapes that ends at GPT-2 small. Its one dial is the width D:
 
@@ -40,6 +43,13 @@ SIZES: dict[str, Size] = {
     "gpt2-medium": Size(24, 1024, 16, 1024),
     "gpt2-large": Size(36, 1280, 20, 1024),
     "gpt2-xl": Size(48, 1600, 25, 1024),
+    "gpt3-small": Size(12, 768, 12, 2048),
+    "gpt3-medium": Size(24, 1024, 16, 2048),
+    "gpt3-large": Size(24, 1536, 16, 2048),
+    "gpt3-xl": Size(24, 2048, 16, 2048),
+    "gpt3-2.7b": Size(32, 2560, 32, 2048),
+    "gpt3-6.7b": Size(32, 4096, 32, 2048),
+    "gpt3-13b": Size(40, 5120, 40, 2048),
     "gpt3": Size(96, 12288, 96, 2048),
 }
 

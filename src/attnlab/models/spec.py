@@ -17,7 +17,7 @@ Both tie the embedding to the head. The attention of the layers is chosen apart 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny, model_validator
 
@@ -71,6 +71,7 @@ class ModelSpec(Specification):
     """
 
     what = "a model spec"
+    buildable: ClassVar[bool] = True  # whether `LanguageModel` has the blocks of such a model
 
     family: Family = "decoder"
     vocabulary_size: PositiveInt

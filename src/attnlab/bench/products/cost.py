@@ -87,6 +87,10 @@ def why_not(wanted: MeasuredCost) -> str:
     question, peak = wanted.estimate.question, wanted.estimate.memory.peak
     if question.bytes_per_number != 4:
         return f"only float32 is measured, and {question.bytes_per_number} bytes a number were asked for"
+    if question.checkpointing:
+        return "activation checkpointing is counted, and attnlab does not train with it yet"
+    if not wanted.estimate.model.buildable:
+        return "its blocks are counted, and attnlab cannot build them yet"
     free = free_bytes()
     if free is not None and peak > _ROOM * free:
         return f"training would take {byte_count(peak)}, and {byte_count(free)} are free here"
@@ -290,5 +294,5 @@ def _words(question: Question) -> str:
     recipe = "" if question.recipe == "gpt2" else f" {question.recipe}"
     return (
         f"{question.size} {question.variant}{recipe}, {question.batch_size} × {question.shape.context_length}, "
-        f"vocabulary {question.vocabulary_size}"
+        f"vocabulary {question.model().vocabulary_size}"
     )

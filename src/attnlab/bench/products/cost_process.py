@@ -40,6 +40,9 @@ _TINY = {
     "context_length": 16,
     "head_width": None,
     "mlp_width": None,
+    "num_key_value_heads": None,
+    "key_width": None,
+    "value_width": None,
     "batch_size": 1,
     "vocabulary_size": 17,
 }
@@ -107,7 +110,7 @@ class CostAnswers:
     def _engine(self, question: Question) -> Engine:
         """What takes the steps of a run, all rows at once."""
         model_spec, usual = question.model(), recipe(question.recipe)
-        batch, words = question.batch_size, min(question.vocabulary_size, _MOST_TOKENS)
+        batch, words = question.batch_size, min(model_spec.vocabulary_size, _MOST_TOKENS)
         shape = Shape("measured", 1, 1, 1, model_spec.context_length, batch, words)
         run = ResolvedRun(
             model=model_spec,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from attnlab.experiments.reporting.report import comparison_page
 from attnlab.experiments.reporting.tables import HEADINGS, rows, verdict_table
 from attnlab.experiments.reporting.wording import first_lines, notes, row_words, verdict_sentences
 from attnlab.experiments.results import ArmResult, Comparison, RungResult
+from attnlab.formats import csv_text
 from attnlab.pages import prose, write_page
 from attnlab.storage.files import write_whole
 from attnlab.storage.records import to_plain
@@ -122,13 +121,6 @@ def _arm(arm: ArmResult) -> Mapping[str, object]:
 def to_csv(comparison: Comparison) -> str:
     """Return a table of all runs, a line for each."""
     return csv_text(run_rows(comparison))
-
-
-def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
 
 
 def run_rows(comparison: Comparison) -> Iterator[list[object]]:

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from attnlab.experiments.numbers import percent, percent_text
 from attnlab.experiments.reporting.charts import error_bars, scatter
 from attnlab.experiments.reporting.curves import filled, rate_chart
-from attnlab.experiments.reporting.exports import csv_text, run_rows, to_dict, trend_data
+from attnlab.experiments.reporting.exports import run_rows, to_dict, trend_data
 from attnlab.experiments.reporting.report import RATES_CAPTION, size_parts
 from attnlab.experiments.scale.findings import (
     BACKTEST_HEADINGS,
@@ -27,7 +27,7 @@ from attnlab.experiments.scale.findings import (
     plan_rows,
 )
 from attnlab.experiments.scale.study import ScaleStudy, StudyPlan
-from attnlab.formats import count
+from attnlab.formats import count, csv_text
 from attnlab.pages import (
     BLUE,
     GREY,

@@ -38,7 +38,7 @@ def read_config(folder: Path) -> Mapping[str, Any]:
         raise FileError(f"{folder} {what}, not a model's folder", hint=f"name a folder with {CONFIG} and {TENSORS}")
     if not (folder / CONFIG).is_file():
         raise FileError(f"{folder} is no model's folder: it has no {CONFIG}", hint=f"it needs {CONFIG} and {TENSORS}")
-    return _read_json(folder / CONFIG)
+    return read_json(folder / CONFIG)
 
 
 class TensorFiles:
@@ -91,7 +91,7 @@ def _tensor_files(folder: Path) -> list[Path]:
                 "AutoModelForCausalLM.from_pretrained(folder).save_pretrained(new_folder)",
             )
         raise FileError(f"{folder} has no weights", hint=f"it needs {TENSORS}, or {INDEX} with the files that it lists")
-    listed = _read_json(folder / INDEX).get("weight_map")
+    listed = read_json(folder / INDEX).get("weight_map")
     if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
         raise FileError(f"{folder / INDEX} is damaged: it has no weight_map", hint="fetch it again")
     names = sorted(set(listed.values()))
@@ -175,7 +175,8 @@ def _link(source: str, copy: str) -> None:
         shutil.copy2(source, copy, follow_symlinks=False)
 
 
-def _read_json(path: Path) -> Mapping[str, Any]:
+def read_json(path: Path) -> Mapping[str, Any]:
+    """Return the object that a JSON file holds."""
     try:
         data = json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:

@@ -48,7 +48,7 @@ _ALIASES = {
     "n_head": "num_attention_heads",
     "n_layer": "num_hidden_layers",
 }
-_ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu"}
+ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu"}
 _BUFFERS = re.compile(r"h\.\d+\.attn\.(masked_)?bias")  # the causal mask, which some versions kept with the weights
 _HEAD, _EMBEDDING = "lm_head.weight", "wte.weight"
 
@@ -225,7 +225,7 @@ def _spec_of(config: Mapping[str, Any], path: Path, num_tensors: int) -> ModelSp
             mlp_width=4 * attention.model_width if values["n_inner"] is None else values["n_inner"],
             attention=(attention,) * layers,
             norm_epsilon=values["layer_norm_epsilon"],
-            activation=_ACTIVATIONS[values["activation_function"]],
+            activation=ACTIVATIONS[values["activation_function"]],
             tied_embedding=values["tie_word_embeddings"],
             dropout=values["embd_pdrop"],
         )
@@ -237,8 +237,8 @@ def _refuse_other_gpt2(values: Mapping[str, Any], path: Path) -> None:
     """Refuse what Transformers' GPT-2 can do and attnlab's cannot."""
     activation, embedding, residual = (values[n] for n in ("activation_function", "embd_pdrop", "resid_pdrop"))
     hint = "load another GPT-2"
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        reason = f"activation_function={activation!r} is none of {', '.join(_ACTIVATIONS)}"
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        reason = f"activation_function={activation!r} is none of {', '.join(ACTIVATIONS)}"
     elif values["scale_attn_by_inverse_layer_idx"]:
         reason = "scale_attn_by_inverse_layer_idx divides the scores of each layer by its number"
     elif values["add_cross_attention"]:
@@ -265,7 +265,7 @@ def _config_of(spec: ModelSpec) -> dict[str, object]:
         "n_layer": spec.num_layers,
         "n_head": first.num_heads,
         "n_inner": spec.mlp_width,
-        "activation_function": next(name for name, ours in _ACTIVATIONS.items() if ours == spec.activation),
+        "activation_function": next(name for name, ours in ACTIVATIONS.items() if ours == spec.activation),
         "resid_pdrop": spec.dropout,
         "embd_pdrop": spec.dropout,
         "attn_pdrop": first.weight_dropout,
@@ -281,8 +281,8 @@ def _why_not(spec: ModelSpec) -> Iterator[str]:
     for name, field in ModelSpec.model_fields.items():
         if name not in _FREE_IN_MODEL and getattr(spec, name) != field.default:
             yield f"{name} is {_shown(getattr(spec, name))}, and GPT-2 has {_shown(field.default)}"
-    if spec.activation not in _ACTIVATIONS.values():
-        yield f"activation is {spec.activation}, and GPT-2 has {' or '.join(dict.fromkeys(_ACTIVATIONS.values()))}"
+    if spec.activation not in ACTIVATIONS.values():
+        yield f"activation is {spec.activation}, and GPT-2 has {' or '.join(dict.fromkeys(ACTIVATIONS.values()))}"
     first = spec.attention[0]
     unlike = [n for n in AttentionSpec.model_fields if any(getattr(s, n) != getattr(first, n) for s in spec.attention)]
     if unlike:
