@@ -8,7 +8,7 @@ import pytest
 
 from attnlab.attention import AttentionSpec, Rope
 from attnlab.cost import Question, estimate
-from attnlab.cost.changes import ATTENTION_CHANGES
+from attnlab.cost.questions.changes import ATTENTION_CHANGES
 from attnlab.errors import AttnlabError
 from attnlab.models import ModelSpec
 

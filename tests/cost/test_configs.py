@@ -13,8 +13,8 @@ from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaConfig,
 from attnlab.bench import peak_bytes
 from attnlab.cost import Question, Sweep, estimate, model_cost, named_tensors
 from attnlab.cost.block import GatedMLP, LlamaSpec
-from attnlab.cost.configs import model_of_config
 from attnlab.cost.peak import _mlp_scratch
+from attnlab.cost.questions.configs import model_of_config
 from attnlab.cost.sweep import flops_by_group
 from attnlab.errors import AttnlabError, UnsupportedError
 from attnlab.models import build_model

@@ -10,7 +10,7 @@ import pytest
 
 from attnlab.cost import Question, estimate, model_cost, per_head, tabulate
 from attnlab.cost.estimate import QUANTITIES
-from attnlab.cost.tables import quantity_text
+from attnlab.cost.presentation.tables import quantity_text
 from attnlab.errors import AttnlabError, InputError, SpecError
 from attnlab.models import ModelSpec
 

@@ -6,9 +6,7 @@ Sweep.over("context", Question(size="gpt2"))           where attention overtakes
 
 call           the number of sequences and their lengths in one call
 block          the perceptron and the norms, Llama's too
-configs        models from a config.json of Hugging Face
-changes        changes of attention by the fields of its spec
-question       a model by its names, with its changes
+questions      a model by its names or by a config.json, with its changes
 tensors        every parameter by name and shape, and the maps of one head
 activations    what autograd keeps between forward and backward
 attention      the cost of a part and of an attention layer
@@ -19,8 +17,7 @@ serving        the memory of serving
 estimate       all of it for one question, and measurements beside it
 capacity       what fits into a memory, and how large a batch and context may be
 sweep          FLOPs as the context or the width grows
-tables         tables of one model, and of models side by side
-page           one offline page, with its figures
+presentation   tables and one offline page
 """
 
 from importlib import import_module
@@ -33,13 +30,13 @@ from attnlab.cost.estimate import CostEstimate, MachineRates, MeasuredCost, esti
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
-from attnlab.cost.question import Question
+from attnlab.cost.questions.question import Question
 from attnlab.cost.serving import ServingMemory, serving_memory
 from attnlab.cost.tensors import NamedTensor, PerHead, named_tensors, per_head
 
 if TYPE_CHECKING:
+    from attnlab.cost.presentation.cost_table import CostTable, tabulate
     from attnlab.cost.sweep import Crossover, Sweep
-    from attnlab.cost.tables import CostTable, tabulate
 
 __all__ = [
     "AttentionCall",
@@ -79,8 +76,8 @@ __all__ = [
 _DRAWING = {
     "Crossover": "sweep",
     "Sweep": "sweep",
-    "CostTable": "tables",
-    "tabulate": "tables",
+    "CostTable": "presentation.cost_table",
+    "tabulate": "presentation.cost_table",
 }
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from attnlab.attention import variants
 from attnlab.cost.call import MOST_TOKENS
 from attnlab.cost.estimate import CostEstimate
-from attnlab.cost.question import Question
+from attnlab.cost.questions.question import Question
 from attnlab.errors import InputError, SpecError
 
 _BYTES = re.compile(r"(-?\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)

@@ -18,7 +18,7 @@ from attnlab.cost.attention import Cost, PartCost, sum_by
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
-from attnlab.cost.question import Question
+from attnlab.cost.questions.question import Question
 from attnlab.cost.serving import ServingMemory, serving_memory
 from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.models import ModelSpec

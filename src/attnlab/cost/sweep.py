@@ -27,8 +27,8 @@ from attnlab.attention import mixture
 from attnlab.cost.attention import multiply_adds
 from attnlab.cost.block import mlp_shapes
 from attnlab.cost.call import AttentionCall
-from attnlab.cost.configs import is_config
-from attnlab.cost.question import Question
+from attnlab.cost.questions.configs import is_config
+from attnlab.cost.questions.question import Question
 from attnlab.cost.serving import cache_bytes
 from attnlab.cost.tensors import named_tensors
 from attnlab.errors import InputError, UnknownNameError
@@ -140,7 +140,7 @@ class Sweep:
 
     def figure(self) -> Any:
         """The same with plotly."""
-        from attnlab.cost.page import sweep_figure
+        from attnlab.cost.presentation.page import sweep_figure
 
         return sweep_figure(self)
 

@@ -18,8 +18,8 @@ from attnlab.attention import load_variants
 from attnlab.cli.options import Flag, JsonFlag, Several, VariantsFile, name_value_pairs, typed
 from attnlab.cli.printing import fits, say, show, show_json
 from attnlab.cost import CostTable, tabulate
-from attnlab.cost.changes import ATTENTION_CHANGES
-from attnlab.cost.question import SIZE_CHANGES
+from attnlab.cost.questions.changes import ATTENTION_CHANGES
+from attnlab.cost.questions.question import SIZE_CHANGES
 from attnlab.errors import InputError
 from attnlab.storage.files import check_writable, write_whole
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PositiveInt, model_validator
 
 from attnlab.attention import Mask
-from attnlab.cost.changes import AttentionChanges, Count
-from attnlab.cost.configs import is_config, model_of_config
+from attnlab.cost.questions.changes import AttentionChanges, Count
+from attnlab.cost.questions.configs import is_config, model_of_config
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.models import ModelSpec
 from attnlab.models.hf.folder import CONFIG

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
-from attnlab.cost.sweep import AXIS_LABELS, Sweep
-from attnlab.cost.tables import (
+from attnlab.cost.presentation.tables import (
     NotedTable,
     capacity_tables,
     describe,
@@ -19,11 +18,12 @@ from attnlab.cost.tables import (
     sweep_tables,
     tensor_table,
 )
+from attnlab.cost.sweep import AXIS_LABELS, Sweep
 from attnlab.pages import GREY, PALETTE, Details, Figure, Note, Page, Part, Points, Section, Table, new_figure
 
 if TYPE_CHECKING:
     from attnlab.cost.estimate import CostEstimate
-    from attnlab.cost.tables import CostTable
+    from attnlab.cost.presentation.cost_table import CostTable
 
 _MARKERS = ("circle", "square", "diamond", "cross")
 _PATTERNS = ("", "/", "x", ".", "|")

@@ -1,0 +1,6 @@
+"""What is asked about a model's cost.
+
+configs    models from a config.json of Hugging Face
+changes    changes of attention by the fields of its spec
+question   a model by its names, with its changes
+"""
