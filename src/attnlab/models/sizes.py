@@ -2,8 +2,8 @@
 
 The names from `gpt2` to `gpt2-xl` are GPT-2's (Radford et al. 2019), those from `gpt3-small` to `gpt3` GPT-3's, from
 125M to 175B (arXiv 2005.14165, table 2.1). Two rows of that table do not multiply out: 24 heads of width 128 at a width
-of 2,048, and a width of 5,140 for 40 heads of width 128. Here `gpt3-xl` has 16 heads and `gpt3-13b` a width of 5,120, with
-which they have the 1.3 and 13 billion parameters of the table.
+of 2,048, and a width of 5,140 for 40 heads of width 128. Here `gpt3-xl` has 16 heads and `gpt3-13b` a width of 5,120,
+with which they have the 1.3 and 13 billion parameters of the table.
 
 A number is a point on one line of shapes that ends at GPT-2 small. Its one dial is the width D:
 
