@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.attention import catalogue
+from attnlab.attention.names import catalogue
 from attnlab.attention.parts import Part
 from attnlab.cli import main
 

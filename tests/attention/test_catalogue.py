@@ -20,12 +20,12 @@ from attnlab.attention import (
     Score,
     Variant,
     add_variant,
-    catalogue,
     equations,
     load_variants,
     variant,
     variants,
 )
+from attnlab.attention.names import catalogue
 from attnlab.attention.parts import Part
 from attnlab.errors import FileError, SpecError, UnknownNameError
 from support.attention import assert_conforms, make_inputs

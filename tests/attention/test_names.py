@@ -10,18 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.attention import (
-    Entmax,
-    Mask,
-    MultiHeadAttention,
-    Number,
-    Rope,
-    Variant,
-    add_variant,
-    catalogue,
-    variant,
-    variants,
-)
+from attnlab.attention import Entmax, Mask, MultiHeadAttention, Number, Rope, Variant, add_variant, variant, variants
+from attnlab.attention.names import catalogue
 from attnlab.errors import SpecError, UnknownNameError
 
 NUMBERED = [one for one in variants() if one.number]

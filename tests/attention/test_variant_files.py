@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.attention import catalogue, load_variants, variant, variant_files, variants
+from attnlab.attention import load_variants, variant, variants
+from attnlab.attention.names import catalogue
+from attnlab.attention.names import files as variant_files
 from attnlab.cli import main
 from attnlab.errors import AttnlabError, UnknownNameError
 

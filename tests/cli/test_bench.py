@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.attention import catalogue
+from attnlab.attention.names import catalogue
 from attnlab.bench import VariantBar
 from attnlab.bench import attention as attention_module
 from attnlab.bench import bars as bars_module

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.attention import catalogue
+from attnlab.attention.names import catalogue
 from attnlab.bench.products import cost as bench
 from attnlab.cli import main
 

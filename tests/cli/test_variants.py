@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.attention import AttentionSpec, catalogue, variant, variants
+from attnlab.attention import AttentionSpec, variant, variants
+from attnlab.attention.names import catalogue
 from attnlab.cli import main
 
 OWN = "from attnlab.attention import *\nadd_variant(Variant('mine', 'My own.', {'score': 'cosine', 'bias': False}))\n"

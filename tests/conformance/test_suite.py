@@ -26,9 +26,9 @@ from attnlab.attention import (
     Softmax,
     Variant,
     Visibility,
-    catalogue,
     variants,
 )
+from attnlab.attention.names import catalogue
 from attnlab.attention.parts.masks import Block
 from attnlab.cli import main
 from attnlab.conformance import check_variant, require_sound

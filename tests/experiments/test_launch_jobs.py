@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.attention import catalogue
+from attnlab.attention.names import catalogue
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError
 from attnlab.experiments.launching import slurm, worker

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnlab.attention import Alibi, Mask, Variant, add_variant, catalogue, variants
+from attnlab.attention import Alibi, Mask, Variant, add_variant, variants
+from attnlab.attention.names import catalogue
 from attnlab.errors import InputError, UnknownNameError, UnsupportedError
 from attnlab.models import hf
 from attnlab.models.hf.masks import first_position, make_mask

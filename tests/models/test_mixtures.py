@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.attention import Mask, Normaliser, Parameter, Variant, add_variant, catalogue
+from attnlab.attention import Mask, Normaliser, Parameter, Variant, add_variant
+from attnlab.attention.names import catalogue
 from attnlab.attention.parts import Part
 from attnlab.attention.spec import borrowed
 from attnlab.cost import model_cost

@@ -12,9 +12,7 @@ cache          what decoding remembers
 observer       what a forward pass reports its results to
 declarations   whether a part of one's own declares what it learns
 layer          multi-head attention
-catalogue      variants by name
-mixtures       which layer of a model has which variant
-variant_files  variants from a file or an installed package
+names          variants by name, mixtures over layers, and variants from files
 blackboard     one head on plain matrices, and a layer step by step
 """
 
@@ -27,11 +25,12 @@ from attnlab.attention.blackboard import (
     weight_entropy,
 )
 from attnlab.attention.cache import Cache
-from attnlab.attention.catalogue import Variant, add_variant, equations, variant, variants
 from attnlab.attention.functional import attend
 from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
-from attnlab.attention.mixtures import Mixture, mixture
+from attnlab.attention.names.catalogue import Variant, add_variant, equations, variant, variants
+from attnlab.attention.names.files import load_variants
+from attnlab.attention.names.mixtures import Mixture, mixture
 from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import (
@@ -62,7 +61,6 @@ from attnlab.attention.parts.scores import (
 from attnlab.attention.parts.sparse import Entmax, Entmax15, Softpick, Sparsemax
 from attnlab.attention.parts.stick_breaking import StickBreaking
 from attnlab.attention.spec import AttentionSpec
-from attnlab.attention.variant_files import load_variants
 
 __all__ = [
     "Alibi",

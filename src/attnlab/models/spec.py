@@ -138,7 +138,7 @@ class ModelSpec(Specification):
 
         `changes` are fields of the size (`num_layers`, `num_heads`, …) or of the spec, or `head_width`, which keys and
         values have instead of the model's width divided among the heads. `variant` may name a mixture over layers
-        (`attnlab.attention.mixtures`).
+        (`attnlab.attention.names.mixtures`).
         """
         shape = size_by_name(size)
         style = _architecture(architecture)

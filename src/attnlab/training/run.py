@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from attnlab.attention.variant_files import file_hashes
+from attnlab.attention.names.files import file_hashes
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import FileError, SpecError, UnknownNameError, UnsupportedError
 from attnlab.processes.machine import describe_machine

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from attnlab.attention.variant_files import read_source
+from attnlab.attention.names.files import read_source
 from attnlab.errors import AttnlabError, FileError, SpecError
 from attnlab.runs.directory import METRICS, RUN
 from attnlab.runs.metrics import Metrics

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlab.attention.variant_files import load_source
+from attnlab.attention.names.files import load_source
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError, FileError
 from attnlab.processes.child import serve_until_alone

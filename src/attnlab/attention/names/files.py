@@ -18,9 +18,9 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from attnlab.attention import catalogue
-from attnlab.attention.catalogue import Variant, variant
-from attnlab.attention.mixtures import mixture
+from attnlab.attention.names import catalogue
+from attnlab.attention.names.catalogue import Variant, variant
+from attnlab.attention.names.mixtures import mixture
 from attnlab.errors import AttnlabError, FileError
 
 GROUP = "attnlab.variants"

@@ -15,7 +15,7 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from attnlab.attention.catalogue import Variant, variant
+from attnlab.attention.names.catalogue import Variant, variant
 from attnlab.errors import SpecError
 
 _PARTS = re.compile(r"(?:([^()]*),)?\s*\(([^()]*)\)\s*(?:,([^()]*))?")  # first, (turns), last

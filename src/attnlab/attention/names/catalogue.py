@@ -355,7 +355,7 @@ def variant(name: str) -> Variant:
 
 
 def _load_installed() -> None:
-    from attnlab.attention.variant_files import load_installed  # which adds to this catalogue
+    from attnlab.attention.names.files import load_installed  # which adds to this catalogue
 
     load_installed()
 

@@ -1,0 +1,6 @@
+"""Variants by name.
+
+catalogue   the variants of attnlab, and those that are added
+mixtures    which layer of a model has which variant
+files       variants from a file or an installed package
+"""
