@@ -221,3 +221,9 @@ def test_kept_pages_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             await studio.finished_page(names[0])
 
     asyncio.run(use())
+
+
+def test_the_cost_of_a_file_is_not_for_visitors(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    with pytest.raises(AttnlabError, match="there is no size called"):
+        answer({"task": "cost", "question": {"size": str(tmp_path / "config.json")}})

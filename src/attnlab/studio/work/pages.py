@@ -15,6 +15,7 @@ from attnlab.cost import CostEstimate, CostTable, Question, Sweep
 from attnlab.exhibits import Check, exhibit_named, exhibits
 from attnlab.exhibits.blocks import Block
 from attnlab.models.sizes import SIZES
+from attnlab.models.sizes import size as size_by_name
 from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Table, prose
 from attnlab.pages.figures import CHART_CONFIG
 from attnlab.processes.child import report_progress
@@ -82,6 +83,7 @@ def cost_choices() -> dict[str, object]:
 
 def cost(question: Mapping[str, object]) -> dict[str, object]:
     """Return the cost of the model that a question names, beside softmax at the same size."""
+    size_by_name(str(question.get("size", "gpt2")))  # by name only: a visitor names no files of this machine
     asked = Question(**question)
     names = dict.fromkeys((_BASELINE, asked.variant))
     estimates = tuple(CostEstimate(one, one.model()) for one in (asked.replace(variant=name) for name in names))
