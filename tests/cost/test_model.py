@@ -400,3 +400,11 @@ def test_bad_sizes_are_refused(sizes: dict[str, Any], message: str) -> None:
 def test_bad_length_of_a_cache_is_refused(tokens: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         found(tiny()).cache_bytes(tokens)
+
+
+def test_it_is_the_same_without_gradients() -> None:
+    spec = ModelSpec.build("pico", vocabulary_size=50)
+    with torch.no_grad():
+        found = model_cost(spec, batch=3)  # nothing of this batch is remembered from elsewhere
+    assert found == model_cost(spec, batch=3)
+    assert found.activation_bytes > 0

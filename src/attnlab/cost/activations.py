@@ -126,7 +126,7 @@ def kept_for_backward(call: AttentionCall) -> Kept:
 
 
 def _kept(call: AttentionCall) -> Kept:
-    with torch.device("meta"):
+    with torch.device("meta"), torch.enable_grad():
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))
         query, key, value = walk.vectors()
@@ -328,7 +328,7 @@ def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
     def fresh() -> Tensor:
         return torch.empty(call.batch, tokens, spec.model_width, dtype=call.dtype, requires_grad=True)
 
-    with torch.device("meta"):
+    with torch.device("meta"), torch.enable_grad():
         modules = {"embedding dropout": nn.Dropout(spec.dropout), **block_modules(spec)}
         ledger = Ledger(nn.ModuleList(modules.values()).to(call.dtype))
         for name, module in modules.items():
