@@ -26,8 +26,9 @@ OPTIONS = {
     "variants": "--json --markdown --variants-from NAME",
     "check": "--json --out --quick --variants-from NAME",
     "cost": (
-        "--batch --change --context --family --json --measure --number-bytes --out --per-head --recipe --sweep "
-        "--tensors --threads --variant --variants-from --vocabulary SIZES"
+        "--batch --change --checkpointing --context --csv --family --json --measure --memory --mixed-precision "
+        "--number-bytes --out --per-head --recipe --sweep --tensors --threads --variant --variants-from "
+        "--vocabulary SIZES"
     ),
     "train": (
         "--change --checkpoint-seconds --compile --corpus --corpus-option --json --micro-batch-size --minutes "

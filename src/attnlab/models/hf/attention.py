@@ -100,6 +100,8 @@ def why_not(one: Variant) -> str | None:
         return f"the position {spec.position.kind!r} enters before the scores, where the model has its own"
     if spec.mask.prefix is not None or spec.mask == Mask(causal=False):
         return f"its mask ({spec.mask}) shows more than a causal one, and only the model can show more"
+    if spec.normaliser.looks_back:
+        return f"its normaliser {spec.normaliser} needs to know that masks are causal, and the model gives them as patterns"
     if taken:
         return f"Transformers takes a name with {taken[0]!r} in it for a kernel of its own: name it otherwise"
     return None
