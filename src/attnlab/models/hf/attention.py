@@ -101,7 +101,7 @@ def why_not(one: Variant) -> str | None:
     if spec.mask.prefix is not None or spec.mask == Mask(causal=False):
         return f"its mask ({spec.mask}) shows more than a causal one, and only the model can show more"
     if spec.normaliser.looks_back:
-        return f"its normaliser {spec.normaliser} needs to know that masks are causal, and the model gives them as patterns"
+        return f"its normaliser {spec.normaliser} needs a causal mask, and the model gives masks as patterns"
     if taken:
         return f"Transformers takes a name with {taken[0]!r} in it for a kernel of its own: name it otherwise"
     return None
