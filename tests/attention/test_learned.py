@@ -21,13 +21,17 @@ from attnlab.attention import (
     Part,
     Position,
     Projection,
+    RandomSynthesizer,
     Score,
+    Variant,
     Visibility,
 )
 from attnlab.attention.cache import Cache
+from attnlab.attention.names import catalogue
 from attnlab.attention.spec import borrowed
 from attnlab.errors import InputError, SpecError
 from attnlab.models import ModelSpec, build_model
+from attnlab.models.spec import attention_layers
 from support.attention import assert_conforms, make_inputs
 
 
@@ -63,6 +67,18 @@ class Gain(Score):
     def define(self, given: Matched, gain: Tensor, shift: Tensor) -> Tensor:
         query, key = given.vectors
         return (query * gain) @ key.mT + shift
+
+
+class Salience(Score):
+    """A product, and how much a key draws attention by itself, which the cache keeps."""
+
+    kind = "test-salience"
+    equation = "q·k + x_j·w"
+    projected: ClassVar = {"salience": Projection(width=1, of="key")}
+
+    def define(self, given: Matched, salience: Tensor) -> Tensor:
+        query, key = given.vectors
+        return query @ key.mT + salience.mT
 
 
 class Slopes(Position):
@@ -118,7 +134,7 @@ class Mixing(HeadOutput):
 
 LEARNED: dict[str, Part] = {
     part.kind: part
-    for part in (SoftmaxPower(), LayerPower(), ModelPower(), Gain(), Slopes(), Span(), Decay(), Mixing())
+    for part in (SoftmaxPower(), LayerPower(), ModelPower(), Gain(), Salience(), Slopes(), Span(), Decay(), Mixing())
 }
 
 
@@ -131,7 +147,7 @@ def spec_with(part: Part, **fields: object) -> AttentionSpec:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_kernel_differentiates_what_a_part_learns(kind: str, dtype: torch.dtype) -> None:
     spec = spec_with(LEARNED[kind])
-    assert spec.parameters
+    assert spec.parameters or spec.projections
     assert_conforms(make_inputs(spec, 70), spec, dtype)
 
 
@@ -247,6 +263,33 @@ class Misshapen(Normaliser):
 def test_what_would_not_be_learned_is_refused(part: Part, reason: str) -> None:
     with pytest.raises(SpecError, match=reason):
         MultiHeadAttention(spec_with(part))
+
+
+def test_another_sequence_is_projected_once_and_kept() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(spec_with(Salience(), source="cross", mask=Mask(causal=False))).double()
+    x, source = torch.randn(2, 4, 12, dtype=torch.float64), torch.randn(2, 7, 12, dtype=torch.float64)
+    with torch.no_grad():
+        whole, cache = layer(x, source), Cache()
+        pieces = [layer(x[:, :1], source, cache=cache), *(layer(x[:, i : i + 1], cache=cache) for i in range(1, 4))]
+    torch.testing.assert_close(torch.cat(pieces, 1), whole)
+
+
+class OwnTable(RandomSynthesizer):
+    kind = "test-table"
+    variants = ()
+
+
+def test_a_short_context_is_long_enough_to_be_built() -> None:
+    layer = MultiHeadAttention(spec_with(OwnTable(), context_length=2))
+    assert layer(torch.randn(1, 2, 12)).shape == (1, 2, 12)
+
+
+def test_an_encoder_keeps_the_kind_of_its_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(catalogue._known, "test-soft", Variant("test-soft", "A soft window.", {"mask": Span()}))
+    base = ModelSpec.build("nano", vocabulary_size=16, num_layers=2, model_width=12, num_heads=3)
+    wide = attention_layers("test-soft", 2, 8, base.attention[0].replace(mask=Mask(causal=False)), base.position)
+    assert all(isinstance(spec.mask, Span) and not spec.mask.causal for spec in wide)
 
 
 def test_a_missing_parameter_is_named() -> None:

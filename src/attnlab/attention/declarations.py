@@ -17,12 +17,12 @@ from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Visibility
 from attnlab.attention.parts.normalisers import Normaliser
 from attnlab.attention.parts.operators import Operator
-from attnlab.attention.parts.part import Biased, Parameter, Part
+from attnlab.attention.parts.part import Biased, Parameter, Part, Projection
 from attnlab.attention.parts.scores import Matched, Score
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import AttnlabError, SpecError
 
-_TOKENS = 3
+_MOST_TOKENS = 3
 
 
 def check_declarations(spec: AttentionSpec) -> None:
@@ -35,7 +35,8 @@ def check_declarations(spec: AttentionSpec) -> None:
 @functools.lru_cache(maxsize=64)
 def _check(part: Part, spec: AttentionSpec) -> None:
     with torch.enable_grad(), torch.device("cpu"):
-        own = {name: _values(one, spec) for name, one in _declared(part, spec).items()}
+        declared: dict[str, Parameter | Projection] = {**part.parameters(spec), **part.projections(spec)}
+        own = {name: _values(one, spec) for name, one in declared.items()}
         if _result(part, spec, own).requires_grad:
             raise SpecError(
                 f"{part.what} uses a tensor that requires a gradient and that it does not declare: the layer would "
@@ -62,22 +63,22 @@ def _gradients(result: Tensor, learned: Mapping[str, Tensor]) -> dict[str, Tenso
     return dict(zip(learned, found, strict=True))
 
 
-def _declared(part: Part, spec: AttentionSpec) -> dict[str, object]:
-    return {**part.parameters(spec), **part.projections(spec)}
-
-
-def _values(declared: object, spec: AttentionSpec) -> Tensor:
+def _values(declared: Parameter | Projection, spec: AttentionSpec) -> Tensor:
     """Return numbers in the shape in which a part gets what it declares."""
     if isinstance(declared, Parameter):
         stored = torch.full(declared.stored_shape(spec.num_heads), declared.initial)
         return declared.arrange(stored + 0.1 * torch.linspace(0, 1, stored.numel()).view_as(stored))
-    width: int = declared.width  # type: ignore[attr-defined]
-    return _numbers(1, spec.num_heads, _TOKENS, width)
+    return _numbers(1, spec.num_heads, _tokens(spec), declared.width)
+
+
+def _tokens(spec: AttentionSpec) -> int:
+    """Return a few tokens, no more than what a score has parameters for."""
+    return min(_MOST_TOKENS, spec.context_length or _MOST_TOKENS)
 
 
 def _result(part: Part, spec: AttentionSpec, own: Mapping[str, Tensor]) -> Tensor:
     """Return what a part makes of a few numbers, (batch or 1, heads or 1, tokens, …)."""
-    heads, tokens = spec.num_heads, _TOKENS
+    heads, tokens = spec.num_heads, _tokens(spec)
     try:
         result, wanted = _computed(part, spec, own)
     except AttnlabError:
@@ -104,7 +105,7 @@ def _fits(result: object, wanted: tuple[int, ...]) -> bool:
 
 def _computed(part: Part, spec: AttentionSpec, own: Mapping[str, Tensor]) -> tuple[Tensor, tuple[int, ...]]:
     """Return the result of a part's equation, and the shape that it should have."""
-    heads, tokens = spec.num_heads, _TOKENS
+    heads, tokens = spec.num_heads, _tokens(spec)
     grid = (1, heads, tokens, tokens)
     vectors = (1, heads, tokens, spec.value_width)
     visibility = Visibility(spec.mask, tokens, tokens)

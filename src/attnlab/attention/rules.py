@@ -38,10 +38,11 @@ def _mend_odd_width(s: AttentionSpec) -> dict[str, object]:
     return wider | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
 
 
-def _without_tokens(s: AttentionSpec) -> str | None:
-    """The first part that needs vectors of the tokens and cannot have them."""
+def _wrongly_projected(s: AttentionSpec) -> dict[str, object]:
+    """The parts that need vectors of the tokens and cannot have them, with the defaults of their fields."""
     parts = {"normaliser": s.normaliser, "mask": s.mask, "position": s.position}
-    return next((name for name, part in parts.items() if part is not None and part.projections(s)), None)
+    names = (name for name, part in parts.items() if part is not None and part.projections(s))
+    return {name: type(s).model_fields[name].default for name in names}
 
 
 def _shows_later_keys(mask: Mask) -> bool:
@@ -145,12 +146,12 @@ RULES: tuple[Rule, ...] = (
         lambda s: {"normaliser": Softmax()} if s.source == "cross" else {"mask": Mask(window=s.mask.window)},
     ),
     Rule(
-        lambda s: _without_tokens(s) is not None,
+        lambda s: bool(_wrongly_projected(s)),
         lambda s: (
-            f"the {_without_tokens(s)} needs vectors of the tokens, which only scores, operators and head outputs "
-            "can have"
+            f"the {next(iter(_wrongly_projected(s)))} needs vectors of the tokens, which only scores, operators and "
+            "head outputs can have"
         ),
-        lambda s: {_without_tokens(s) or "": type(s).model_fields[_without_tokens(s) or ""].default},
+        _wrongly_projected,
     ),
     Rule(
         lambda s: s.operator is not None and s.score != ScaledDot(),

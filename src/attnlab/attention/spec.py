@@ -22,7 +22,7 @@ from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser, Softmax
 from attnlab.attention.parts.operators import Operator
-from attnlab.attention.parts.part import Biased, Parameter, Part, Projection
+from attnlab.attention.parts.part import Biased, Parameter, Part, Projection, which_add_bias
 from attnlab.attention.parts.positions import Position
 from attnlab.attention.parts.scores import ScaledDot, Score
 from attnlab.attention.rules import check
@@ -127,7 +127,7 @@ class AttentionSpec(Specification):
     @property
     def biased(self) -> tuple[Biased, ...]:
         """The parts that add a bias to the scores."""
-        return tuple(part for part in (self.position, self.mask) if part is not None and part.adds_bias)
+        return which_add_bias(self.position, self.mask)
 
     def parameters_of(self, part: Part) -> dict[str, Parameter]:
         """What a part learns, by the names under which the layer keeps it."""

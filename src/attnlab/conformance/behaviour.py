@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from attnlab.attention import Cache
-from attnlab.conformance.subject import CONTEXT, WIDTH, Subject, difference, named_parameters, run, seeded
+from attnlab.conformance.subject import CONTEXT, WIDTH, Subject, difference, gradients_of, named_parameters, run, seeded
 from attnlab.models import LanguageModel, ModelSpec, build_model
 from attnlab.training import OptimizerSpec
 from attnlab.training.engine.optimizers import Optimizer
@@ -43,22 +41,17 @@ def corner_cases(subject: Subject) -> str | None:
         "tokens over 10,000": (1e-4 * x, None),
         "a sequence that is all padding": (x, nothing),
     }
-    for name, (given, real) in cases.items():
+    for case, (given, real) in cases.items():
         given = given.clone().requires_grad_()
         output = layer(given, padding=real)
         assert isinstance(output, Tensor)
-        found = _gradients(output.sum(), [given, *layer.parameters()])
+        found = gradients_of(output.sum(), {"the input": given, **named_parameters(layer)})
         if not bool(torch.isfinite(output).all()):
-            return f"{name}: the output is not finite"
-        names = ("the input", *named_parameters(layer))
-        bad = [one for one, g in zip(names, found, strict=True) if g is not None and not bool(torch.isfinite(g).all())]
+            return f"{case}: the output is not finite"
+        bad = [name for name, gradient in found.items() if not bool(torch.isfinite(gradient).all())]
         if bad:
-            return f"{name}: the gradient by {bad[0]} is not finite"
+            return f"{case}: the gradient by {bad[0]} is not finite"
     return None
-
-
-def _gradients(output: Tensor, tensors: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    return torch.autograd.grad(output, tensors, allow_unused=True)
 
 
 def decoding(subject: Subject) -> str | None:
@@ -85,11 +78,9 @@ def determinism(subject: Subject) -> str | None:
     for _ in range(2):
         output = layer(x)
         assert isinstance(output, Tensor)
-        found.append([output.detach(), *_gradients(output.sum(), [*layer.parameters()])])
-    for name, one, other in zip(("the output", *named_parameters(layer)), *found, strict=True):
-        if one is not None and other is not None and not torch.equal(one, other):
-            return f"the same {CONTEXT} tokens twice: {name} differs in some bit"
-    return None
+        found.append({"the output": output.detach(), **gradients_of(output.sum(), named_parameters(layer))})
+    different = [name for name, tensor in found[0].items() if not torch.equal(tensor, found[1][name])]
+    return f"the same {CONTEXT} tokens twice: {different[0]} differs in some bit" if different else None
 
 
 def resumption(subject: Subject) -> str | None:

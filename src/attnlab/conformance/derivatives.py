@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnlab.attention import MultiHeadAttention, Visibility, attend
 from attnlab.attention.functional import finish, for_every_query_head
-from attnlab.conformance.subject import CONTEXT, Subject, difference, named_parameters, seeded
+from attnlab.conformance.subject import CONTEXT, Subject, difference, gradients_of, named_parameters, seeded
 
 _STEP = 1e-6
 _CLOSE = 1e-5
@@ -51,7 +51,7 @@ def _slopes(subject: Subject, draw: int) -> dict[str, tuple[float, float, float]
         weights = torch.randn_like(x)
         tensors = {"the input": x, **named_parameters(layer)}
         directions = {name: torch.randn_like(tensor) for name, tensor in tensors.items()}
-    found = _gradients(_loss(layer, x, weights), tensors)
+    found = gradients_of(_loss(layer, x, weights), tensors)
     result = {}
     for name, tensor in tensors.items():
         along, gradient = directions[name], found[name]
@@ -67,12 +67,6 @@ def _slopes(subject: Subject, draw: int) -> dict[str, tuple[float, float, float]
     return result
 
 
-def _gradients(output: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the gradient of each tensor, zeros for one that the output does not depend on."""
-    found = torch.autograd.grad(output, [*tensors.values()], materialize_grads=True)
-    return dict(zip(tensors, found, strict=True))
-
-
 def kernel(subject: Subject) -> str | None:
     """Return where the kernel and the definition differ, in the output or in a gradient."""
     layer, x = subject.layer(), subject.tokens(CONTEXT, batch=2).requires_grad_()
@@ -82,7 +76,7 @@ def kernel(subject: Subject) -> str | None:
 
     def outcome(compute: Callable[[], Tensor]) -> Mapping[str, Tensor]:
         output = compute()
-        found = _gradients((output * weights).sum(), tensors)
+        found = gradients_of((output * weights).sum(), tensors)
         return {"the output": output.detach(), **{f"the gradient by {name}": one for name, one in found.items()}}
 
     fast, slow = outcome(lambda: _joined(layer, x)), outcome(lambda: _defined(layer, x))

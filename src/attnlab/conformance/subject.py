@@ -97,6 +97,12 @@ def difference(one: Tensor, other: Tensor) -> float:
     return float((one - other).abs().max() / other.abs().max().clamp(min=1e-30)) if one.numel() else 0.0
 
 
+def gradients_of(output: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the gradient of each tensor, zeros for one that the output does not depend on."""
+    found = torch.autograd.grad(output, [*tensors.values()], materialize_grads=True)
+    return dict(zip(tensors, found, strict=True))
+
+
 def named_parameters(layer: MultiHeadAttention) -> Mapping[str, Tensor]:
     """Return the parameters of a layer by short names."""
     return {name.removeprefix("extras."): parameter for name, parameter in layer.named_parameters()}

@@ -195,6 +195,6 @@ def attention_layers(
         if cross:
             spec = spec.replace(position="none", mask=base.mask, source="cross")
         elif not base.mask.causal:
-            spec = spec.replace(mask=Mask(causal=False, window=spec.mask.window, prefix=spec.mask.prefix))
+            spec = spec.replace(mask=spec.mask.replace(causal=False))
         specs[one.name] = spec.replace(position=position) if spec.position is None else spec
     return tuple(specs[one.name] for one in mixed.layers(num_layers))

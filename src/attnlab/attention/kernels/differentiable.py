@@ -19,7 +19,7 @@ from attnlab.attention.kernels.blocked import BlockedAttention, LearnedTensor
 from attnlab.attention.kernels.dropout import WeightDropout
 from attnlab.attention.parts.masks import Mask, Visibility
 from attnlab.attention.parts.normalisers import Normaliser
-from attnlab.attention.parts.part import Biased
+from attnlab.attention.parts.part import which_add_bias
 from attnlab.attention.parts.positions import Position
 from attnlab.errors import UnsupportedError
 
@@ -71,10 +71,6 @@ class CallOptions:
         return type(self.normaliser).backward is Normaliser.backward or any(
             family != "normaliser" for family, *_ in self.learned
         )
-
-    @property
-    def biased(self) -> tuple[Biased, ...]:
-        return tuple(part for part in (self.position, self.mask) if part is not None and part.adds_bias)
 
 
 def blocked_attention(tensors: Tensors, options: CallOptions) -> Tensor:
@@ -138,7 +134,7 @@ def _kernel(tensors: Tensors, options: CallOptions) -> BlockedAttention:
         None if tensors.table is None else tensors.table.to(exact).flatten(0, 1),
         heads,
         options.scale,
-        options.biased,
+        which_add_bias(options.position, options.mask),
         tuple(
             LearnedTensor(*names, tensor.detach().to(exact))
             for names, tensor in zip(options.learned, tensors.learned, strict=True)

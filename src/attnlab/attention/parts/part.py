@@ -191,3 +191,8 @@ class Biased(Part):
     def bias(self, queries: Tensor, keys: Tensor, num_heads: int, *args: Any, **own: Any) -> Tensor:
         """Return what is added to the scores of queries and keys at these places, (heads or 1, queries, keys)."""
         raise NotImplementedError
+
+
+def which_add_bias(*parts: Biased | None) -> tuple[Biased, ...]:
+    """Return those parts that add a bias to the scores."""
+    return tuple(part for part in parts if part is not None and part.adds_bias)

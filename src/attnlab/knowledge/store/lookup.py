@@ -189,7 +189,7 @@ class TextReader:
         return tuple(found.values())
 
     def _documents(self, name: str) -> Sequence[Document]:
-        """Those that begin with the name, if there are any; a text that only mentions it may be about somebody else."""
+        """Those that begin with the name, if there are any; one that only mentions it may be about another person."""
         found = self._store.documents_naming(name, _DOCUMENTS)
         return [one for one in found if fold(one.text[: 2 * len(name)]).startswith(fold(name))] or found
 

@@ -258,7 +258,7 @@ def write_synthetic_pairs(model: LanguageModel, codec: Codec, material: Material
     best: dict[str, SyntheticPair] = {}
     for question, said in zip(questions.values(), likeliest, strict=True):
         answer = codec.decode(said.tokens)
-        known = best.get(question)  # of several documents about somebody, the one that says most clearly counts
+        known = best.get(question)  # of several documents about a person, the one that says most clearly counts
         if answer and said.among_stretches >= _LEAST and (known is None or known.probability < said.probability):
             best[question] = SyntheticPair(question, answer, said.probability)
     return list(best.values())
