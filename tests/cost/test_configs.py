@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
+from attnlab.attention.meta import on_meta
 from attnlab.bench import peak_bytes
 from attnlab.cost import Question, Sweep, estimate, model_cost, named_tensors
 from attnlab.cost.block import GatedMLP, LlamaSpec
@@ -56,7 +57,7 @@ def written(folder: Path, config: object) -> str:
 
 def theirs(config: dict[str, Any]) -> Any:
     fields = {name: value for name, value in config.items() if name not in ("model_type", "rope_theta")}
-    with torch.device("meta"):
+    with on_meta():
         if config["model_type"] == "gpt2":
             return GPT2LMHeadModel(GPT2Config(**fields))
         return LlamaForCausalLM(LlamaConfig(**fields))

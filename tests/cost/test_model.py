@@ -18,6 +18,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import LinearAttention, Mask, MultiHeadAttention, variants
+from attnlab.attention.meta import on_meta
 from attnlab.cost import AttentionCall, ModelCost, PartCost, attention_cost, model_cost, training_memory
 from attnlab.errors import InputError, SpecError
 from attnlab.models import SIZES, LanguageModel, ModelSpec, build_model, loss
@@ -123,7 +124,7 @@ def by_definition(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on_meta(spec: ModelSpec) -> LanguageModel:
-    with torch.device("meta"):
+    with on_meta():
         return LanguageModel(spec)
 
 

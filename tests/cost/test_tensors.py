@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-import torch
 
 from attnlab.attention import variants
+from attnlab.attention.meta import on_meta
 from attnlab.cost import Question, estimate, model_cost, named_tensors
 from attnlab.cost.peak import training_memory
 from attnlab.cost.tensors import grouped
@@ -19,7 +19,7 @@ from attnlab.training.recipes import RECIPES as TRAINED
 
 
 def listed(spec: ModelSpec) -> list[tuple[str, tuple[int, ...]]]:
-    with torch.device("meta"):
+    with on_meta():
         model = LanguageModel(spec)
     return [(name, tuple(parameter.shape)) for name, parameter in model.named_parameters()]
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import variants
+from attnlab.attention.meta import on_meta
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 TINY: dict[str, Any] = {
@@ -107,7 +108,7 @@ def test_a_model_of_another_device_or_type_begins_alike() -> None:
     [("gpt2", 124_439_808), ("gpt2-medium", 354_823_168), ("gpt2-large", 774_030_080), ("gpt2-xl", 1_557_611_200)],
 )
 def test_gpt2_has_as_many_parameters_as_published(name: str, parameters: int) -> None:
-    with torch.device("meta"):
+    with on_meta():
         model = LanguageModel(ModelSpec.build(name, vocabulary_size=50257))
     assert model.num_parameters() == parameters
     assert {parameter.device.type for parameter in model.parameters()} == {"meta"}

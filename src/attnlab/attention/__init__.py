@@ -7,6 +7,7 @@ reference      attention by its definition
 kernels        fast ways to the same result
 functional     attention as a function of queries, keys and values
 linear         linear maps for training and decoding
+meta           modules without numbers
 gradients      backward passes written by hand
 cache          what decoding remembers
 observer       what a forward pass reports its results to

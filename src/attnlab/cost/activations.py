@@ -42,6 +42,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import for_every_query_head
 from attnlab.attention.kernels.dispatch import with_row_factors
+from attnlab.attention.meta import on_meta
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
@@ -126,7 +127,7 @@ def kept_for_backward(call: AttentionCall) -> Kept:
 
 
 def _kept(call: AttentionCall) -> Kept:
-    with torch.device("meta"), torch.enable_grad():
+    with on_meta(), torch.enable_grad():
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))
         query, key, value = walk.vectors()
@@ -283,7 +284,7 @@ def products_of_head_output(call: AttentionCall) -> int:
     """The multiply–adds of matrix products in what happens to the outputs of the heads, counted by PyTorch."""
     spec = call.spec
     assert spec.head_output is not None
-    with torch.device("meta"), torch.no_grad():
+    with on_meta(), torch.no_grad():
         own = spec.own(spec.head_output, _extras(call))
         heads = torch.empty(call.batch, spec.num_heads, call.queries, spec.value_width)
         with FlopCounterMode(display=False) as counter:
@@ -296,7 +297,7 @@ def products_of_operator(call: AttentionCall) -> int:
     """The multiply–adds of matrix products in an operator that does not state them, counted by PyTorch."""
     spec = call.spec
     assert spec.operator is not None
-    with torch.device("meta"), torch.no_grad():
+    with on_meta(), torch.no_grad():
         own = spec.own(spec.operator, _extras(call))
         query, key = (torch.empty(call.batch, spec.num_heads, n, spec.key_width) for n in (call.queries, call.keys))
         value = torch.empty(call.batch, spec.num_heads, call.keys, spec.value_width)
@@ -328,7 +329,7 @@ def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
     def fresh() -> Tensor:
         return torch.empty(call.batch, tokens, spec.model_width, dtype=call.dtype, requires_grad=True)
 
-    with torch.device("meta"), torch.enable_grad():
+    with on_meta(), torch.enable_grad():
         modules = {"embedding dropout": nn.Dropout(spec.dropout), **block_modules(spec)}
         ledger = Ledger(nn.ModuleList(modules.values()).to(call.dtype))
         for name, module in modules.items():

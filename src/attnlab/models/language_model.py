@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.linear import Linear, linear
+from attnlab.attention.meta import on_meta
 from attnlab.attention.observer import Observed
 from attnlab.corpora import IGNORED
 from attnlab.errors import InputError, UnsupportedError
@@ -273,7 +274,7 @@ def empty_model(spec: ModelSpec, device: torch.device | str = "cpu") -> Language
     by tensors without memory takes longer.
     """
     large = spec.num_layers * spec.model_width * (spec.model_width + spec.mlp_width) > _LARGE
-    with torch.random.fork_rng(devices=[]), torch.device("meta" if large else device):
+    with torch.random.fork_rng(devices=[]), on_meta() if large else torch.device(device):
         return LanguageModel(spec)
 
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Dot, Learned, ScaledDot
+from attnlab.attention.meta import on_meta
 from attnlab.errors import FileError, SpecError, UnsupportedError
 from attnlab.models.hf.folder import CONFIG, TensorFiles, open_tensors, read_config, write_folder
 from attnlab.models.language_model import LanguageModel
@@ -78,7 +79,7 @@ def load_gpt2(folder: Path) -> LanguageModel:
             spec = _tied_as_stored(spec, files, names)
         entries = dict(_entries(spec))
         _check_tensors(entries, files, names, folder)
-        with torch.device("meta"):
+        with on_meta():
             model = LanguageModel(spec)
         model = model.to_empty(device="cpu").eval()
         parameters = dict(model.named_parameters())

@@ -1,0 +1,33 @@
+"""Modules without numbers: shapes and data types on PyTorch's meta device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+__all__ = ["on_meta"]
+
+
+@contextmanager
+def on_meta() -> Iterator[None]:
+    """Create tensors and modules on the meta device, without drawing initial weights.
+
+    There is nothing to draw, and `normal_` on a meta tensor imports the compiler of PyTorch, which takes longer than all
+    else that a short command does.
+    """
+    with torch.device("meta"), _NothingDrawn():
+        yield
+
+
+class _NothingDrawn(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
