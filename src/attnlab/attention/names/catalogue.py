@@ -22,12 +22,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlab.attention.kernels import Kernel, kernel_for
+from attnlab.attention.parts.compression import Latent
 from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser
 from attnlab.attention.parts.operators import Operator
 from attnlab.attention.parts.part import Declared, Number, Part
-from attnlab.attention.parts.positions import Position, Rope
+from attnlab.attention.parts.positions import DecoupledRope, Position, Rope
 from attnlab.attention.parts.scores import Score
 from attnlab.attention.rules import largest_divisor
 from attnlab.attention.spec import AttentionSpec
@@ -41,6 +42,18 @@ class OfContext:
     """A number of a part that is a function of the context length."""
 
     make: Callable[[int], Any]
+
+
+@dataclass(frozen=True)
+class OfSpec:
+    """A part that is a function of the spec that is changed, with one number of it set."""
+
+    make: Callable[[AttentionSpec], Change]
+    field: str
+    value: float
+
+    def __call__(self, base: AttentionSpec) -> Change:
+        return _with_number(self.make(base), self.field, self.value)
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,8 @@ class Variant:
         field, _, inner = self.number.field.partition(".")
         change = _with_number(self.changes[field], inner, value) if inner else value
         if inner:
-            _FAMILIES[field].parse(_at_context(change, 1024))  # refuse a number out of range here and now
+            base = AttentionSpec(model_width=768, num_heads=12)
+            _FAMILIES[field].parse(_made(change, base, 1024))  # refuse a number out of range here and now
         changes = {**self.changes, field: change}
         return replace(self, name=name, meaning=self.number.meaning.format(text), changes=changes, number=None)
 
@@ -111,6 +125,8 @@ def _at_context(change: Any, context_length: int) -> Any:
 
 def _with_number(change: Change, field: str, value: float) -> Change:
     """A change to a part, with one number of the part set."""
+    if callable(change):
+        return OfSpec(change, field, value)
     if isinstance(change, Part):
         return change.replace(**{field: value})
     return {**(change if isinstance(change, Mapping) else {"kind": change}), field: value}
@@ -137,7 +153,9 @@ def equations(spec: AttentionSpec) -> list[str]:
     }[spec.sharing]
     if not spec.score.projects_key:
         made = "v = y W_V"
-    lines = [made.replace("y", "x") if spec.source == "self" else made]
+    if spec.compression is not None:
+        made = spec.compression.formula(rotary=isinstance(spec.position, DecoupledRope))
+    lines = [made.replace("y W", "x W") if spec.source == "self" else made]
     if spec.group_size > 1:
         lines.append(f"each key and value head serves {spec.group_size} query heads")
     ordinary = spec.model_width / spec.num_heads
@@ -191,7 +209,7 @@ def _of_spec(
     return Variant(name, meaning, changes, source, asks, builtin=True, number=number)
 
 
-_FAMILIES = {_field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput)}
+_FAMILIES = {_field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput, Latent)}
 _NOTES = "the notes"
 _SHARING = "0.5: what sharing costs"
 _BUILTIN: tuple[Variant, ...] = (
@@ -239,6 +257,17 @@ _BUILTIN: tuple[Variant, ...] = (
         "Shazeer 2019, arXiv 1911.02150",
         _SHARING,
         num_key_value_heads=1,
+    ),
+    _of_spec(
+        "mla",
+        "Keys and values of all heads are made from one small vector of each token, which is all that is cached.",
+        "DeepSeek-AI 2024, arXiv 2405.04434",
+        _SHARING,
+        Number("compression.width", "128", "Keys and values of all heads are made from one vector of width {}."),
+        compression=Latent.usual,
+        position=lambda base: DecoupledRope(width=Latent.usual_rotary_width(base)),
+        key_width=lambda base: base.key_width + Latent.usual_rotary_width(base),
+        value_width=lambda base: base.value_width,
     ),
     _of_spec(
         "low-rank-value",
