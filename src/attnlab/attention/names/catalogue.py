@@ -15,13 +15,13 @@ One's own, in a notebook or in a file:
 from __future__ import annotations
 
 import contextlib
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlab.attention.kernels import Kernel, kernel_for
+from attnlab.attention.names.changes import Change, OfContext, read_number, resolved, with_number
 from attnlab.attention.parts.compression import Latent
 from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
@@ -33,27 +33,6 @@ from attnlab.attention.parts.scores import Score
 from attnlab.attention.rules import largest_divisor
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import SpecError, UnknownNameError
-
-Change = Any | Callable[[AttentionSpec], Any]
-
-
-@dataclass(frozen=True)
-class OfContext:
-    """A number of a part that is a function of the context length."""
-
-    make: Callable[[int], Any]
-
-
-@dataclass(frozen=True)
-class OfSpec:
-    """A part that is a function of the spec that is changed, with one number of it set."""
-
-    make: Callable[[AttentionSpec], Change]
-    field: str
-    value: float
-
-    def __call__(self, base: AttentionSpec) -> Change:
-        return _with_number(self.make(base), self.field, self.value)
 
 
 @dataclass(frozen=True)
@@ -78,7 +57,7 @@ class Variant:
 
     def change(self, base: AttentionSpec, context_length: int = 1024) -> AttentionSpec:
         """The same change made to another spec."""
-        changes = {name: _made(change, base, context_length) for name, change in self.changes.items()}
+        changes = {name: resolved(change, base, context_length) for name, change in self.changes.items()}
         if "score" in changes:
             needed = Score.parse(changes["score"]).needs_context
             changes["context_length"] = context_length if needed else None
@@ -90,16 +69,16 @@ class Variant:
         if self.number is None:
             takers = ", ".join(f"{one.name}:{one.number.example}" for one in _known.values() if one.number)
             raise SpecError(f"the variant {self.name!r} takes no number, got {name!r}", hint=f"those that do: {takers}")
-        value = _read_number(text)
+        value = read_number(text)
         if value is None:
             raise SpecError(
                 f"{text!r} in {name!r} is not a number", hint=f"write {self.name}:{self.number.example}, for instance"
             )
         field, _, inner = self.number.field.partition(".")
-        change = _with_number(self.changes[field], inner, value) if inner else value
+        change = with_number(self.changes[field], inner, value) if inner else value
         if inner:
             base = AttentionSpec(model_width=768, num_heads=12)
-            _FAMILIES[field].parse(_made(change, base, 1024))  # refuse a number out of range here and now
+            _FAMILIES[field].parse(resolved(change, base, 1024))  # refuse a number out of range here and now
         changes = {**self.changes, field: change}
         return replace(self, name=name, meaning=self.number.meaning.format(text), changes=changes, number=None)
 
@@ -111,35 +90,6 @@ class Variant:
     def equations(self) -> list[str]:
         """What it computes, line by line."""
         return equations(self.spec())
-
-
-def _made(change: Change, base: AttentionSpec, context_length: int) -> Any:
-    return change(base) if callable(change) else _at_context(change, context_length)
-
-
-def _at_context(change: Any, context_length: int) -> Any:
-    if not isinstance(change, Mapping):
-        return change
-    return {key: one.make(context_length) if isinstance(one, OfContext) else one for key, one in change.items()}
-
-
-def _with_number(change: Change, field: str, value: float) -> Change:
-    """A change to a part, with one number of the part set."""
-    if callable(change):
-        return OfSpec(change, field, value)
-    if isinstance(change, Part):
-        return change.replace(**{field: value})
-    return {**(change if isinstance(change, Mapping) else {"kind": change}), field: value}
-
-
-def _read_number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    if not math.isfinite(value):
-        return None
-    return int(value) if value.is_integer() else value
 
 
 def equations(spec: AttentionSpec) -> list[str]:
