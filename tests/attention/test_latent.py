@@ -48,7 +48,7 @@ def rotated(vector: Tensor, position: int) -> Tensor:
 
 
 def by_the_paper(layer: MultiHeadAttention, x: Tensor) -> Tensor:
-    """The equations of arXiv 2405.04434, appendix C, for one sequence (tokens, model width), in loops."""
+    """The equations of arXiv 2405.04434 for one sequence (tokens, model width), in loops."""
     spec, maps, extras = layer.spec, layer.projections, layer.extras
     part, rotary = spec.compression, spec.position.width
     content = spec.key_width - rotary
