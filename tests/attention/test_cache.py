@@ -107,6 +107,7 @@ def test_what_is_cached_follows_the_spec() -> None:
     assert sizes["softmax"] == 2 * each
     assert sizes["tied-kv"] == sizes["softmax"] / 2
     assert sizes["gqa"] == sizes["softmax"] / 2
+    assert sizes["mla"] == 2 * 50 * (WIDTH // 2 + 2) * NUMBER  # a latent of half the model's width, and a rotary key
     assert sizes["mqa"] == sizes["softmax"] / HEADS
     assert sizes["low-rank-value"] == 1.5 * each
     assert sizes["synthesizer-random"] == each

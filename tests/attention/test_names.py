@@ -37,7 +37,7 @@ def set_by(one: Variant, name: str) -> Any:
 def test_these_take_a_number() -> None:
     assert [one.name for one in NUMBERED] == [
         *("cosine", "entmax", "softpick"),
-        *("gqa", "low-rank-value", "low-rank-key"),
+        *("gqa", "mla", "low-rank-value", "low-rank-key"),
         *("window", "prefix", "rope"),
     ]
 

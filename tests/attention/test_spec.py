@@ -9,7 +9,20 @@ from typing import ClassVar
 
 import pytest
 
-from attnlab.attention import AttentionSpec, Cosine, Entmax, Mask, Projection, Rope, Sigmoid, Softmax, rules, variants
+from attnlab.attention import (
+    AttentionSpec,
+    Cosine,
+    DecoupledRope,
+    Entmax,
+    Mask,
+    Projection,
+    Rope,
+    ScaledDot,
+    Sigmoid,
+    Softmax,
+    rules,
+    variants,
+)
 from attnlab.errors import FileError, SpecError, UnknownNameError
 
 GPT2 = {"model_width": 768, "num_heads": 12}
@@ -110,6 +123,20 @@ IMPOSSIBLE = {
     "normaliser with tokens": ({"normaliser": TokenNormaliser()}, {"normaliser": Softmax()}),
     "operator with dropout": ({"operator": "linear", "weight_dropout": 0.1}, {"weight_dropout": 0.0}),
     "operator with alibi": ({"operator": "linear", "position": "alibi"}, {}),
+    "latents of shared heads": (
+        {"compression": "latent", "num_key_value_heads": 4, "sharing": "key-value"},
+        {"num_key_value_heads": 12, "sharing": "none"},
+    ),
+    "latents without keys": (
+        {"compression": "latent", "score": "synthesizer-random", "context_length": 9},
+        {"score": ScaledDot(), "context_length": None},
+    ),
+    "latents with rope": ({"compression": "latent", "position": "rope"}, {"position": DecoupledRope(width=62)}),
+    "a rotary key without a latent": ({"position": "decoupled-rope"}, {"position": Rope()}),
+    "a rotary key as wide as the key": (
+        {"compression": "latent", "position": {"kind": "decoupled-rope", "width": 64}},
+        {"position": DecoupledRope(width=62)},
+    ),
     "two at once": (
         {"num_key_value_heads": 5, "source": "cross"},
         {"num_key_value_heads": 4, "mask": Mask(causal=False)},

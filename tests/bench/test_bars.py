@@ -47,6 +47,9 @@ def test_what_is_declared() -> None:
         "window": (8.0, True),
         "linear-growth": (9.0, False),
         "cache": (0.5, False),
+        "cache-latent": (0.3, False),
+        "speed-latent": (None, False),
+        "decoding-latent": (None, False),
         "decoding": (None, False),
     }
 
@@ -63,7 +66,7 @@ def test_whom_the_bars_concern() -> None:
     sparse = {"sparsemax", "entmax15", "entmax"}
     others = {"full-value", "window", "prefix", "linear", "softpick", "stick-breaking"}
     scored = {"l2", "synthesizer-dense", "synthesizer-random"}
-    assert concerned("speed") == every - sparse - others - scored - {"softmax-capped"}
+    assert concerned("speed") == every - sparse - others - scored - {"softmax-capped", "mla"}
     assert concerned("speed-scores") == scored
     assert concerned("speed-capped") == {"softmax-capped"}
     assert concerned("speed-sparse") == sparse | {"softpick"}
@@ -74,6 +77,7 @@ def test_whom_the_bars_concern() -> None:
     assert concerned("window") == {"window"}
     assert concerned("linear-growth") == {"linear"}
     assert concerned("cache") == concerned("decoding") == {"tied-kv"}
+    assert concerned("cache-latent") == concerned("speed-latent") == concerned("decoding-latent") == {"mla"}
 
 
 @EVERY_BAR
@@ -112,6 +116,15 @@ def test_the_cache_of_tied_keys_and_values_is_half() -> None:
     assert BY_NAME["cache"].measure(variant("tied-kv"), TINY) == Ratio.exact(0.5)
     assert BY_NAME["cache"].measure(variant("softmax"), TINY) == Ratio.exact(1.0)
     assert BY_NAME["cache"].measure(variant("tied-kv+gqa"), TINY) == Ratio.exact(0.25)
+
+
+def test_the_cache_of_a_latent_is_its_width_and_that_of_the_rotary_key() -> None:
+    spec = TINY.size.spec_of(variant("mla"))
+    numbers = spec.compression.width + spec.position.width
+    plain = 2 * TINY.size.heads * TINY.size.width
+    assert BY_NAME["cache-latent"].measure(variant("mla"), TINY) == Ratio.exact(numbers / plain)
+    spec = CallSize().spec_of(variant("mla"))
+    assert (spec.compression.width, spec.position.width) == (192, 32)
 
 
 def test_the_peak_of_memory_is_taken_over_one_matrix_per_head() -> None:

@@ -32,6 +32,7 @@ from attnlab.attention import (
     variant,
     variants,
 )
+from attnlab.attention.groups import repeated
 from attnlab.attention.parts import Part
 from attnlab.cost import PartCost, attention_cost
 from attnlab.errors import InputError, SpecError
@@ -100,6 +101,7 @@ def crossing(name: str) -> AttentionSpec | None:
 SPECS = {name: small(name) for name in NAMES + JOINED}
 SPECS |= {f"{name} across": spec for name in NAMES + JOINED if (spec := crossing(name)) is not None}
 SPECS["one's own score"] = SPECS["softmax"].replace(score=TwoProducts())
+SPECS["one's own score on shared keys"] = SPECS["mqa"].replace(score=TwoProducts())
 
 
 @pytest.fixture(params=SPECS)
@@ -110,7 +112,12 @@ def spec(request: pytest.FixtureRequest) -> AttentionSpec:
 @pytest.fixture
 def by_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators compute what they are defined to be."""
-    monkeypatch.setattr(LinearAttention, "attend", LinearAttention.define)
+
+    def attend(self: LinearAttention, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+        key, value = (repeated(vectors, query.shape[1]) for vectors in (key, value))
+        return self.define(query, key, value, visibility)
+
+    monkeypatch.setattr(LinearAttention, "attend", attend)
 
 
 def inputs(spec: AttentionSpec, batch: int, queries: int, keys: int) -> list[Tensor]:
@@ -357,7 +364,11 @@ def test_parts_of_rope_and_shared_heads_state_their_own() -> None:
     rope = attention_cost(SPECS["softmax"].replace(position=Rope()), queries=8)
     assert rope.part("position").activation_bytes > 2 * 8 * WIDTH * 4  # queries, keys, and the angles
     assert rope.part("query projection").activation_bytes == 0  # only what has been turned is kept
-    assert attention_cost(SPECS["mqa"], queries=8).part("repeated heads").activation_bytes == 2 * 8 * WIDTH * 4
+    shared = attention_cost(SPECS["mqa"], queries=8)
+    assert shared.part("key projection").activation_bytes == 8 * WIDTH // HEADS * 4
+    assert shared.part("repeated heads") == PartCost("repeated heads")
+    own = attention_cost(SPECS["mqa"].replace(score=TwoProducts()), queries=8)
+    assert own.part("repeated heads").activation_bytes == 8 * WIDTH * 4  # the keys, for their squares
 
 
 @pytest.mark.parametrize(

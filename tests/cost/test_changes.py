@@ -35,6 +35,7 @@ def test_every_field_of_an_attention_spec_can_be_changed() -> None:
         ("head-gate", {"head_output": {"kind": "gate", "per": "head"}}),
         ("averaged-heads", {"join": "average"}),
         ("output-gate", {"head_output": "gate"}),
+        ("mla", {"compression": "latent", "position": "decoupled-rope", "key_width": 96, "value_width": 64}),
     ],
 )
 def test_a_change_is_the_variant_that_makes_it(variant: str, changes: dict[str, Any]) -> None:

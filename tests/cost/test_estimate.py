@@ -38,6 +38,11 @@ def test_the_notes_numbers_of_gpt3() -> None:
         ("full-value", ["W_Q", "W_K", "W_V, full"], 2 * 768**2 + 12 * 768**2),
         ("averaged-heads", ["W_Q", "W_K", "W_V, down", "W_V, up: its part of W_O"], 3 * 768**2 + 64 * 768),
         ("identity", ["W_V, up: its part of W_O"], 768**2),
+        (
+            "mla",
+            ["W_DKV", "W_KR", "W_Q", "W_UK", "W_UV", "W_V, up: its part of W_O"],
+            768 * (256 + 32 + 12 * 96) + 256 * 12 * (64 + 64) + 768**2,
+        ),
     ],
 )
 def test_maps_of_other_heads(variant: str, names: list[str], layer: int) -> None:

@@ -53,6 +53,8 @@ def shape(words: int = 17, **changes: Any) -> ModelSpec:
         (shape(variant="entmax"), 8, "adamw", "attention"),
         (shape(variant="softpick"), 8, "adamw", "attention"),
         (shape(variant="linear"), 8, "adamw", "mlp"),
+        (shape(variant="mla"), 8, "adamw", "attention"),
+        (shape(variant="mqa+squared-relu"), 8, "adamw", "attention"),
         (shape(variant="full-value", context_length=512, num_heads=8), 8, "adamw", "attention"),
         (shape(variant="synthesizer-random", context_length=512), 1, "adamw", "attention"),
         (shape(2000), 8, "adamw", "loss"),

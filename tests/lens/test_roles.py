@@ -224,7 +224,7 @@ def test_padding_has_no_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "variant", ["linear", "synthesizer-random", "identity", "window", "full-value", "gqa", "averaged-heads"]
+    "variant", ["linear", "synthesizer-random", "identity", "window", "full-value", "gqa", "mla", "averaged-heads"]
 )
 def test_variants(variant: str) -> None:
     model = planted.random_model(1, spread=0.2, variant=variant)

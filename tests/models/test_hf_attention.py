@@ -416,6 +416,7 @@ def test_register_says_what_it_offers_and_why_not_the_rest() -> None:
     reasons = {
         "tied-kv": "sharing",
         "gqa": "num_key_value_heads",
+        "mla": "compression, key_width, value_width",
         "low-rank-key": "key_width, value_width",
         "full-value": "value_map",
         "averaged-heads": "join",

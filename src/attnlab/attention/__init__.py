@@ -8,10 +8,12 @@ kernels        fast ways to the same result
 functional     attention as a function of queries, keys and values
 linear         linear maps for training and decoding
 meta           modules without numbers
+groups         key and value heads that query heads share
 gradients      backward passes written by hand
 cache          what decoding remembers
 observer       what a forward pass reports its results to
 declarations   whether a part of one's own declares what it learns
+latent         a layer whose keys and values are made from a latent
 layer          multi-head attention
 names          variants by name, mixtures over layers, and variants from files
 blackboard     one head on plain matrices, and a layer step by step
@@ -32,6 +34,7 @@ from attnlab.attention.layer import MultiHeadAttention
 from attnlab.attention.names.catalogue import Variant, add_variant, equations, variant, variants
 from attnlab.attention.names.files import load_variants
 from attnlab.attention.names.mixtures import Mixture, mixture
+from attnlab.attention.parts.compression import Latent
 from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import (
@@ -45,7 +48,7 @@ from attnlab.attention.parts.normalisers import (
 from attnlab.attention.parts.operators import LinearAttention, Operator
 from attnlab.attention.parts.part import Number, Parameter, Part, Projection
 from attnlab.attention.parts.pointwise import Relu, Sigmoid, SquaredRelu
-from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Position, Rope
+from attnlab.attention.parts.positions import Alibi, DecoupledRope, Learned, NoPosition, Position, Rope
 from attnlab.attention.parts.scores import (
     Cosine,
     DenseSynthesizer,
@@ -69,12 +72,14 @@ __all__ = [
     "Block",
     "Cache",
     "Cosine",
+    "DecoupledRope",
     "DenseSynthesizer",
     "Dot",
     "Entmax",
     "Entmax15",
     "HeadOutput",
     "InnerProduct",
+    "Latent",
     "Learned",
     "LinearAttention",
     "Mask",

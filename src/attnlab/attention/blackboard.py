@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import reference
-from attnlab.attention.functional import attend, finish, for_every_query_head
+from attnlab.attention.functional import attend, finish
+from attnlab.attention.groups import for_every_query_head
 from attnlab.attention.layer import MultiHeadAttention
 from attnlab.attention.parts.masks import Mask, Visibility
 from attnlab.attention.parts.normalisers import Normaliser, Softmax
@@ -112,13 +113,7 @@ def follow(layer: MultiHeadAttention, x: Tensor, factor: float = 1.0) -> LayerSt
             )
         output = attend(query, key, value, spec, extras=extras)
         return LayerSteps(_first(query), _first(key), value[0], None, visible, None, output[0])
-    given = Matched(
-        query,
-        None if key is None else for_every_query_head(key, spec),
-        len(x),
-        len(x),
-        extras=extras,
-    )
+    given = Matched(query, key, len(x), len(x), extras=extras)
     scores = factor * reference.scores(given, spec, value)
     weights = spec.normaliser.defined(scores, visible, **spec.own(spec.normaliser, extras))
     output = finish(weights.to(value.dtype) @ for_every_query_head(value, spec), spec, extras)

@@ -74,9 +74,6 @@ def attend(
     visible       (batch or 1, heads or 1, queries, keys), True where a query may look, on top of the spec's mask
     """
     _check(query, key, value, spec)
-    tied, value = key is value, for_every_query_head(value, spec)
-    if key is not None:
-        key = value if tied else for_every_query_head(key, spec)
     count = num_queries if query is None else query.shape[-2]
     if count is None:
         raise InputError("without queries, their number is unknown", hint="give num_queries")
@@ -99,11 +96,6 @@ def finish(heads: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor]) -> 
     """Apply the spec's head output to what the heads made."""
     part = spec.head_output
     return heads if part is None else part.apply(heads, **spec.own(part, extras))
-
-
-def for_every_query_head(vectors: Tensor, spec: AttentionSpec) -> Tensor:
-    """Key and value heads repeated for the query heads that share them."""
-    return vectors if spec.group_size == 1 else vectors.repeat_interleave(spec.group_size, dim=1)
 
 
 def _check(query: Tensor | None, key: Tensor | None, value: Tensor, spec: AttentionSpec) -> None:

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from attnlab.attention.groups import repeated, run_length, shared_by
+
 Backward = Callable[..., Any]
 Piece = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -77,17 +79,27 @@ class _Direction(torch.autograd.Function):
 def by_heads(function: Piece, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return function(query, key, value), all (batch, heads, tokens, width), where no head depends on another.
 
-    What the function keeps for its gradient exists for a few heads only, and mostly stays in the processor's cache.
+    Keys and values may have fewer heads, which groups of query heads share; the function gets them repeated. What it
+    keeps for its gradient exists for a few heads only, and mostly stays in the processor's cache.
     """
     if torch.compiler.is_compiling():  # the compiler decides what is kept
-        return function(query, key, value)
+        return _repeating(function, query, key, value)
     return _ByHeads.apply(function, query, key, value)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _runs(query: Tensor) -> Iterator[slice]:
+def _repeating(function: Piece, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return function(query, repeated(key, query.shape[1]), repeated(value, query.shape[1]))
+
+
+def _runs(query: Tensor, key: Tensor) -> Iterator[tuple[slice, slice, slice]]:
+    """Runs of heads, of queries, keys and values."""
     batch, heads, tokens, width = query.shape
-    step = max(1, _CACHED // max(1, batch * tokens * width))
-    return (slice(start, min(start + step, heads)) for start in range(0, heads, step))
+    group = heads // key.shape[1]
+    step = run_length(max(1, _CACHED // max(1, batch * tokens * width)), group)
+    for start in range(0, heads, step):
+        run = slice(start, min(start + step, heads))
+        shared = shared_by(run, group)
+        yield run, shared, shared
 
 
 class _ByHeads(torch.autograd.Function):
@@ -96,19 +108,21 @@ class _ByHeads(torch.autograd.Function):
         ctx.function = function
         ctx.save_for_backward(query, key, value)
         output = query.new_empty(*query.shape[:3], value.shape[-1])
-        for heads in _runs(query):
-            output[:, heads] = function(query[:, heads], key[:, heads], value[:, heads])
+        for heads, shared, _ in _runs(query, key):
+            output[:, heads] = _repeating(function, query[:, heads], key[:, shared], value[:, shared])
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs = ctx.saved_tensors
-        gradients = [torch.empty_like(tensor) for tensor in inputs]
-        for heads in _runs(inputs[0]):
+        grouped = inputs[1].shape[1] < inputs[0].shape[1]  # then several runs may add to one head
+        gradients = [torch.zeros_like(tensor) if grouped else torch.empty_like(tensor) for tensor in inputs]
+        for runs in _runs(*inputs[:2]):
             with torch.enable_grad():
-                pieces = [tensor[:, heads].detach().requires_grad_() for tensor in inputs]
-                output = ctx.function(*pieces)
-            for whole, part in zip(gradients, torch.autograd.grad(output, pieces, gradient[:, heads]), strict=True):
-                whole[:, heads] = part
+                pieces = [tensor[:, run].detach().requires_grad_() for tensor, run in zip(inputs, runs, strict=True)]
+                output = _repeating(ctx.function, *pieces)
+            found = torch.autograd.grad(output, pieces, gradient[:, runs[0]])
+            for whole, run, part in zip(gradients, runs, found, strict=True):
+                whole[:, run] = whole[:, run] + part if grouped else part
         return None, *gradients

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor, nn
 
+from attnlab.attention import latent
 from attnlab.attention.cache import Cache
 from attnlab.attention.declarations import check_declarations
-from attnlab.attention.functional import attend, finish, for_every_query_head
+from attnlab.attention.functional import attend, finish
+from attnlab.attention.groups import for_every_query_head
 from attnlab.attention.linear import Linear, in_heads, together
 from attnlab.attention.observer import Observed, Observer
 from attnlab.attention.parts.masks import Visibility
@@ -41,7 +43,7 @@ class MultiHeadAttention(Observed):
         self.rope = spec.position if isinstance(spec.position, Rope) else None
         self.tied = spec.sharing in {"key-value", "query-key-value", "identity"}  # the value is the key
         self.projections = nn.ModuleDict(
-            {name: Linear(spec.model_width, width, spec.bias) for name, width in projection_widths(spec).items()}
+            {name: Linear(columns, rows, bias) for name, (rows, columns, bias) in projection_shapes(spec).items()}
         )
         inner = output_width(spec)
         self.output = None if inner is None else Linear(inner, spec.model_width, spec.bias)
@@ -99,8 +101,14 @@ class MultiHeadAttention(Observed):
         """
         self._check(x, source, cache)
         spec, observer = self.spec, self.observer
+        if spec.compression is not None and cache is not None:
+            if observer is not None and observer.wants(*_INSIDE):
+                _refuse_taps()
+            heads, weights = latent.decode(self, x, source, cache, padding, visible, return_weights)
+            output = self._join(heads)
+            return output if weights is None else (output, weights)
         first = 0 if cache is None or spec.source == "cross" else cache.length
-        query, key, value = self._project(x, source, self._holds_source(cache))
+        query, key, value = self._project(x, source, self.holds_source(cache))
         extras = self.learned(x, source)
         if observer is not None and observer.wants(*_INSIDE):
             query, key, value = _report_vectors(observer, query, key, value, cache)
@@ -167,7 +175,6 @@ class MultiHeadAttention(Observed):
         """The vectors as attention takes them: rotated by their position, with keys and values of the cache in front.
 
         Where the value is the key, the cache keeps the one vector as it is, and it is rotated when it is read as a key.
-        What parts need of the tokens that are looked at is kept and extended likewise, in `extras`.
         """
         rope, start = self.rope, 0 if cache is None else cache.length
         late = self.tied and cache is not None
@@ -178,29 +185,38 @@ class MultiHeadAttention(Observed):
                 assert key is not None
                 key = rope.rotate(key, start)
         if cache is not None:
-            if self._holds_source(cache):
-                held = cache.held
-            else:
-                new = {"key": key} if self.tied else {"key": key, "value": value}
-                for name, projection in self.spec.projections.items():
-                    if extras is not None and projection.of == "key":
-                        new[name] = extras[name]
-                window = self.spec.mask.window
-                held = cache.append(
-                    {name: tensor for name, tensor in new.items() if tensor is not None},
-                    keep=None if window is None else window - 1,
-                )
+            held = self.remember(cache, {"key": key} if self.tied else {"key": key, "value": value}, extras)
             key, value = held.get("key"), held["key" if self.tied else "value"]
-            if extras is not None:
-                extras.update({name: tensor for name, tensor in held.items() if name in extras})
             if late and rope is not None:
                 key = rope.rotate(value, cache.start)
         assert value is not None
         return query, key, value
 
+    def remember(
+        self, cache: Cache, new: Mapping[str, Tensor | None], extras: dict[str, Tensor] | None
+    ) -> dict[str, Tensor]:
+        """Add tokens to a cache, unless it holds the other sequence already, and return all that it holds.
+
+        What parts need of the tokens that are looked at is kept and extended likewise, in `extras`.
+        """
+        if self.holds_source(cache):
+            held = cache.held
+        else:
+            added = {name: tensor for name, tensor in new.items() if tensor is not None}
+            for name, projection in self.spec.projections.items():
+                if extras is not None and projection.of == "key":
+                    added[name] = extras[name]
+            window = self.spec.mask.window
+            held = cache.append(added, keep=None if window is None else window - 1)
+        if extras is not None:
+            extras.update({name: tensor for name, tensor in held.items() if name in extras})
+        return held
+
     def _project(
         self, x: Tensor, source: Tensor | None, only_query: bool = False
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        if self.spec.compression is not None:
+            return latent.vectors(self, x, x if source is None else source)
         made, tokens = self._made(x), x if source is None else source
         query = self._projected("query", x, made)
         if only_query:
@@ -236,7 +252,7 @@ class MultiHeadAttention(Observed):
             tokens = self.projections[server](tokens)
         return in_heads(tokens, width)
 
-    def _holds_source(self, cache: Cache | None) -> bool:
+    def holds_source(self, cache: Cache | None) -> bool:
         """Whether the cache holds the keys and values of the other sequence."""
         return cache is not None and cache.length > 0 and self.spec.source == "cross"
 
@@ -259,7 +275,8 @@ class MultiHeadAttention(Observed):
         assert query is not None
         assert key is not None
         assert value is not None
-        key, value = (for_every_query_head(tensor, self.spec) for tensor in (key, value))
+        if not operator.takes_groups:
+            key, value = (for_every_query_head(tensor, self.spec) for tensor in (key, value))
         new, first = query.shape[2], cache.length
         if padding is not None:
             visibility = Visibility(self.spec.mask, new, first + new, first, padding)
@@ -320,16 +337,29 @@ def _report_vectors(
     observer: Observer, query: Tensor | None, key: Tensor | None, value: Tensor | None, cache: Cache | None
 ) -> tuple[Tensor | None, ...]:
     if cache is not None:
-        raise UnsupportedError(
-            f"{', '.join(_INSIDE)} of a layer cannot be tapped while it decodes with a cache",
-            hint="give whole sequences without a cache, or tap heads or output",
-        )
+        _refuse_taps()
     vectors = {"query": query, "key": key, "value": value}
     return tuple(None if tensor is None else observer(name, tensor) for name, tensor in vectors.items())
 
 
+def _refuse_taps() -> NoReturn:
+    raise UnsupportedError(
+        f"{', '.join(_INSIDE)} of a layer cannot be tapped while it decodes with a cache",
+        hint="give whole sequences without a cache, or tap heads or output",
+    )
+
+
+def projection_shapes(spec: AttentionSpec) -> dict[str, tuple[int, int, bool]]:
+    """The projections that a spec has: the width that each makes, the width that it takes, whether it has a bias."""
+    if spec.compression is not None:
+        return spec.compression.shapes(spec)
+    return {name: (width, spec.model_width, spec.bias) for name, width in projection_widths(spec).items()}
+
+
 def projection_widths(spec: AttentionSpec) -> dict[str, int]:
     """The projections that a spec has, with the width that each makes."""
+    if spec.compression is not None:
+        return {name: shape[0] for name, shape in spec.compression.shapes(spec).items()}
     widths = {
         "query": spec.num_heads * spec.key_width * spec.score.projects_query,
         "key": spec.num_key_value_heads * spec.key_width * spec.score.projects_key,

@@ -10,9 +10,12 @@ The equations of the scores and normalisers stand in `parts/` (`define` of a sco
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
+from attnlab.attention.groups import for_every_query_head
 from attnlab.attention.kernels.dropout import WeightDropout
 from attnlab.attention.parts.masks import Visibility
 from attnlab.attention.parts.scores import Matched
@@ -21,6 +24,8 @@ from attnlab.attention.spec import AttentionSpec
 
 def scores(given: Matched, spec: AttentionSpec, like: Tensor) -> Tensor:
     """The scores before the mask, (batch or 1, heads, queries, keys)."""
+    if given.key is not None:
+        given = replace(given, key=for_every_query_head(given.key, spec))
     result = spec.score.define(given, **spec.own(spec.score, given.extras))
     for part in spec.biased:
         queries = torch.arange(given.num_queries, device=like.device) + given.query_start
@@ -41,6 +46,7 @@ def attend(
     given: Matched, value: Tensor, spec: AttentionSpec, visibility: Visibility, dropout: WeightDropout | None = None
 ) -> tuple[Tensor, Tensor]:
     """The output (batch, heads, queries, value width) and the weights, before dropout."""
+    value = for_every_query_head(value, spec)
     batch, heads = value.shape[:2]
     attention = weights(given, spec, visibility, value).expand(batch, heads, -1, -1)
     used = attention

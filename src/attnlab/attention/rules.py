@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Softmax
-from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Rope
+from attnlab.attention.parts.positions import Alibi, DecoupledRope, Learned, NoPosition, Rope
 from attnlab.attention.parts.scores import ScaledDot
 from attnlab.errors import SpecError
 
@@ -43,6 +43,26 @@ def _wrongly_projected(s: AttentionSpec) -> dict[str, object]:
     parts = {"normaliser": s.normaliser, "mask": s.mask, "position": s.position}
     names = (name for name, part in parts.items() if part is not None and part.projections(s))
     return {name: type(s).model_fields[name].default for name in names}
+
+
+def _made_otherwise(s: AttentionSpec) -> dict[str, object]:
+    """What keys and values made from a latent cannot have, with what they have instead."""
+    plain = {"sharing": "none", "num_key_value_heads": s.num_heads, "operator": None}
+    return {name: value for name, value in plain.items() if getattr(s, name) != value}
+
+
+def _mend_rotary(s: AttentionSpec) -> dict[str, object]:
+    if s.compression is None:
+        return {"position": Rope() if s.key_width % 2 == 0 else Learned()}
+    even = (s.key_width - 1) // 2 * 2
+    return {"position": DecoupledRope(width=even) if even else Learned()}
+
+
+def _rotates_badly(s: AttentionSpec) -> bool:
+    position = s.position
+    if not isinstance(position, DecoupledRope):
+        return False
+    return s.compression is None or position.width % 2 == 1 or position.width >= s.key_width
 
 
 def _shows_later_keys(mask: Mask) -> bool:
@@ -99,6 +119,32 @@ RULES: tuple[Rule, ...] = (
         lambda s: s.value_map == "full" and s.value_width != s.model_width,
         lambda s: f"a full value map goes from the model width to itself: {s.model_width}, not {s.value_width}",
         lambda s: {"value_width": s.model_width},
+    ),
+    Rule(
+        lambda s: s.compression is not None and bool(_made_otherwise(s)),
+        lambda s: (
+            f"compression makes the keys and values of every head from a latent, which leaves no place for "
+            f"{next(iter(_made_otherwise(s)))}={_shown(getattr(s, next(iter(_made_otherwise(s)))))}"
+        ),
+        _made_otherwise,
+    ),
+    Rule(
+        lambda s: s.compression is not None and not s.score.projects_key,
+        lambda s: f"{s.score.kind} has no keys to make from a latent",
+        lambda _: {"score": ScaledDot(), "context_length": None},
+    ),
+    Rule(
+        lambda s: s.compression is not None and isinstance(s.position, Rope),
+        lambda _: "rope rotates whole keys, and those that are made from a latent cannot be cached as one",
+        _mend_rotary,
+    ),
+    Rule(
+        _rotates_badly,
+        lambda s: (
+            f"{s.position} is for a key that ends in an even number of rotated numbers behind those made from a "
+            f"latent, and this one has a width of {s.key_width} and {s.compression or 'no compression'}"
+        ),
+        _mend_rotary,
     ),
     Rule(
         lambda s: s.score.needs_context and s.context_length is None,

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, PositiveInt, SerializeAsAny, model_validator
 from torch import Tensor
 
+from attnlab.attention.parts.compression import Latent
 from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser, Softmax
@@ -64,6 +65,9 @@ class AttentionSpec(Specification):
     position: Annotated[SerializeAsAny[Position] | None, _optional(Position)] = None  # None: as the recipe says
     operator: Annotated[SerializeAsAny[Operator] | None, _optional(Operator)] = None
     head_output: Annotated[SerializeAsAny[HeadOutput] | None, _optional(HeadOutput)] = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
+    compression: Annotated[SerializeAsAny[Latent] | None, _optional(Latent)] = Field(
         default=None, exclude_if=lambda value: value is None
     )
 
@@ -122,7 +126,8 @@ class AttentionSpec(Specification):
     def parts(self) -> tuple[Part, ...]:
         """The parts that act in this layer: an operator acts in place of score and normaliser."""
         middle = (self.score, self.normaliser) if self.operator is None else (self.operator,)
-        return tuple(part for part in (*middle, self.mask, self.position, self.head_output) if part is not None)
+        others = self.mask, self.position, self.head_output, self.compression
+        return tuple(part for part in (*middle, *others) if part is not None)
 
     @property
     def biased(self) -> tuple[Biased, ...]:

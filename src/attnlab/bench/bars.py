@@ -140,7 +140,13 @@ _is_pointwise = partial(_is_of_group, "pointwise")
 
 def _is_near_fused(spec: AttentionSpec) -> bool:
     """Return whether it is pointwise, or softmax (with a sink) of an inner product; fused kernels count as well."""
-    return _is_pointwise(spec) or kernel_for(spec) == "fused" or (_is_soft(spec) and spec.score.pure_product)
+    soft = _is_soft(spec) and spec.score.pure_product and not _is_latent(spec)
+    return _is_pointwise(spec) or kernel_for(spec) == "fused" or soft
+
+
+def _is_latent(spec: AttentionSpec) -> bool:
+    """Return whether keys and values are made from a latent, so that keys are wider than values."""
+    return spec.compression is not None
 
 
 def _is_soft(spec: AttentionSpec) -> bool:
@@ -247,8 +253,11 @@ def _peak(variant: Variant, setting: BarSetting, tokens: int) -> int:
 
 
 _TIME = "forward+backward time ÷ fused softmax"
+_CACHE = "bytes of the cache after {long} tokens ÷ softmax's"
+_DECODING = "time of one token after {long} ÷ softmax's"
 _LEAN = "all but full values and the random synthesizer"
 _TIED = "one vector that is key and value"
+_LATENT = "one latent that all keys and values are made from"
 
 
 def _is_tied(spec: AttentionSpec) -> bool:
@@ -342,6 +351,9 @@ BARS: tuple[VariantBar, ...] = (
         lambda spec: spec.operator is not None,
         time_growth,
     ),
-    VariantBar("cache", _TIED, "bytes of the cache after {long} tokens ÷ softmax's", 0.5, _is_tied, cache_over_softmax),
-    VariantBar("decoding", _TIED, "time of one token after {long} ÷ softmax's", None, _is_tied, decoding_over_softmax),
+    VariantBar("cache", _TIED, _CACHE, 0.5, _is_tied, cache_over_softmax),
+    VariantBar("decoding", _TIED, _DECODING, None, _is_tied, decoding_over_softmax),
+    VariantBar("speed-latent", _LATENT, _TIME, None, _is_latent, over_fused),
+    VariantBar("cache-latent", _LATENT, _CACHE, 0.3, _is_latent, cache_over_softmax),
+    VariantBar("decoding-latent", _LATENT, _DECODING, None, _is_latent, decoding_over_softmax),
 )

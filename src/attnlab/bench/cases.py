@@ -25,7 +25,7 @@ from attnlab.attention import (
     Visibility,
     attend,
 )
-from attnlab.attention.functional import for_every_query_head
+from attnlab.attention.groups import for_every_query_head
 from attnlab.attention.reference import scores
 from attnlab.errors import SpecError
 from attnlab.formats import plural
@@ -111,11 +111,13 @@ class Inputs:
         if spec.score.projects_query:
             fresh = "qk" not in tied
             query = normal(size.batch, spec.num_heads, size.tokens, spec.key_width) if fresh else key
+        made_before = {} if spec.compression is None else spec.parameters_of(spec.compression)  # than queries and keys
         extras = {
             name: torch.normal(
                 one.initial, one.std, one.stored_shape(spec.num_heads), generator=source
             ).requires_grad_()
             for name, one in spec.parameters.items()
+            if name not in made_before
         }
         for name, projection in spec.projections.items():
             extras[name] = normal(size.batch, spec.num_heads, size.tokens, projection.width)
@@ -187,7 +189,6 @@ class SpecCases:
 
     def _peer(self) -> Tensor:
         query, key = self._inputs.rotated(self.spec)
-        key = None if key is None else for_every_query_head(key, self.spec)
         value = for_every_query_head(self._inputs.value, self.spec)
         given = Matched(query, key, self._tokens, self._tokens, extras=self._inputs.extras)
         hidden = ~self._visibility.grid(value.device)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import MultiHeadAttention, Visibility, attend
-from attnlab.attention.functional import finish, for_every_query_head
+from attnlab.attention.functional import finish
+from attnlab.attention.groups import for_every_query_head
 from attnlab.conformance.subject import CONTEXT, Subject, difference, gradients_of, named_parameters, seeded
 
 _STEP = 1e-6

@@ -5,6 +5,7 @@ tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; pri
 Sweep.over("context", Question(size="gpt2"))           where attention overtakes the rest
 
 call           the number of sequences and their lengths in one call
+latent         keys and values made from a latent
 block          the perceptron and the norms, Llama's too
 questions      a model by its names or by a config.json, with its changes
 tensors        every parameter by name and shape, and the maps of one head

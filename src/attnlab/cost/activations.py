@@ -40,7 +40,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
-from attnlab.attention.functional import for_every_query_head
+from attnlab.attention.groups import repeated
 from attnlab.attention.kernels.dispatch import with_row_factors
 from attnlab.attention.meta import on_meta
 from attnlab.cost.block import block_modules
@@ -152,11 +152,13 @@ class _Walk:
     extras: dict[str, Tensor] = field(default_factory=dict)  # what the parts learn, and need of the tokens
 
     def vectors(self) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """Queries, keys and values of every query head, (batch, heads, tokens, width)."""
+        """Queries, keys and values, (batch, heads or those that groups share, tokens, width)."""
         spec = self.call.spec
         x = source = self._input("input", self.call.queries)
         if spec.source == "cross":
             source = self._input("source", self.call.keys)
+        if spec.compression is not None:
+            return self._made_from_latent(x, source)
         query = self._projected("query", x, spec.num_heads) if spec.score.projects_query else None
         key = query if spec.source == "self" and spec.sharing in {"query-key", "query-key-value"} else None
         if key is None and spec.score.projects_key:
@@ -165,22 +167,34 @@ class _Walk:
             value = key
         else:
             value = self._projected("value", source, spec.num_key_value_heads)
-        with self.ledger.watch("token projection"):
-            self.extras.update(self.layer.learned(x, source))
-        self.ledger.made("token projection", *(self.extras[name] for name in spec.projections))
+        self._learned(x, source)
         if isinstance(spec.position, Rope):
             assert query is not None
             assert key is not None
             query, key = self._turned(spec.position, query), self._turned(spec.position, key)
-        tied, value = key is value, self._repeated(value)
-        if key is not None:
-            key = value if tied else self._repeated(key)
         return query, key, value
+
+    def _made_from_latent(self, x: Tensor, source: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        with self.ledger.watch("compression"):
+            made = self.layer.project(x, source if self.call.spec.source == "cross" else None)
+        for name, vectors in zip(("query", "key", "value"), made, strict=True):
+            assert vectors is not None
+            self.ledger.made(f"{name} projection", vectors)
+        self._learned(x, source)
+        return made
+
+    def _learned(self, x: Tensor, source: Tensor) -> None:
+        """Collect what the parts learn, and need of the tokens."""
+        with self.ledger.watch("token projection"):
+            self.extras.update(self.layer.learned(x, source))
+        self.ledger.made("token projection", *(self.extras[name] for name in self.call.spec.projections))
 
     def operated(self, operator: Operator, query: Tensor | None, key: Tensor | None, value: Tensor) -> Tensor:
         """What an operator gives, (batch, heads, queries, value width)."""
         assert query is not None
         assert key is not None
+        if not operator.takes_groups:
+            key, value = self._repeated(key), self._repeated(value)
         with self.ledger.watch("operator"):
             q, k, v = (vectors.to(self.call.exact) for vectors in (query, key, value))
             if operator.recomputes:  # from what goes in, and nothing else is kept
@@ -195,6 +209,8 @@ class _Walk:
     def scored(self, query: Tensor | None, key: Tensor | None) -> InnerProduct | Table:
         """What the kernel makes the scores of."""
         spec = self.call.spec
+        if key is not None and not spec.score.takes_groups:
+            key = self._repeated(key)
         with self.ledger.watch("scores"):
             given = Matched(query, key, self.call.queries, self.call.keys)
             logits = spec.score.logits(given, **spec.own(spec.score, self.extras))
@@ -207,7 +223,7 @@ class _Walk:
     def weighted(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
         """What the kernel gives, (batch, heads, queries, value width)."""
         if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
-            return self._fused(logits, value)
+            return self._fused(logits, self._repeated(value, logits.key.shape[1]))
         return self._blocked(logits, value)
 
     def finished(self, heads: Tensor) -> Tensor:
@@ -255,8 +271,8 @@ class _Walk:
         self.ledger.made("position", result)
         return result
 
-    def _repeated(self, vectors: Tensor) -> Tensor:
-        result = for_every_query_head(vectors, self.call.spec)
+    def _repeated(self, vectors: Tensor, num_heads: int | None = None) -> Tensor:
+        result = repeated(vectors, num_heads or self.call.spec.num_heads)
         self.ledger.made("repeated heads", result)
         return result
 

@@ -24,9 +24,10 @@ from functools import cached_property
 
 from attnlab.attention import AttentionSpec, Operator
 from attnlab.attention.kernels import Kernel
-from attnlab.attention.layer import output_width, projection_widths
+from attnlab.attention.layer import output_width, projection_shapes, projection_widths
 from attnlab.cost.activations import kept_for_backward, products_of_head_output, products_of_operator
 from attnlab.cost.call import AttentionCall, require_count
+from attnlab.cost.latent import absorbs, looked_at, part_of, projected
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class AttentionCost(Cost):
         spec = self.call.spec
         if spec.operator is None or not spec.operator.keeps_state or not spec.mask.causal:
             return 0
-        numbers = spec.num_heads * math.prod(spec.operator.state_shape(spec.key_width, spec.value_width))
+        numbers = state_heads(spec) * math.prod(spec.operator.state_shape(spec.key_width, spec.value_width))
         return self.call.batch * numbers * self.call.exact.itemsize
 
     def cache_bytes(self, tokens: int) -> int:
@@ -191,7 +192,11 @@ def attention_cost(
 _ORDER = (
     "input",
     "source",
+    "query_latent projection",
     "query projection",
+    "latent projection",
+    "rotary projection",
+    "compression",
     "key projection",
     "value projection",
     "token projection",
@@ -208,8 +213,8 @@ _ORDER = (
 
 def _parameters(spec: AttentionSpec, lent: frozenset[str]) -> dict[str, int]:
     """A projection that makes two vectors is counted once, at the one that it is named after."""
-    inputs = spec.model_width + spec.bias
-    result = {f"{name} projection": inputs * width for name, width in projection_widths(spec).items()}
+    shapes = projection_shapes(spec)
+    result = {f"{name} projection": (columns + bias) * width for name, (width, columns, bias) in shapes.items()}
     inner = output_width(spec)
     if inner is not None:
         result["output projection"] = (inner + spec.bias) * spec.model_width
@@ -228,7 +233,7 @@ def _token_width(spec: AttentionSpec, of: str | None = None) -> int:
 
 
 # Where what a part brings is counted; the rest makes scores.
-_PLACES = {"operator": "operator", "head output": "head output"}
+_PLACES = {family: family for family in ("operator", "head output", "compression")}
 
 
 def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
@@ -244,24 +249,39 @@ def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
     if spec.head_output is not None:
         result["head output"] = products_of_head_output(call)
     if spec.operator is None:
-        pairs = heads * _pairs(call, visible_only)
-        return result | {"scores": pairs * spec.score.multiply_adds(spec), "weighted sum": pairs * spec.value_width}
-    return result | {"operator": heads * _operated(call, spec.operator, visible_only)}
+        pairs, (key_width, value_width, _) = heads * _pairs(call, visible_only), looked_at(call)
+        products = key_width if absorbs(call) else spec.score.multiply_adds(spec)
+        return result | {"scores": pairs * products, "weighted sum": pairs * value_width}
+    return result | {"operator": _operated(call, spec.operator, visible_only)}
 
 
 def _operated(call: AttentionCall, operator: Operator, visible_only: bool) -> int:
-    """The multiply–adds of an operator for one head of one sequence, as it states them or as PyTorch counts them."""
+    """The multiply–adds of an operator, as it states them or as PyTorch counts them."""
+    spec, heads = call.spec, call.batch * call.spec.num_heads
     if type(operator).multiply_adds is Operator.multiply_adds:
-        return products_of_operator(call) // (call.batch * call.spec.num_heads)
-    sizes = call.spec.key_width, call.spec.value_width, call.queries, call.keys
-    if visible_only or call.decodes:
-        return operator.multiply_adds(*sizes, causal=call.spec.mask.causal)
-    return operator.defined_multiply_adds(*sizes)
+        return products_of_operator(call)
+    widths, causal = (spec.key_width, spec.value_width), spec.mask.causal
+    if not (visible_only or call.decodes):
+        return heads * operator.defined_multiply_adds(*widths, call.queries, call.keys)
+    one = operator.multiply_adds(*widths, call.queries, call.keys, causal=causal)
+    if not call.decodes:
+        return heads * one
+    # What decoding does besides is to make the new state, once for each head that has one.
+    without = operator.multiply_adds(*widths, call.queries, call.queries, causal=causal)
+    return heads * without + call.batch * state_heads(spec) * (one - without)
+
+
+def state_heads(spec: AttentionSpec) -> int:
+    """How many heads have a state to decode from."""
+    assert spec.operator is not None
+    return spec.num_key_value_heads if spec.operator.takes_groups else spec.num_heads
 
 
 def _projected(call: AttentionCall) -> dict[str, int]:
     """The multiply–adds that make queries, keys and values, also where one projection makes two of them."""
     spec = call.spec
+    if spec.compression is not None:
+        return {name: rows * columns * width for name, (rows, columns, width) in projected(call).items()}
     own = projection_widths(spec)
     if not own:
         return {}
@@ -284,6 +304,8 @@ def _cache_numbers(spec: AttentionSpec) -> int:
     """The numbers that the cache keeps of one token: a key and a value per head, or the one vector that is both."""
     if spec.operator is not None and spec.operator.keeps_state and spec.source == "self":
         return 0
+    if spec.compression is not None:
+        return part_of(spec).cached_width(spec) + _token_width(spec, "key")
     tied = "value" not in projection_widths(spec)
     vectors = spec.key_width * spec.score.projects_key + spec.value_width * (not tied)
     return spec.num_key_value_heads * vectors + _token_width(spec, "key")

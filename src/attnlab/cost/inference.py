@@ -21,9 +21,10 @@ from dataclasses import asdict, dataclass
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.layer import output_width
-from attnlab.cost.attention import multiply_adds
+from attnlab.cost.attention import multiply_adds, state_heads
 from attnlab.cost.block import mlp_shapes
 from attnlab.cost.call import AttentionCall, require_count
+from attnlab.cost.latent import absorbs, looked_at, projected
 from attnlab.errors import UnsupportedError
 from attnlab.models import ModelSpec
 
@@ -107,7 +108,10 @@ def inference_pass(
 
 
 _ORDER = (
+    "query_latent projection",
     "query projection",
+    "latent projection",
+    "rotary projection",
     "key projection",
     "value projection",
     "token projection",
@@ -125,6 +129,10 @@ def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
     """The numbers that one layer moves, part by part."""
     spec, batch = call.spec, call.batch
     made = {name: number for name, number in multiply_adds(call, True).items() if name.endswith(" projection")}
+    if spec.compression is not None:
+        for name, product in projected(call).items():
+            del made[f"{name} projection"]
+            yield f"{name} projection", _product(*product)
     for name, products in made.items():
         columns = spec.model_width
         if name == "output projection":
@@ -132,18 +140,19 @@ def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
         rows = batch * (call.new_keys if name in ("key projection", "value projection") else call.queries)
         if products:
             yield name, _product(rows, columns, products // (rows * columns))
-    out = batch * spec.num_heads * call.queries * spec.value_width
-    query = batch * spec.num_heads * call.queries * spec.key_width * spec.score.projects_query
+    key_width, value_width, shared = looked_at(call)
+    out = batch * spec.num_heads * call.queries * value_width
+    query = batch * spec.num_heads * call.queries * key_width * spec.score.projects_query
     if spec.head_output is not None:
         yield "head output", 2 * out
     if spec.operator is not None:
         yield "operator", query + out + _operator_numbers(call, spec)
         return
     held = call.visibility.num_keys
-    keys = batch * spec.num_key_value_heads * held * spec.key_width * spec.score.projects_key
+    keys = batch * shared * held * key_width * spec.score.projects_key
     extras = _extras_read(call, spec)
     tied = spec.sharing in {"key-value", "query-key-value", "identity"}  # the one vector is read once
-    values = 0 if tied else batch * spec.num_key_value_heads * held * spec.value_width
+    values = 0 if tied or absorbs(call) else batch * shared * held * value_width
     yield "scores", query + keys + extras
     yield "weighted sum", values + out
 
@@ -172,7 +181,7 @@ def _operator_numbers(call: AttentionCall, spec: AttentionSpec) -> int:
     if not spec.operator.keeps_state:
         return vectors // call.new_keys * call.visibility.num_keys
     state = math.prod(spec.operator.state_shape(spec.key_width, spec.value_width))
-    return vectors + 2 * call.batch * spec.num_heads * state
+    return vectors + 2 * call.batch * state_heads(spec) * state
 
 
 def _product(rows: int, columns: int, width: int) -> int:

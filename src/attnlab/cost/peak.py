@@ -148,8 +148,9 @@ def _attention_scratch(cost: AttentionCost, flow: int) -> int:
     """Gradients and their copies: of what the kernel takes and gives, or of the projections behind it."""
     call, spec = cost.call, cost.call.spec
     query = call.batch * spec.num_heads * call.queries * spec.key_width * spec.score.projects_query
-    key = call.batch * spec.num_heads * call.keys * spec.key_width * spec.score.projects_key
-    value = call.batch * spec.num_heads * (call.keys + call.queries) * spec.value_width
+    key = call.batch * spec.num_key_value_heads * call.keys * spec.key_width * spec.score.projects_key
+    values = spec.num_key_value_heads * call.keys + spec.num_heads * call.queries  # and outputs
+    value = call.batch * values * spec.value_width
     kernel = (1 if call.kernel == "fused" else 2) * (query + key + value)
     extras = cost.part("scores").parameters
     projected = sum(cost.part(f"{name} projection").parameters for name in ("query", "key", "value"))

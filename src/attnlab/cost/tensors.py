@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from attnlab.attention import AttentionSpec
-from attnlab.attention.layer import output_width, projection_widths
+from attnlab.attention.layer import output_width, projection_shapes
 from attnlab.attention.spec import borrowed
 from attnlab.cost.block import mlp_shapes, norm_vectors
 from attnlab.models import ModelSpec
@@ -122,8 +122,8 @@ def _stack(
 
 
 def _attention(place: str, spec: AttentionSpec, lent: frozenset[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for name, width in projection_widths(spec).items():
-        yield from _linear(f"{place}projections.{name}.", width, spec.model_width, spec.bias)
+    for name, (width, columns, bias) in projection_shapes(spec).items():
+        yield from _linear(f"{place}projections.{name}.", width, columns, bias)
     inner = output_width(spec)
     if inner is not None:
         yield from _linear(f"{place}output.", spec.model_width, inner, spec.bias)
@@ -148,6 +148,7 @@ def _norm(place: str, spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 _NAMES = {"query": "W_Q", "key": "W_K", "value": "W_V, down"}
+_LATENT_NAMES = {"query_latent": "W_DQ", "latent": "W_DKV", "rotary": "W_KR", "key": "W_UK", "value": "W_UV"}
 
 
 @dataclass(frozen=True)
@@ -223,10 +224,13 @@ def per_head(found: CostEstimate) -> PerHead:
     """The maps of one head of the first layer."""
     spec = found.model.attention[0]
     maps = []
-    for name, width in projection_widths(spec).items():
+    for name, (width, columns, _) in projection_shapes(spec).items():
         heads = spec.num_heads if name == "query" else spec.num_key_value_heads
-        label = "W_V, full" if name == "value" and spec.value_map == "full" else _NAMES[name]
-        maps.append(HeadMatrix(label, spec.model_width, width // heads, spec.num_heads // heads))
+        label = "W_V, full" if name == "value" and spec.value_map == "full" else _NAMES.get(name, name)
+        if spec.compression is not None:
+            heads = spec.num_heads if name in _NAMES else 1  # one small vector serves all heads
+            label = _LATENT_NAMES.get(name, label)
+        maps.append(HeadMatrix(label, columns, width // heads, spec.num_heads // heads))
     inner = output_width(spec)
     if inner is not None:
         shared = spec.num_heads if spec.join == "average" else 1

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec, MultiHeadAttention, Visibility
-from attnlab.attention.functional import for_every_query_head
+from attnlab.attention.groups import for_every_query_head
 from attnlab.corpora import Batch
 from attnlab.errors import InputError, UnsupportedError
 from attnlab.models import LanguageModel
@@ -198,10 +198,15 @@ def _observe(
 
 
 def _keys(layer: MultiHeadAttention, x: Tensor) -> Tensor | None:
-    """Return the key vectors of tokens (batch, tokens, model width), before they are rotated or normalised."""
+    """Return the key vectors of tokens (batch, tokens, model width), before they are rotated or normalised.
+
+    The rotary part of a key that is made from a latent is rotated, as it is cached.
+    """
     spec = layer.spec
     if not spec.score.projects_key:
         return None
+    if spec.compression is not None:
+        return layer.project(x, x if spec.source == "cross" else None)[1]
     if spec.sharing != "identity":  # where the tokens themselves are the keys
         x = layer.projections["key" if "key" in layer.projections else "query"](x)
     batch, tokens, _ = x.shape

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnlab.attention.groups import run_length, shared_by, stacked
 from attnlab.attention.kernels.dropout import DropoutGrid, WeightDropout
 from attnlab.attention.parts.masks import Block, Visibility
 from attnlab.attention.parts.normalisers import Normaliser
@@ -56,16 +57,20 @@ class Gradients:
 
 @dataclass(frozen=True)
 class BlockedAttention:
-    """One call of the kernel. Batch and heads are laid out as one dimension, called heads here."""
+    """One call of the kernel. Batch and heads are laid out as one dimension, called heads here.
+
+    Of keys and values there may be fewer: each then serves a group of heads that follow each other.
+    """
 
     normaliser: Normaliser
     visibility: Visibility
-    value: Tensor  # (heads, keys, value width)
+    value: Tensor  # (value heads, keys, value width)
     query: Tensor | None  # (heads, queries, width)
-    key: Tensor | None  # (heads, keys, width)
+    key: Tensor | None  # (key heads, keys, width)
     query_bias: Tensor | None  # (heads, queries)
-    key_bias: Tensor | None  # (heads, keys)
+    key_bias: Tensor | None  # (key heads, keys)
     table: Tensor | None  # (heads, or those of one sequence; queries; keys)
+    batch: int
     num_heads: int  # of one sequence
     scale: float = 1.0
     biased: tuple[Biased, ...] = ()
@@ -74,7 +79,7 @@ class BlockedAttention:
 
     def forward(self) -> tuple[Tensor, Tensor]:
         """The output (heads, queries, value width) and the numbers to keep (heads, queries, statistics)."""
-        total, _, width = self.value.shape
+        total, width = self._total, self.value.shape[2]
         queries = self.visibility.num_queries
         output = self.value.new_empty(total, queries, width)
         kept = self.value.new_empty(total, queries, self.normaliser.statistics)
@@ -87,7 +92,9 @@ class BlockedAttention:
                 kept[heads, block.queries] = numbers
             if draws is not None:
                 weights = draws.apply_(weights, draws.bits(heads, block.queries, block.keys))
-            output[heads, block.queries] = torch.bmm(weights, self.value[heads, block.keys])
+            values = self._shared(self.value, heads, block)
+            product = torch.bmm(stacked(weights, len(values)), values)
+            output[heads, block.queries] = product.view(*weights.shape[:2], width)
         return (output if self.dropout is None else output.mul_(self.dropout.scale)), kept
 
     def backward(self, gradient: Tensor, kept: Tensor) -> Gradients:
@@ -109,12 +116,14 @@ class BlockedAttention:
             rows = gradient[heads, block.queries]
             scores, own = self._scores(space, heads, block), self._own("normaliser", heads)
             weights, context = self.normaliser.recompute(scores, kept[heads, block.queries], block, **own)
-            slope = torch.bmm(rows, self.value[heads, block.keys].mT, out=_shaped(second, scores.shape))
+            values, slope = self._shared(self.value, heads, block), _shaped(second, scores.shape)
+            count = len(values)
+            torch.bmm(stacked(rows, count), values.mT, out=stacked(slope, count))
             used = weights
             if draws is not None:
                 stays = draws.bits(heads, block.queries, block.keys)
                 used, slope = draws.apply_(weights.clone(), stays), draws.apply_(slope, stays)
-            _add_product(result.value[heads, block.keys], used.mT, rows)
+            _add_product(self._shared(result.value, heads, block), stacked(used, count).mT, stacked(rows, count))
             found = self.normaliser.backward(weights, slope, context, block, **own)
             if isinstance(found, tuple):
                 self._gather("normaliser", found[1], heads, result)
@@ -130,12 +139,14 @@ class BlockedAttention:
         else:
             assert self.query is not None
             assert self.key is not None
-            left, right = self.query[heads, block.queries], self.key[heads, block.keys].mT
-            torch.baddbmm(scores, left, right, beta=0, alpha=self.scale, out=scores)
+            keys = self._shared(self.key, heads, block)
+            left, whole = stacked(self.query[heads, block.queries], len(keys)), stacked(scores, len(keys))
+            torch.baddbmm(whole, left, keys.mT, beta=0, alpha=self.scale, out=whole)
         if self.query_bias is not None:
             scores.add_(self.query_bias[heads, block.queries, None])
         if self.key_bias is not None:
-            scores.add_(self.key_bias[heads, None, block.keys])
+            terms = self._shared(self.key_bias, heads, block)
+            stacked(scores, len(terms)).add_(terms[:, None])
         for part in self.biased:
             if isinstance(part, Alibi):
                 self._add_distance(scores, heads, block)
@@ -192,13 +203,16 @@ class BlockedAttention:
         assert self.key is not None
         assert result.query is not None
         assert result.key is not None
-        _add_product(result.key[heads, block.keys], slope.mT, self.query[heads, block.queries], self.scale)
-        product = torch.bmm(slope, self.key[heads, block.keys])
+        keys, left = self._shared(self.key, heads, block), self.query[heads, block.queries]
+        whole = stacked(slope, len(keys))
+        _add_product(self._shared(result.key, heads, block), whole.mT, stacked(left, len(keys)), self.scale)
+        product = torch.bmm(whole, keys).view_as(left)
         torch.mul(product, self.scale, out=result.query[heads, block.queries])
         if result.query_bias is not None:
             result.query_bias[heads, block.queries] = slope.sum(2)
         if result.key_bias is not None:
-            result.key_bias[heads, block.keys] += slope.sum(1)
+            terms = self._shared(result.key_bias, heads, block)
+            terms += stacked(slope, len(terms)).sum(1)
 
     def _push_bias(
         self, part: Biased, own: Mapping[str, Tensor], slope: Tensor, heads: slice, block: Block, result: Gradients
@@ -214,29 +228,39 @@ class BlockedAttention:
         self._gather(part.family, dict(zip(learned, found, strict=True)), None, result)
 
     def _draws(self) -> DropoutGrid | None:
-        total, keys, _ = self.value.shape
-        return None if self.dropout is None else self.dropout.grid(total, self.visibility.num_queries, keys)
+        keys = self.value.shape[1]
+        return None if self.dropout is None else self.dropout.grid(self._total, self.visibility.num_queries, keys)
+
+    def _shared(self, vectors: Tensor, heads: slice, block: Block) -> Tensor:
+        """The rows of a block's keys in those heads of keys or values that a run of heads uses."""
+        return vectors[shared_by(heads, self._total // vectors.shape[0]), block.keys]
 
     def _repeated(self, heads: slice, count: int) -> Tensor:
         """For a run over batch × heads, where each finds its own among `count` that repeat."""
         return torch.arange(heads.start, heads.stop, device=self.value.device) % count
 
     @functools.cached_property
+    def _total(self) -> int:
+        """The heads of all sequences."""
+        return self.batch * self.num_heads
+
+    @functools.cached_property
     def _layout(self) -> tuple[int, int]:
         """How many heads are taken at once, and how many numbers their largest block of scores has."""
         blocks = self.visibility.blocks(_ROWS, self.value)
         largest = max(((b.queries.stop - b.queries.start) * (b.keys.stop - b.keys.start) for b in blocks), default=0)
-        total, fit = self.value.shape[0], max(1, _CACHED // max(1, largest))
+        total, fit = self._total, max(1, _CACHED // max(1, largest))
         fit = fit if largest < _LONG else min(fit, 2)  # long rows are work enough, and memory
         parts = -(-total // fit)
-        at_once = -(-total // max(1, parts))
+        group = max(1, total // max(1, self.value.shape[0]))
+        at_once = run_length(-(-total // max(1, parts)), group)
         return at_once, at_once * largest
 
     def _scratch(self, count: int) -> list[Tensor]:
         return [self.value.new_empty(self._layout[1]) for _ in range(count)]
 
     def _tiles(self) -> Iterator[tuple[slice, Block]]:
-        total, step = self.value.shape[0], self._layout[0]
+        total, step = self._total, self._layout[0]
         runs = [slice(start, min(start + step, total)) for start in range(0, total, max(1, step))]
         if self.visibility.structural:
             blocks = self.visibility.blocks(_ROWS, self.value)

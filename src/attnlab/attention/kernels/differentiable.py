@@ -60,6 +60,7 @@ class CallOptions:
     mask: Mask
     position: Position | None
     learned: tuple[tuple[str, str, bool], ...]  # family, name, and whether each head has its own
+    num_heads: int
     num_queries: int
     query_start: int
     scale: float
@@ -82,7 +83,7 @@ def blocked_attention(tensors: Tensors, options: CallOptions) -> Tensor:
             return eager
         position = "" if options.position is None else options.position.text
         texts = options.normaliser.text, options.mask.text, position, _listed(options.learned)
-        plain = options.num_queries, options.query_start, options.scale, options.dropout
+        plain = options.num_heads, options.num_queries, options.query_start, options.scale, options.dropout
         alone = (getattr(tensors, name) for name in _ALONE)
         output: Tensor = _forward_op(*alone, list(tensors.learned), *texts, *plain)[0]
         return output
@@ -111,13 +112,13 @@ def _options(normaliser: str, mask: str, position: str, learned: str, *plain: An
 
 def _kernel(tensors: Tensors, options: CallOptions) -> BlockedAttention:
     value = tensors.value
-    batch, heads, keys, _ = value.shape
+    batch, _, keys, _ = value.shape
     exact = torch.float64 if value.dtype == torch.float64 else torch.float32
 
     def flat(vectors: Tensor | None) -> Tensor | None:
         if vectors is None:
             return None
-        return vectors.to(exact).expand(batch, *vectors.shape[1:]).reshape(batch * heads, *vectors.shape[2:])
+        return vectors.to(exact).expand(batch, *vectors.shape[1:]).flatten(0, 1)
 
     lengths = options.num_queries, keys, options.query_start
     visibility = Visibility(options.mask, *lengths, tensors.padding, tensors.pattern)
@@ -132,7 +133,8 @@ def _kernel(tensors: Tensors, options: CallOptions) -> BlockedAttention:
         flat(tensors.query_bias),
         flat(tensors.key_bias),
         None if tensors.table is None else tensors.table.to(exact).flatten(0, 1),
-        heads,
+        batch,
+        options.num_heads,
         options.scale,
         which_add_bias(options.position, options.mask),
         tuple(
@@ -146,7 +148,7 @@ def _kernel(tensors: Tensors, options: CallOptions) -> BlockedAttention:
 def _forward(tensors: Tensors, options: CallOptions) -> tuple[Tensor, Tensor]:
     with torch.autocast(tensors.value.device.type, enabled=False):
         output, kept = _kernel(tensors, options).forward()
-    return output.view(*tensors.value.shape[:2], *output.shape[1:]).to(tensors.value.dtype), kept
+    return output.view(tensors.value.shape[0], options.num_heads, *output.shape[1:]).to(tensors.value.dtype), kept
 
 
 def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, options: CallOptions) -> tuple[Tensor | None, ...]:
@@ -213,8 +215,8 @@ class _Backward(torch.autograd.Function):
 _ARGUMENTS = (
     "Tensor? query, Tensor? key, Tensor? query_bias, Tensor? key_bias, Tensor? table, Tensor value, "
     "Tensor? padding, Tensor? pattern, Tensor? seed, Tensor[] learned, "
-    "str normaliser, str mask, str position, str names, SymInt num_queries, SymInt query_start, float scale, "
-    "float dropout"
+    "str normaliser, str mask, str position, str names, SymInt num_heads, SymInt num_queries, SymInt query_start, "
+    "float scale, float dropout"
 )
 _FORWARD = f"({_ARGUMENTS}) -> (Tensor, Tensor)"
 _BACKWARD = f"(Tensor gradient, Tensor kept, {_ARGUMENTS}) -> Tensor[]"
@@ -241,8 +243,8 @@ _DIFFERENTIABLE = 6  # the first of the tensors: query, key, their biases, table
 
 @_forward_op.register_fake
 def _(*inputs: Any) -> tuple[Tensor, Tensor]:
-    value, normaliser, num_queries = inputs[5], inputs[_TENSORS], inputs[_TENSORS + 4]
-    batch, heads, _, width = value.shape
+    value, normaliser, (heads, num_queries) = inputs[5], inputs[_TENSORS], inputs[_TENSORS + 4 : _TENSORS + 6]
+    batch, _, _, width = value.shape
     exact = torch.float64 if value.dtype == torch.float64 else torch.float32
     statistics = Normaliser.parse(json.loads(normaliser)).statistics
     return (

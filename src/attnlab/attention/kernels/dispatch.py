@@ -8,6 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from attnlab.attention.groups import for_every_query_head, repeated
 from attnlab.attention.kernels.differentiable import CallOptions, Tensors, blocked_attention
 from attnlab.attention.kernels.dropout import WeightDropout
 from attnlab.attention.kernels.fused import can_add_sink, fused_softmax, fused_softmax_sink
@@ -46,12 +47,16 @@ def attend(
         if visibility.pattern is not None:
             raise InputError(f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead")
         query, key = given.vectors
+        if not spec.operator.takes_groups:
+            key, value = (for_every_query_head(vectors, spec) for vectors in (key, value))
         with full_precision(value) as cast:
             own = {name: cast(tensor) for name, tensor in spec.own(spec.operator, given.extras).items()}
             return spec.operator.attend(cast(query), cast(key), cast(value), visibility, **own).to(value.dtype)
+    if given.key is not None and not spec.score.takes_groups:
+        given = replace(given, key=for_every_query_head(given.key, spec))
     logits = spec.score.logits(given, **spec.own(spec.score, given.extras))
     if isinstance(logits, InnerProduct) and kernel_for(spec, visibility, dropout=dropout is not None) == "fused":
-        causal = visibility.plainly_causal
+        causal, value = visibility.plainly_causal, repeated(value, logits.key.shape[1])
         logits = with_row_factors(logits, spec, visibility, given.extras)
         if spec.normaliser.fused == "plain":
             return fused_softmax(logits, value, causal=causal)
@@ -103,6 +108,7 @@ def _blocked(
         mask=visibility.mask,
         position=spec.position,
         learned=tuple((*names, per_head) for names, (per_head, _) in learned.items()),
+        num_heads=spec.num_heads,
         num_queries=visibility.num_queries,
         query_start=visibility.query_start,
         scale=1.0 if product is None else product.scale,

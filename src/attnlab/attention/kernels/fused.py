@@ -28,7 +28,8 @@ _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 def fused_softmax(logits: InnerProduct, value: Tensor, *, causal: bool) -> Tensor:
     """(batch, heads, queries, value width)."""
     query, key = logits.query.to(value.dtype), logits.key.to(value.dtype)
-    return F.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=logits.scale)
+    grouped = key.shape[1] < query.shape[1]
+    return F.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=logits.scale, enable_gqa=grouped)
 
 
 def can_add_sink(value: Tensor) -> bool:

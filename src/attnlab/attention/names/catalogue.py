@@ -15,32 +15,24 @@ One's own, in a notebook or in a file:
 from __future__ import annotations
 
 import contextlib
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlab.attention.kernels import Kernel, kernel_for
+from attnlab.attention.names.changes import Change, OfContext, read_number, resolved, with_number
+from attnlab.attention.parts.compression import Latent
 from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser
 from attnlab.attention.parts.operators import Operator
 from attnlab.attention.parts.part import Declared, Number, Part
-from attnlab.attention.parts.positions import Position, Rope
+from attnlab.attention.parts.positions import DecoupledRope, Position, Rope
 from attnlab.attention.parts.scores import Score
 from attnlab.attention.rules import largest_divisor
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import SpecError, UnknownNameError
-
-Change = Any | Callable[[AttentionSpec], Any]
-
-
-@dataclass(frozen=True)
-class OfContext:
-    """A number of a part that is a function of the context length."""
-
-    make: Callable[[int], Any]
 
 
 @dataclass(frozen=True)
@@ -65,7 +57,7 @@ class Variant:
 
     def change(self, base: AttentionSpec, context_length: int = 1024) -> AttentionSpec:
         """The same change made to another spec."""
-        changes = {name: _made(change, base, context_length) for name, change in self.changes.items()}
+        changes = {name: resolved(change, base, context_length) for name, change in self.changes.items()}
         if "score" in changes:
             needed = Score.parse(changes["score"]).needs_context
             changes["context_length"] = context_length if needed else None
@@ -77,15 +69,16 @@ class Variant:
         if self.number is None:
             takers = ", ".join(f"{one.name}:{one.number.example}" for one in _known.values() if one.number)
             raise SpecError(f"the variant {self.name!r} takes no number, got {name!r}", hint=f"those that do: {takers}")
-        value = _read_number(text)
+        value = read_number(text)
         if value is None:
             raise SpecError(
                 f"{text!r} in {name!r} is not a number", hint=f"write {self.name}:{self.number.example}, for instance"
             )
         field, _, inner = self.number.field.partition(".")
-        change = _with_number(self.changes[field], inner, value) if inner else value
+        change = with_number(self.changes[field], inner, value) if inner else value
         if inner:
-            _FAMILIES[field].parse(_at_context(change, 1024))  # refuse a number out of range here and now
+            base = AttentionSpec(model_width=768, num_heads=12)
+            _FAMILIES[field].parse(resolved(change, base, 1024))  # refuse a number out of range here and now
         changes = {**self.changes, field: change}
         return replace(self, name=name, meaning=self.number.meaning.format(text), changes=changes, number=None)
 
@@ -99,33 +92,6 @@ class Variant:
         return equations(self.spec())
 
 
-def _made(change: Change, base: AttentionSpec, context_length: int) -> Any:
-    return change(base) if callable(change) else _at_context(change, context_length)
-
-
-def _at_context(change: Any, context_length: int) -> Any:
-    if not isinstance(change, Mapping):
-        return change
-    return {key: one.make(context_length) if isinstance(one, OfContext) else one for key, one in change.items()}
-
-
-def _with_number(change: Change, field: str, value: float) -> Change:
-    """A change to a part, with one number of the part set."""
-    if isinstance(change, Part):
-        return change.replace(**{field: value})
-    return {**(change if isinstance(change, Mapping) else {"kind": change}), field: value}
-
-
-def _read_number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    if not math.isfinite(value):
-        return None
-    return int(value) if value.is_integer() else value
-
-
 def equations(spec: AttentionSpec) -> list[str]:
     """A spec as equations, in the order of computing."""
     made = {
@@ -137,7 +103,9 @@ def equations(spec: AttentionSpec) -> list[str]:
     }[spec.sharing]
     if not spec.score.projects_key:
         made = "v = y W_V"
-    lines = [made.replace("y", "x") if spec.source == "self" else made]
+    if spec.compression is not None:
+        made = spec.compression.formula(rotary=isinstance(spec.position, DecoupledRope))
+    lines = [made.replace("y W", "x W") if spec.source == "self" else made]
     if spec.group_size > 1:
         lines.append(f"each key and value head serves {spec.group_size} query heads")
     ordinary = spec.model_width / spec.num_heads
@@ -191,7 +159,7 @@ def _of_spec(
     return Variant(name, meaning, changes, source, asks, builtin=True, number=number)
 
 
-_FAMILIES = {_field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput)}
+_FAMILIES = {_field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput, Latent)}
 _NOTES = "the notes"
 _SHARING = "0.5: what sharing costs"
 _BUILTIN: tuple[Variant, ...] = (
@@ -239,6 +207,17 @@ _BUILTIN: tuple[Variant, ...] = (
         "Shazeer 2019, arXiv 1911.02150",
         _SHARING,
         num_key_value_heads=1,
+    ),
+    _of_spec(
+        "mla",
+        "Keys and values of all heads are made from one small vector of each token, which is all that is cached.",
+        "DeepSeek-AI 2024, arXiv 2405.04434",
+        _SHARING,
+        Number("compression.width", "128", "Keys and values of all heads are made from one vector of width {}."),
+        compression=Latent.usual,
+        position=lambda base: DecoupledRope(width=Latent.usual_rotary_width(base)),
+        key_width=lambda base: base.key_width + Latent.usual_rotary_width(base),
+        value_width=lambda base: base.value_width,
     ),
     _of_spec(
         "low-rank-value",

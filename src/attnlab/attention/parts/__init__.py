@@ -10,9 +10,11 @@ stick_breaking normaliser that looks back key by key
 positions      how attention learns where a token stands
 operators      what does not factor into a score and a normaliser
 head_outputs   what happens to the outputs of the heads
+compression    keys and values made from a small vector that all heads share
 """
 
 from attnlab.attention.parts import (
+    compression,
     head_outputs,
     masks,
     normalisers,
@@ -27,6 +29,7 @@ from attnlab.attention.parts.part import Part
 
 __all__ = [
     "Part",
+    "compression",
     "head_outputs",
     "masks",
     "normalisers",

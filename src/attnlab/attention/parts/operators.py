@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.attention.gradients import by_heads
+from attnlab.attention.groups import repeated
 from attnlab.attention.parts.masks import Visibility
 from attnlab.attention.parts.part import Declared, Part
 
@@ -31,6 +32,7 @@ class Operator(Part):
 
     family: ClassVar[str] = "operator"
     equation: ClassVar[str]
+    takes_groups: ClassVar[bool] = False  # whether `attend` and `decode` take keys and values of fewer heads
     recomputes: ClassVar[bool] = False  # whether the backward pass of `attend` does the forward pass again
 
     @property
@@ -91,6 +93,7 @@ class LinearAttention(Operator):
     """Attention without softmax, as a running sum."""
 
     kind: ClassVar[str] = "linear"
+    takes_groups: ClassVar[bool] = True
     recomputes: ClassVar[bool] = True
     equation: ClassVar[str] = "Σ φ(q)·φ(k_j) v_j / Σ φ(q)·φ(k_j), φ = elu + 1"
     variants = (
@@ -126,7 +129,8 @@ class LinearAttention(Operator):
         query, key, value = _feature(query), _real(_feature(key), padding), _with_one(value)
         if state is None:
             state = key.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
-        return _causal(query, key, value, state), state + key.transpose(-2, -1) @ value
+        shared = (repeated(tensor, query.shape[1]) for tensor in (key, value, state))
+        return _causal(query, *shared), state + key.transpose(-2, -1) @ value
 
     def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
         return key_width, value_width + 1

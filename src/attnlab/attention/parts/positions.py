@@ -1,10 +1,12 @@
 """How attention learns where a token stands.
 
-learned   a vector per position, added to the embedding by the model; attention itself does nothing
-rope      q and k are rotated by an angle that grows with the position, so that q·k depends on the distance alone
-          (arXiv 2104.09864)
-alibi     −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
-none      nothing anywhere: only the causal mask breaks the symmetry (arXiv 2203.16634)
+learned           a vector per position, added to the embedding by the model; attention itself does nothing
+rope              q and k are rotated by an angle that grows with the position, so that q·k depends on the distance
+                  alone (arXiv 2104.09864)
+decoupled-rope    the last numbers of queries are rotated, and so is one vector of each token that all heads have as the
+                  end of their key; for keys that are made from a latent (arXiv 2405.04434)
+alibi             −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
+none              nothing anywhere: only the causal mask breaks the symmetry (arXiv 2203.16634)
 
 A position of one's own may add a bias to the scores (`bias`), by the places of query and key.
 """
@@ -14,14 +16,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from attnlab.attention.parts.part import Biased, Declared, Number
 
 
 class Position(Biased):
-    """Where position enters; the base of the four."""
+    """Where position enters; the base of all."""
 
     family: ClassVar[str] = "position"
     relative: ClassVar[bool] = False  # acts inside attention, by the distance between query and key
@@ -55,15 +57,37 @@ class Rope(Position):
 
     def rotate(self, vectors: Tensor, start: int) -> Tensor:
         """Rotate (batch, heads, tokens, width), whose first token stands at position `start`."""
-        tokens, width = vectors.shape[-2:]
-        exact = torch.float64 if vectors.dtype == torch.float64 else torch.float32
-        frequency = self.base ** (-torch.arange(0, width, 2, device=vectors.device, dtype=exact) / width)
-        angle = torch.outer(torch.arange(start, start + tokens, device=vectors.device, dtype=exact), frequency)
-        cos, sin = (part.to(vectors.dtype)[:, None] for part in (angle.cos(), angle.sin()))  # (tokens, 1, width / 2)
-        # Rotated in the layout that the projections leave, (batch, tokens, heads, width), so that joining the heads
-        # behind the fused kernel needs no copy.
-        first, second = vectors.transpose(1, 2).chunk(2, dim=-1)
-        return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).transpose(1, 2)
+        return _rotated(vectors, start, self.base)
+
+
+class DecoupledRope(Position):
+    """Rotary embedding of the last `width` numbers of a query, and of a key part that all heads share."""
+
+    kind: ClassVar[str] = "decoupled-rope"
+    relative: ClassVar[bool] = True
+
+    width: PositiveInt = 32
+    base: float = Field(default=10_000.0, gt=1)
+
+    def rotate(self, vectors: Tensor, start: int) -> Tensor:
+        """Rotate the last numbers of (batch, heads, tokens, …), whose first token stands at position `start`."""
+        if vectors.shape[-1] == self.width:
+            return _rotated(vectors, start, self.base)
+        content, rotary = vectors[..., : -self.width], vectors[..., -self.width :]
+        return torch.cat([content, _rotated(rotary, start, self.base)], dim=-1)
+
+
+def _rotated(vectors: Tensor, start: int, base: float) -> Tensor:
+    """Rotate (batch, heads, tokens, width) by positions from `start` on."""
+    tokens, width = vectors.shape[-2:]
+    exact = torch.float64 if vectors.dtype == torch.float64 else torch.float32
+    frequency = base ** (-torch.arange(0, width, 2, device=vectors.device, dtype=exact) / width)
+    angle = torch.outer(torch.arange(start, start + tokens, device=vectors.device, dtype=exact), frequency)
+    cos, sin = (part.to(vectors.dtype)[:, None] for part in (angle.cos(), angle.sin()))  # (tokens, 1, width / 2)
+    # Rotated in the layout that the projections leave, (batch, tokens, heads, width), so that joining the heads
+    # behind the fused kernel needs no copy.
+    first, second = vectors.transpose(1, 2).chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).transpose(1, 2)
 
 
 class Alibi(Position):

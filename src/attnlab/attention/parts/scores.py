@@ -38,7 +38,10 @@ _TAY = "Tay et al. 2020, arXiv 2005.00743"
 
 @dataclass(frozen=True)
 class Matched:
-    """What a score is made of. Queries and keys are (batch, heads, tokens, width) or absent, as the score wants."""
+    """What a score is made of. Queries and keys are (batch, heads, tokens, width) or absent, as the score wants.
+
+    Keys have as many heads as queries, or fewer that groups of queries share, for a score that takes them so.
+    """
 
     query: Tensor | None
     key: Tensor | None
@@ -59,10 +62,10 @@ class InnerProduct:
     """Scores that a matrix product makes: scale · query · keyᵀ, plus a term of the query's and one of the key's."""
 
     query: Tensor  # (batch, heads, queries, width)
-    key: Tensor  # (batch or 1, heads, keys, width)
+    key: Tensor  # (batch or 1, heads or key heads, keys, width)
     scale: float = 1.0
     query_bias: Tensor | None = None  # (batch, heads, queries)
-    key_bias: Tensor | None = None  # (batch or 1, heads, keys)
+    key_bias: Tensor | None = None  # (batch or 1, as many heads as the key, keys)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Score(Part):
     projects_query: ClassVar[bool] = True
     projects_key: ClassVar[bool] = True
     pure_product: ClassVar[bool] = False  # its logits are a product of query and key and nothing else
+    takes_groups: ClassVar[bool] = False  # its `logits` take keys of fewer heads than queries, as they are
     needs_context: ClassVar[bool] = False  # its parameters are sized by the longest sequence
     sign: ClassVar[Literal["any", "never positive"]] = "any"
 
@@ -109,6 +113,7 @@ class ScaledDot(Score):
     """Dividing by √D_k keeps the variance of the scores at 1 for queries and keys of unit variance."""
 
     kind: ClassVar[str] = "scaled-dot"
+    takes_groups: ClassVar[bool] = True
     pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k / √D_k"
 
@@ -125,6 +130,7 @@ class Dot(Score):
     """The raw product: its variance grows with D_k, and the softmax saturates."""
 
     kind: ClassVar[str] = "dot"
+    takes_groups: ClassVar[bool] = True
     pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k"
     variants = (
@@ -152,6 +158,7 @@ class Cosine(Score):
     """
 
     kind: ClassVar[str] = "cosine"
+    takes_groups: ClassVar[bool] = True
     pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "q·k / (|q| |k| T)"
     variants = (
@@ -211,6 +218,7 @@ class QueryKeyNorm(Score):
     """
 
     kind: ClassVar[str] = "qk-norm"
+    takes_groups: ClassVar[bool] = True
     pure_product: ClassVar[bool] = True
     equation: ClassVar[str] = "(g ⊙ q / rms(q))·(h ⊙ k / rms(k)) / √D_k"
     variants = (
@@ -243,6 +251,7 @@ class SquaredDistance(Score):
     """Near is alike. −|q − k|² = 2 q·k − |q|² − |k|²."""
 
     kind: ClassVar[str] = "l2"
+    takes_groups: ClassVar[bool] = True
     sign: ClassVar[Literal["any", "never positive"]] = "never positive"
     equation: ClassVar[str] = "−|q − k|² / √D_k"
     variants = (

@@ -39,6 +39,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import MultiHeadAttention
+from attnlab.attention.latent import whole_map
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens.heads.role_scores import EXCERPT, ROLES, PlaceShare, RoleReading, marked, repeated_tokens
 from attnlab.lens.measures import MEASURES, Described, entropy
@@ -278,10 +279,10 @@ def _projection(
 ) -> Tensor:
     """Return the first of these projections that the layer has, for every query head: (heads, width, model width)."""
     spec = layer.spec
-    made: list[Any] = [layer.projections[name] for name in names if name in layer.projections]
+    made = [weight for name in names if (weight := whole_map(layer, name)) is not None]
     like = layer.output.weight if layer.output is not None else gain
     # Where there is none, the tokens themselves are divided among the heads.
-    weight = made[0].weight if made else torch.eye(spec.model_width, device=None if like is None else like.device)
+    weight = made[0] if made else torch.eye(spec.model_width, device=None if like is None else like.device)
     weight = weight.double() if gain is None else weight.double() * gain.double()
     return weight.view(count, width, spec.model_width).repeat_interleave(spec.num_heads // count, dim=0)
 

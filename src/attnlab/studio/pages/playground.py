@@ -193,7 +193,7 @@ class PlaygroundPage:
         state, spec = answer["state"], answer["spec"]
         heads = {"query": spec["num_heads"], "key": spec["num_key_value_heads"], "value": spec["num_key_value_heads"]}
         parts = [editable_html("x", state["x"], tokens=state["tokens"])]
-        parts += [editable_html(name, state["projections"][name], heads=heads[name]) for name in answer["used"]]
+        parts += [editable_html(name, state["projections"][name], heads=heads.get(name, 1)) for name in answer["used"]]
         self._inputs.set_content("".join(parts))
         handle = partial(guarded, self.frame)
         self._sizes.clear()

@@ -35,6 +35,7 @@ FIELDS = (
     "value_width",
     "value_map",
 )
+_BESIDES = ("head_output", "compression")
 _STEPS = ("query", "key", "value", "scores", "weights", "output")
 
 
@@ -118,9 +119,9 @@ def export(state: object) -> dict[str, object]:
 
 
 def _chosen(spec: AttentionSpec) -> dict[str, object]:
-    """Return the fields of the form."""
+    """Return the fields of the form, and what a variant brings besides."""
     dumped = spec.model_dump(mode="json")
-    return {name: dumped[name] for name in FIELDS}
+    return {name: dumped[name] for name in (*FIELDS, *_BESIDES) if name in dumped}
 
 
 def _equations(state: State, spec: AttentionSpec) -> list[str]:

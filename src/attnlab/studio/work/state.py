@@ -11,7 +11,7 @@ import torch
 from pydantic import Field, StringConstraints, model_validator
 
 from attnlab.attention import AttentionSpec, MultiHeadAttention, Score
-from attnlab.attention.layer import projection_widths
+from attnlab.attention.layer import projection_shapes, projection_widths
 from attnlab.errors import InputError, SpecError
 from attnlab.specification import Specification
 
@@ -57,6 +57,9 @@ if __name__ == "__main__":
 '''
 
 
+_PROJECTIONS = ("query", "key", "value", "latent", "rotary", "query_latent")
+
+
 class State(Specification):
     """Tokens, their vectors, the projections, and the attention that is computed from them.
 
@@ -78,9 +81,9 @@ class State(Specification):
             raise SpecError(
                 f"there are {len(self.tokens)} tokens and {len(self.x)} rows of x", hint="give one row each"
             )
-        unknown = self.projections.keys() - {"query", "key", "value"}
+        unknown = self.projections.keys() - set(_PROJECTIONS)
         if unknown:
-            raise SpecError(f"there is no projection {min(unknown)!r}", hint="there are query, key and value")
+            raise SpecError(f"there is no projection {min(unknown)!r}", hint=f"there are {', '.join(_PROJECTIONS)}")
         for name, rows in (("x", self.x), *self.projections.items()):
             if len({len(row) for row in rows}) > 1:
                 raise SpecError(f"the rows of {name} have different lengths", hint="give a rectangle of numbers")
@@ -108,10 +111,9 @@ class State(Specification):
 
     def fitted(self) -> State:
         """Return the same with projections of the shapes that the spec needs: cut, or filled up."""
-        widths = projection_widths(self.attention())
         matrices = dict(self.projections)
-        for name, width in widths.items():
-            matrices[name] = resized(self.projections.get(name, ()), len(self.x[0]), width)
+        for name, (width, columns, _) in projection_shapes(self.attention()).items():
+            matrices[name] = resized(self.projections.get(name, ()), columns, width)
         return self.replace(projections=matrices)
 
     def layer(self) -> MultiHeadAttention:

@@ -1,0 +1,84 @@
+"""A layer whose keys and values are made from a latent: in training, in decoding, and its maps as single matrices.
+
+The equations are those of `parts/compression.py`; the maps, gains and cache are the layer's.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from attnlab.attention.functional import attend, finish
+from attnlab.attention.parts.compression import Latent, Maps, looking_at
+
+if TYPE_CHECKING:
+    from attnlab.attention.cache import Cache
+    from attnlab.attention.layer import MultiHeadAttention
+
+
+def vectors(layer: MultiHeadAttention, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries, keys and values of whole sequences, with their rotary parts rotated."""
+    (part, maps), spec = _pieces(layer), layer.spec
+    own = spec.own(part, dict(layer.extras.items()))
+    kept = part.compress(source, maps, spec, own["gain"])
+    return part.query(x, maps, spec, own.get("query_gain")), *part.expand(kept, maps, spec)
+
+
+def decode(
+    layer: MultiHeadAttention,
+    x: Tensor,
+    source: Tensor | None,
+    cache: Cache,
+    padding: Tensor | None,
+    visible: Tensor | None,
+    return_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Return the outputs of the heads for tokens behind a cache of latents, and the weights if they are asked for."""
+    (part, maps), spec = _pieces(layer), layer.spec
+    extras = layer.learned(x, source)
+    own, first = spec.own(part, extras), 0 if spec.source == "cross" else cache.length
+    query = part.query(x, maps, spec, own.get("query_gain"), first)
+    new = {}
+    if not layer.holds_source(cache):
+        new["latent"] = part.compress(x if source is None else source, maps, spec, own["gain"], first)
+    kept = layer.remember(cache, new, extras)["latent"]
+    absorbed = part.absorbs(spec, x.shape[1], kept.shape[2])
+    if absorbed:
+        query, key, value = part.absorb(query, kept, maps, spec)
+    else:
+        key, value = part.expand(kept, maps, spec)
+    call = functools.partial(
+        attend,
+        query,
+        key,
+        value,
+        looking_at(spec, absorbed=absorbed),
+        query_start=first - cache.start,
+        extras=extras,
+        padding=None if padding is None else padding[:, cache.start :],
+        visible=visible,
+        training=layer.training,
+    )
+    heads, weights = call(return_weights=True) if return_weights else (call(), None)
+    if absorbed:
+        heads = part.raised(heads, maps, spec)
+    return finish(heads, spec, extras), weights
+
+
+def whole_map(layer: MultiHeadAttention, name: str) -> Tensor | None:
+    """Return the map from tokens to queries, keys or values, (heads · width, model width); None if there is none.
+
+    Where a latent with its norm lies between, it is the map up to a factor for each token.
+    """
+    if layer.spec.compression is None:
+        made = dict(layer.projections.items()).get(name)
+        return None if made is None else made.get_parameter("weight")
+    part, maps = _pieces(layer)
+    return part.whole_map(name, maps, layer.spec.own(part, dict(layer.extras.items())), layer.spec.num_heads)
+
+
+def _pieces(layer: MultiHeadAttention) -> tuple[Latent, Maps]:
+    assert layer.spec.compression is not None
+    return layer.spec.compression, dict(layer.projections.items())
