@@ -113,6 +113,7 @@ def test_what_is_cached_follows_the_spec() -> None:
     assert sizes["full-value"] == each + each * HEADS
     state = WIDTH // HEADS * (WIDTH // HEADS + 1)
     assert sizes["linear"] == 2 * HEADS * state * NUMBER
+    assert sizes["gated-linear"] == sizes["gated-delta"] == 2 * HEADS * (WIDTH // HEADS) ** 2 * NUMBER
     held = decode(layer_of("tied-kv"), tokens, (49, 1))[1].held
     assert {name: tuple(tensor.shape) for name, tensor in held.items()} == {"key": (2, HEADS, 50, WIDTH // HEADS)}
 

@@ -31,7 +31,7 @@ from attnlab.attention.layer import MultiHeadAttention
 from attnlab.attention.names.catalogue import Variant, add_variant, equations, variant, variants
 from attnlab.attention.names.files import load_variants
 from attnlab.attention.names.mixtures import Mixture, mixture
-from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
+from attnlab.attention.parts.head_outputs import GatedNorm, HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import (
     Normaliser,
@@ -45,6 +45,7 @@ from attnlab.attention.parts.operators import LinearAttention, Operator
 from attnlab.attention.parts.part import Number, Parameter, Part, Projection
 from attnlab.attention.parts.pointwise import Relu, Sigmoid, SquaredRelu
 from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Position, Rope
+from attnlab.attention.parts.recurrent import GatedDelta, GatedLinear, Recurrence
 from attnlab.attention.parts.scores import (
     Cosine,
     DenseSynthesizer,
@@ -72,6 +73,9 @@ __all__ = [
     "Dot",
     "Entmax",
     "Entmax15",
+    "GatedDelta",
+    "GatedLinear",
+    "GatedNorm",
     "HeadOutput",
     "InnerProduct",
     "Learned",
@@ -91,6 +95,7 @@ __all__ = [
     "Projection",
     "QueryKeyNorm",
     "RandomSynthesizer",
+    "Recurrence",
     "Relu",
     "Rope",
     "ScalableSoftmax",

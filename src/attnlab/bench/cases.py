@@ -118,7 +118,7 @@ class Inputs:
             for name, one in spec.parameters.items()
         }
         for name, projection in spec.projections.items():
-            extras[name] = normal(size.batch, spec.num_heads, size.tokens, projection.width)
+            extras[name] = normal(size.batch, projection.heads(spec.num_heads), size.tokens, projection.width)
         return cls(query, key, value, extras)
 
     @property
