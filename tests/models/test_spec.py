@@ -38,6 +38,7 @@ REFUSED: dict[tuple[str, str], dict[str, str]] = {
     },
 }
 REFUSED |= {("fast", family): REFUSED["gpt2", family] | dict.fromkeys(NO_ROPE, "rope") for family in get_args(Family)}
+REFUSED["fast", "encoder"] |= dict.fromkeys(RECURRENT, LATER)  # their mask is looked at first
 
 
 @pytest.mark.parametrize("name", SIZES)
