@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attnlab.attention import Cache, Mask, MultiHeadAttention, Visibility, variant, variants
+from attnlab.attention.functional import finish
 from attnlab.errors import InputError
 from support.attention import CONTEXT, HEADS, WIDTH
 
@@ -82,7 +83,9 @@ def test_cached_decoding_with_padding_equals_the_full_pass(name: str, steps: tup
     if layer.spec.operator is not None:
         query, key, value = layer.project(tokens)
         visibility = Visibility(layer.spec.mask, *tokens.shape[1:2] * 2, padding=padding)
-        defined = layer._join(layer.spec.operator.define(query, key, value, visibility))
+        spec, extras = layer.spec, layer.learned(tokens)
+        heads = spec.operator.define(query, key, value, visibility, **spec.own(spec.operator, extras))
+        defined = layer._join(finish(heads, spec, extras))
         torch.testing.assert_close(torch.cat(outputs, 1), defined, rtol=1e-9, atol=1e-12)
 
 
@@ -114,6 +117,7 @@ def test_what_is_cached_follows_the_spec() -> None:
     assert sizes["full-value"] == each + each * HEADS
     state = WIDTH // HEADS * (WIDTH // HEADS + 1)
     assert sizes["linear"] == 2 * HEADS * state * NUMBER
+    assert sizes["gated-linear"] == sizes["gated-delta"] == 2 * HEADS * (WIDTH // HEADS) ** 2 * NUMBER
     held = decode(layer_of("tied-kv"), tokens, (49, 1))[1].held
     assert {name: tuple(tensor.shape) for name, tensor in held.items()} == {"key": (2, HEADS, 50, WIDTH // HEADS)}
 

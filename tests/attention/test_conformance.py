@@ -50,9 +50,8 @@ def possible(name: str, mask: str) -> bool:
 
 def by_place(spec: AttentionSpec) -> bool:
     """Whether it matters where a key stands, besides what the mask shows."""
-    return (
-        spec.score.needs_context or spec.normaliser.looks_back or (spec.position is not None and spec.position.relative)
-    )
+    looks_back = (spec.operator or spec.normaliser).looks_back
+    return spec.score.needs_context or looks_back or (spec.position is not None and spec.position.relative)
 
 
 SELF = [(name, mask) for name in NAMES for mask in MASKS if possible(name, mask)]
@@ -72,6 +71,7 @@ def test_operators_take_plain_masks_and_looking_back_takes_causal_ones() -> None
     operators = {name for name in NAMES if not variant(name).spec().has_map}
     assert {name for name in NAMES if refused[name]} == operators | {"stick-breaking"}
     assert refused["stick-breaking"] == MASKS.keys() - {"causal", "window"}
+    assert refused["gated-linear"] == refused["gated-delta"] == MASKS.keys() - {"causal"}
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -46,6 +46,8 @@ def test_what_is_declared() -> None:
         "memory-growth": (2.3, False),
         "window": (8.0, True),
         "linear-growth": (9.0, False),
+        "recurrent-growth": (9.5, False),
+        "recurrent-speed": (1.0, False),
         "cache": (0.5, False),
         "cache-latent": (0.3, False),
         "speed-latent": (None, False),
@@ -64,7 +66,8 @@ def test_whom_the_bars_concern() -> None:
     every = {one.name for one in variants() if one.builtin}
     pointwise = {"sigmoid", "sigmoid-no-bias", "relu", "relu-undivided", "squared-relu"}
     sparse = {"sparsemax", "entmax15", "entmax"}
-    others = {"full-value", "window", "prefix", "linear", "softpick", "stick-breaking"}
+    recurrent = {"gated-linear", "gated-delta"}
+    others = {"full-value", "window", "prefix", "linear", "softpick", "stick-breaking", *recurrent}
     scored = {"l2", "synthesizer-dense", "synthesizer-random"}
     assert concerned("speed") == every - sparse - others - scored - {"softmax-capped", "mla"}
     assert concerned("speed-scores") == scored
@@ -76,6 +79,7 @@ def test_whom_the_bars_concern() -> None:
     assert concerned("memory") == concerned("memory-growth") == every - {"full-value", "synthesizer-random"}
     assert concerned("window") == {"window"}
     assert concerned("linear-growth") == {"linear"}
+    assert concerned("recurrent-growth") == concerned("recurrent-speed") == recurrent
     assert concerned("cache") == concerned("decoding") == {"tied-kv"}
     assert concerned("cache-latent") == concerned("speed-latent") == concerned("decoding-latent") == {"mla"}
 

@@ -26,6 +26,7 @@ from attnlab.attention import (
     Matched,
     MultiHeadAttention,
     Operator,
+    Recurrence,
     Rope,
     Score,
     Visibility,
@@ -118,6 +119,7 @@ def by_definition(monkeypatch: pytest.MonkeyPatch) -> None:
         return self.define(query, key, value, visibility)
 
     monkeypatch.setattr(LinearAttention, "attend", attend)
+    monkeypatch.setattr(Recurrence, "attend", Recurrence.define)
 
 
 def inputs(spec: AttentionSpec, batch: int, queries: int, keys: int) -> list[Tensor]:
@@ -171,7 +173,9 @@ def test_flops_are_those_of_the_reference(spec: AttentionSpec) -> None:
         assert (found.forward_flops, found.backward_flops) == (forward, backward)
 
 
-@pytest.mark.parametrize("name", ["linear", "linear+bidirectional", "linear+mqa", "linear across"])
+@pytest.mark.parametrize(
+    "name", ["linear", "linear+bidirectional", "linear+mqa", "linear across", "gated-linear", "gated-delta"]
+)
 @pytest.mark.parametrize("tokens", [7, 70, 128])
 def test_visible_flops_of_an_operator_are_those_of_its_kernel(name: str, tokens: int) -> None:
     spec = SPECS[name]
@@ -334,6 +338,16 @@ def test_operator_has_a_state_in_place_of_a_cache() -> None:
     assert found.state_bytes == 3 * HEADS * (WIDTH // HEADS) * (WIDTH // HEADS + 1) * 4
     assert found.cache_bytes(10) == found.cache_bytes(10_000) == found.state_bytes
     assert attention_cost(SPECS["linear across"], queries=1).cache_bytes_per_token > 0
+
+
+@pytest.mark.parametrize("name", ["gated-linear", "gated-delta"])
+def test_a_recurrence_keeps_a_state_for_each_segment(name: str) -> None:
+    layer, tokens = MultiHeadAttention(SPECS[name]), inputs(SPECS[name], 2, 300, 300)
+    found = attention_cost(SPECS[name], batch=2, queries=300)
+    assert found.activation_bytes == saved_bytes(layer, tokens)
+    state = found.state_bytes
+    assert state == 2 * HEADS * (WIDTH // HEADS) ** 2 * 4
+    assert found.part("operator").activation_bytes == 2 * state + 2 * 300 * WIDTH * 4  # and the output of the heads
 
 
 def test_gpt3() -> None:

@@ -20,23 +20,25 @@ TINY: dict[str, Any] = {
     "context_length": 8,
 }
 
-NO_ROPE = ("synthesizer-dense", "synthesizer-random", "linear")
+RECURRENT = ("gated-linear", "gated-delta")
+NO_ROPE = ("synthesizer-dense", "synthesizer-random", "linear", *RECURRENT)
 BLIND = "would see the token that it predicts"
 ACROSS = "cross-attention looks at another"
 NO_PREFIX = "a prefix of 1 means nothing without causality"
 LATER = "looks back from the query"
 REFUSED: dict[tuple[str, str], dict[str, str]] = {
     ("gpt2", "decoder"): {"bidirectional": BLIND},
-    ("gpt2", "encoder"): {"prefix": NO_PREFIX, "stick-breaking": LATER},
+    ("gpt2", "encoder"): {"prefix": NO_PREFIX, **dict.fromkeys(("stick-breaking", *RECURRENT), LATER)},
     ("gpt2", "encoder-decoder"): {
         "bidirectional": BLIND,
         "prefix": NO_PREFIX,
-        "stick-breaking": LATER,
+        **dict.fromkeys(("stick-breaking", *RECURRENT), LATER),
         "synthesizer-dense": ACROSS,
         "synthesizer-random": ACROSS,
     },
 }
 REFUSED |= {("fast", family): REFUSED["gpt2", family] | dict.fromkeys(NO_ROPE, "rope") for family in get_args(Family)}
+REFUSED["fast", "encoder"] |= dict.fromkeys(RECURRENT, LATER)  # their mask is looked at first
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Matched, Visibility, attend
+from attnlab.attention.functional import finish
 
 WIDTH, HEADS, CONTEXT = 24, 4, 160
 
@@ -66,7 +67,7 @@ def make_inputs(
             for name, one in spec.parameters.items()
         }
         | {
-            name: draw(batch, spec.num_heads, queries if one.of == "query" else keys, one.width)
+            name: draw(batch, one.heads(spec.num_heads), queries if one.of == "query" else keys, one.width)
             for name, one in spec.projections.items()
         },
         draw(batch, spec.num_heads, queries, spec.value_width).detach(),
@@ -92,7 +93,7 @@ def by_reference(inputs: Inputs, spec: AttentionSpec, **options: Any) -> Tensor:
         queries, start = inputs.gradient.shape[2], options.get("query_start", 0)
         visibility = Visibility(spec.mask, queries, value.shape[2], start, options.get("padding"))
         own = spec.own(spec.operator, inputs.extras)
-        return spec.operator.define(inputs.query, key, value, visibility, **own)
+        return finish(spec.operator.define(inputs.query, key, value, visibility, **own), spec, inputs.extras)
     return by_kernel(inputs, spec, return_weights=True, **options)[0]
 
 

@@ -25,6 +25,8 @@ NEEDS: dict[tuple[str, str], dict[str, Any]] = {
     ("synthesizer-dense", "fast"): {"position": "learned"},
     ("synthesizer-random", "fast"): {"position": "learned"},
     ("linear", "fast"): {"position": "learned"},
+    ("gated-linear", "fast"): {"position": "learned"},
+    ("gated-delta", "fast"): {"position": "learned"},
 }
 
 

@@ -35,7 +35,7 @@ from attnlab.attention.names.catalogue import Variant, add_variant, equations, v
 from attnlab.attention.names.files import load_variants
 from attnlab.attention.names.mixtures import Mixture, mixture
 from attnlab.attention.parts.compression import Latent
-from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
+from attnlab.attention.parts.head_outputs import GatedNorm, HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import (
     Normaliser,
@@ -49,6 +49,7 @@ from attnlab.attention.parts.operators import LinearAttention, Operator
 from attnlab.attention.parts.part import Number, Parameter, Part, Projection
 from attnlab.attention.parts.pointwise import Relu, Sigmoid, SquaredRelu
 from attnlab.attention.parts.positions import Alibi, DecoupledRope, Learned, NoPosition, Position, Rope
+from attnlab.attention.parts.recurrent import GatedDelta, GatedLinear, Recurrence
 from attnlab.attention.parts.scores import (
     Cosine,
     DenseSynthesizer,
@@ -77,6 +78,9 @@ __all__ = [
     "Dot",
     "Entmax",
     "Entmax15",
+    "GatedDelta",
+    "GatedLinear",
+    "GatedNorm",
     "HeadOutput",
     "InnerProduct",
     "Latent",
@@ -97,6 +101,7 @@ __all__ = [
     "Projection",
     "QueryKeyNorm",
     "RandomSynthesizer",
+    "Recurrence",
     "Relu",
     "Rope",
     "ScalableSoftmax",

@@ -68,7 +68,7 @@ def _values(declared: Parameter | Projection, spec: AttentionSpec) -> Tensor:
     if isinstance(declared, Parameter):
         stored = torch.full(declared.stored_shape(spec.num_heads), declared.initial)
         return declared.arrange(stored + 0.1 * torch.linspace(0, 1, stored.numel()).view_as(stored))
-    return _numbers(1, spec.num_heads, _tokens(spec), declared.width)
+    return _numbers(1, declared.heads(spec.num_heads), _tokens(spec), declared.width)
 
 
 def _tokens(spec: AttentionSpec) -> int:

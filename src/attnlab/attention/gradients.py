@@ -2,6 +2,7 @@
 
 once        a backward pass that refuses to be differentiated once more, where that could be asked for
 direction   x / (|x| T), keeping the result alone
+gated_norm  g ⊙ x / rms(x) ⊙ SiLU(z), keeping x and z alone
 by_heads    a function of queries, keys and values for a few heads at a time, and again in the backward pass
 """
 
@@ -74,6 +75,41 @@ class _Direction(torch.autograd.Function):
         if ctx.fixed is not None:
             return vectors, None
         return vectors, -(along / learned).sum_to_size(learned.shape)
+
+
+def gated_norm(vectors: Tensor, scale: Tensor, gate: Tensor, epsilon: float) -> Tensor:
+    """Return g ⊙ x / √(mean x² + ε) ⊙ SiLU(z) for vectors x, a scale g and a gate z.
+
+    With n the normed vectors, r = n / x, s = SiLU(z) and d the gradient of the result,
+
+        ∂x = r (g s d − n mean(n g s d)),   ∂g = Σ d n s,   ∂z = SiLU′(z) d g n
+    """
+    if torch.compiler.is_compiling():  # the compiler decides what is kept
+        return F.rms_norm(vectors, vectors.shape[-1:], scale, epsilon) * F.silu(gate)
+    return _GatedNorm.apply(vectors, scale, gate, epsilon)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _GatedNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, scale: Tensor, gate: Tensor, epsilon: float) -> Tensor:
+        ctx.save_for_backward(vectors, scale, gate)
+        ctx.epsilon = epsilon
+        return F.rms_norm(vectors, vectors.shape[-1:], scale, epsilon).mul_(F.silu(gate))
+
+    @staticmethod
+    @once
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        vectors, scale, gate = ctx.saved_tensors
+        exact = torch.promote_types(vectors.dtype, torch.float32)
+        x, d, z = (tensor.to(exact) for tensor in (vectors, gradient, gate))
+        size = x.square().mean(dim=-1, keepdim=True).add_(ctx.epsilon).rsqrt_()
+        normed = x * size
+        of_gate = torch.ops.aten.silu_backward(d * normed * scale, z).to(gate.dtype)
+        passed = F.silu(z).mul_(d)
+        of_scale = (passed * normed).sum_to_size(scale.shape).to(scale.dtype)
+        passed *= scale
+        passed.addcmul_(normed, torch.linalg.vecdot(passed, normed).unsqueeze(-1) / x.shape[-1], value=-1)
+        return passed.mul_(size).to(vectors.dtype), of_scale, of_gate, None
 
 
 def by_heads(function: Piece, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

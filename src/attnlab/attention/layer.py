@@ -57,7 +57,7 @@ class MultiHeadAttention(Observed):
         if spec.projections:  # most layers have none, and not even the empty module
             self.token_maps = nn.ModuleDict(
                 {
-                    name: Linear(spec.model_width, spec.num_heads * projection.width, bias=False)
+                    name: Linear(spec.model_width, projection.columns(spec.num_heads), bias=False)
                     for name, projection in spec.projections.items()
                 }
             )

@@ -38,6 +38,12 @@ def _mend_odd_width(s: AttentionSpec) -> dict[str, object]:
     return wider | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
 
 
+def _mend_looking_back(s: AttentionSpec) -> dict[str, object]:
+    if s.source == "self":
+        return {"mask": Mask(window=s.mask.window)}
+    return {"normaliser": Softmax()} if s.operator is None else {"operator": None}
+
+
 def _wrongly_projected(s: AttentionSpec) -> dict[str, object]:
     """The parts that need vectors of the tokens and cannot have them, with the defaults of their fields."""
     parts = {"normaliser": s.normaliser, "mask": s.mask, "position": s.position}
@@ -187,9 +193,11 @@ RULES: tuple[Rule, ...] = (
         lambda _: {"normaliser": Softmax()},
     ),
     Rule(
-        lambda s: s.operator is None and s.normaliser.looks_back and _shows_later_keys(s.mask),
-        lambda s: f"{s.normaliser.kind} looks back from the query, and a {s.mask} mask shows keys after it",
-        lambda s: {"normaliser": Softmax()} if s.source == "cross" else {"mask": Mask(window=s.mask.window)},
+        lambda s: (s.operator or s.normaliser).looks_back and _shows_later_keys(s.mask),
+        lambda s: (
+            f"{(s.operator or s.normaliser).kind} looks back from the query, and a {s.mask} mask shows keys after it"
+        ),
+        _mend_looking_back,
     ),
     Rule(
         lambda s: bool(_wrongly_projected(s)),

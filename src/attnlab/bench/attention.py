@@ -215,7 +215,7 @@ def input_bytes(spec: AttentionSpec, size: CallSize) -> int:
     key = spec.num_key_value_heads * spec.key_width * spec.score.projects_key
     value = spec.num_key_value_heads * spec.value_width
     extras = sum(math.prod(one.stored_shape(spec.num_heads)) for one in spec.parameters.values())
-    tokens = sum(spec.num_heads * one.width for one in spec.projections.values())
+    tokens = sum(one.columns(spec.num_heads) for one in spec.projections.values())
     return 4 * (size.batch * size.tokens * (query + key + value + tokens) + extras)
 
 

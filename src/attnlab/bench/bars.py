@@ -19,6 +19,7 @@ from attnlab.attention import (
     Entmax,
     Mask,
     MultiHeadAttention,
+    Recurrence,
     Variant,
     kernel_for,
 )
@@ -166,6 +167,11 @@ def over_fused(variant: Variant, setting: BarSetting, dropout: float = 0.0) -> R
     return _ratio(ours.forward_backward, baseline.forward_backward, setting.rounds)
 
 
+def over_fused_when_long(variant: Variant, setting: BarSetting) -> Ratio:
+    """Measure the same at the length for memory."""
+    return over_fused(variant, replace(setting, size=replace(setting.size, tokens=setting.long)))
+
+
 def peer_over_variant(variant: Variant, setting: BarSetting) -> Ratio:
     """Measure how many times as long as the variant the public implementation takes, forward and backward."""
     cases = SpecCases(setting.size.spec_of(variant), setting.size)
@@ -258,6 +264,16 @@ _DECODING = "time of one token after {long} ÷ softmax's"
 _LEAN = "all but full values and the random synthesizer"
 _TIED = "one vector that is key and value"
 _LATENT = "one latent that all keys and values are made from"
+_RECURRENT = "gated linear attention and the gated delta rule"
+_GROWTH = "forward+backward time at {longest} tokens ÷ at {tokens}"
+
+
+def _is_recurrent(spec: AttentionSpec) -> bool:
+    return isinstance(spec.operator, Recurrence)
+
+
+def _is_linear(spec: AttentionSpec) -> bool:
+    return spec.operator is not None and not _is_recurrent(spec)
 
 
 def _is_tied(spec: AttentionSpec) -> bool:
@@ -343,14 +359,9 @@ BARS: tuple[VariantBar, ...] = (
         fused_over_window,
         at_least=True,
     ),
-    VariantBar(
-        "linear-growth",
-        "linear attention",
-        "forward+backward time at {longest} tokens ÷ at {tokens}",
-        9.0,
-        lambda spec: spec.operator is not None,
-        time_growth,
-    ),
+    VariantBar("linear-growth", "linear attention", _GROWTH, 9.0, _is_linear, time_growth),
+    VariantBar("recurrent-growth", _RECURRENT, _GROWTH, 9.5, _is_recurrent, time_growth),
+    VariantBar("recurrent-speed", _RECURRENT, f"{_TIME} at {{long}} tokens", 1.0, _is_recurrent, over_fused_when_long),
     VariantBar("cache", _TIED, _CACHE, 0.5, _is_tied, cache_over_softmax),
     VariantBar("decoding", _TIED, _DECODING, None, _is_tied, decoding_over_softmax),
     VariantBar("speed-latent", _LATENT, _TIME, None, _is_latent, over_fused),

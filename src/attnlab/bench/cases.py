@@ -120,7 +120,7 @@ class Inputs:
             if name not in made_before
         }
         for name, projection in spec.projections.items():
-            extras[name] = normal(size.batch, spec.num_heads, size.tokens, projection.width)
+            extras[name] = normal(size.batch, projection.heads(spec.num_heads), size.tokens, projection.width)
         return cls(query, key, value, extras)
 
     @property

@@ -11,7 +11,7 @@ Only the two kernels cannot be called like that. What they keep, and what they m
     blocked    queries, keys, values, the terms of a score, the statistics of each row, the seed of the dropout
     both       make the product of queries and keys again
 
-An operator that recomputes keeps what goes into it, and is not called either.
+An operator that recomputes keeps what goes into it and the states that it begins again from, and is not called either.
 
 Apart from attention, this is the one place that assumes how blocks are joined and how the loss is taken:
 
@@ -197,11 +197,14 @@ class _Walk:
             key, value = self._repeated(key), self._repeated(value)
         with self.ledger.watch("operator"):
             q, k, v = (vectors.to(self.call.exact) for vectors in (query, key, value))
-            if operator.recomputes:  # from what goes in, and nothing else is kept
-                self.ledger.keep("operator", q, k, v)
+            own = {name: x.to(self.call.exact) for name, x in self.call.spec.own(operator, self.extras).items()}
+            if operator.recomputes:  # from what goes in, and perhaps from a few states
+                states = torch.empty(
+                    operator.kept_states(k.shape[2]), *k.shape[:2], k.shape[-1], v.shape[-1], dtype=v.dtype
+                )
+                self.ledger.keep("operator", q, k, v, states, *own.values())
                 output = torch.empty(*q.shape[:-1], v.shape[-1], dtype=value.dtype, requires_grad=True)
             else:
-                own = {name: x.to(self.call.exact) for name, x in self.call.spec.own(operator, self.extras).items()}
                 output = operator.attend(q, k, v, self.call.visibility, **own).to(value.dtype)
         self.ledger.made("operator", output)
         return output

@@ -229,7 +229,7 @@ def _parameters(spec: AttentionSpec, lent: frozenset[str]) -> dict[str, int]:
 
 def _token_width(spec: AttentionSpec, of: str | None = None) -> int:
     """The numbers that parts need of each token, in all heads."""
-    return sum(spec.num_heads * one.width for one in spec.projections.values() if of in (None, one.of))
+    return sum(one.columns(spec.num_heads) for one in spec.projections.values() if of in (None, one.of))
 
 
 # Where what a part brings is counted; the rest makes scores.

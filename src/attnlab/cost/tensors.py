@@ -131,7 +131,7 @@ def _attention(place: str, spec: AttentionSpec, lent: frozenset[str]) -> Iterato
         if name not in lent:
             yield f"{place}extras.{name}", parameter.stored_shape(spec.num_heads)
     for name, projection in spec.projections.items():
-        yield f"{place}token_maps.{name}.weight", (spec.num_heads * projection.width, spec.model_width)
+        yield f"{place}token_maps.{name}.weight", (projection.columns(spec.num_heads), spec.model_width)
 
 
 def _linear(place: str, rows: int, columns: int, bias: bool) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -136,7 +136,7 @@ def _declared(family: type[Part]) -> Iterator[Variant]:
         for one in vars(part).get("variants", ()):
             field = _field(part)
             number = one.number and replace(one.number, field=f"{field}.{one.number.field}")
-            changes = {field: _change(part, one)}
+            changes = {field: _change(part, one), **one.also}
             yield Variant(one.name, one.meaning, changes, one.source, one.asks, builtin=True, number=number)
 
 

@@ -9,6 +9,7 @@ sparse         normalisers that give exact zeros
 stick_breaking normaliser that looks back key by key
 positions      how attention learns where a token stands
 operators      what does not factor into a score and a normaliser
+recurrent      operators that read a sequence into a state, and forget
 head_outputs   what happens to the outputs of the heads
 compression    keys and values made from a small vector that all heads share
 """
@@ -21,6 +22,7 @@ from attnlab.attention.parts import (
     operators,
     pointwise,
     positions,
+    recurrent,
     scores,
     sparse,
     stick_breaking,
@@ -36,6 +38,7 @@ __all__ = [
     "operators",
     "pointwise",
     "positions",
+    "recurrent",
     "scores",
     "sparse",
     "stick_breaking",

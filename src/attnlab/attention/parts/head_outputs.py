@@ -1,6 +1,9 @@
 """What happens to the outputs of the heads before they are joined.
 
-    gate    o_h ⊙ σ(x W_h)    each head decides by the token how much of its output counts        (arXiv 2505.06708)
+    gate         o_h ⊙ σ(x W_h)                   each head decides by the token how much of its output counts
+                                                  (arXiv 2505.06708)
+    gated-norm   g ⊙ o_h / rms(o_h) ⊙ SiLU(x W_h)   a size that does not depend on the state of a recurrence, and a gate
+                                                  (arXiv 2307.08621, 2312.06635, 2412.06464)
 
 A head output of one's own needs `apply` alone, and may scale heads, normalise them or mix them.
 """
@@ -12,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from attnlab.attention.parts.part import Declared, Part, Projection
+from attnlab.attention.gradients import gated_norm
+from attnlab.attention.parts.part import Declared, Parameter, Part, Projection
 
 if TYPE_CHECKING:
     from attnlab.attention.spec import AttentionSpec
@@ -68,3 +72,19 @@ class OutputGate(HeadOutput):
 
     def apply(self, heads: Tensor, gate: Tensor) -> Tensor:
         return heads * torch.sigmoid(gate)
+
+
+class GatedNorm(HeadOutput):
+    """RMSNorm of each head's output, times a gate from the token. The scale g is one vector for all heads."""
+
+    kind: ClassVar[str] = "gated-norm"
+    equation: ClassVar[str] = "g ⊙ o / rms(o) ⊙ SiLU(x W_G)"
+
+    def parameters(self, spec: AttentionSpec) -> dict[str, Parameter]:
+        return {"scale": Parameter(1.0, shape=(spec.value_width,), per="layer")}
+
+    def projections(self, spec: AttentionSpec) -> dict[str, Projection]:
+        return {"gate": Projection(spec.value_width)}
+
+    def apply(self, heads: Tensor, gate: Tensor, scale: Tensor) -> Tensor:
+        return gated_norm(heads, scale, gate, epsilon=1e-5)

@@ -34,6 +34,7 @@ class Operator(Part):
     equation: ClassVar[str]
     takes_groups: ClassVar[bool] = False  # whether `attend` and `decode` take keys and values of fewer heads
     recomputes: ClassVar[bool] = False  # whether the backward pass of `attend` does the forward pass again
+    looks_back: ClassVar[bool] = False  # whether it reads the sequence in order, so that its mask must be causal
 
     @property
     def keeps_state(self) -> bool:
@@ -71,6 +72,10 @@ class Operator(Part):
     def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
         """The state of one head of one sequence."""
         raise NotImplementedError
+
+    def kept_states(self, tokens: int) -> int:  # noqa: ARG002
+        """Return how many states of each head an operator that recomputes keeps for the backward pass."""
+        return 0
 
     def defined_multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int) -> int:
         """The multiply–adds of matrix products in `define`, for one head of one sequence."""

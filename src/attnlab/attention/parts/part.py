@@ -58,6 +58,7 @@ class Declared:
     asks: str
     numbers: Mapping[str, object | Callable[[int], object]] = field(default_factory=dict)
     number: Number | None = None
+    also: Mapping[str, str] = field(default_factory=dict)  # other fields of the spec that it changes
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,20 @@ class Projection:
     """A vector that a part needs of every token: x W, of this width for each head, without a bias.
 
     It arrives as (batch, heads, tokens, width). `of` is "query" for the tokens that look and "key" for those that are
-    looked at, whose vectors the cache keeps.
+    looked at, whose vectors the cache keeps. With `per="layer"` there is one for all heads, (batch, 1, tokens, width).
     """
 
     width: int = 1
     of: Literal["query", "key"] = "query"
+    per: Literal["head", "layer"] = "head"
+
+    def heads(self, num_heads: int) -> int:
+        """Return how many vectors there are of each token."""
+        return num_heads if self.per == "head" else 1
+
+    def columns(self, num_heads: int) -> int:
+        """Return the numbers of each token, in all heads."""
+        return self.heads(num_heads) * self.width
 
 
 class Part(Specification):
