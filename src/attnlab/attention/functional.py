@@ -80,9 +80,11 @@ def attend(
     count = num_queries if query is None else query.shape[-2]
     if count is None:
         raise InputError("without queries, their number is unknown", hint="give num_queries")
+    if visible is not None and spec.score.looks_back:
+        raise InputError(f"the score {spec.score} takes no mask of one's own", hint="give padding instead")
     visibility = Visibility(spec.mask, count, value.shape[-2], query_start, padding, visible)
     visibility.check(value.shape[0], spec.num_heads)
-    given = Matched(query, key, count, value.shape[-2], query_start, extras or {})
+    given = Matched(query, key, count, value.shape[-2], query_start, extras or {}, padding)
     drops = training and spec.weight_dropout > 0
     dropout = WeightDropout(spec.weight_dropout, draw_seed(value.device)) if drops else None
     if not return_weights:

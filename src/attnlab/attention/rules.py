@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnlab.attention.parts.masks import Mask
-from attnlab.attention.parts.normalisers import Softmax
+from attnlab.attention.parts.normalisers import Normaliser, Softmax
 from attnlab.attention.parts.positions import Alibi, Learned, NoPosition, Rope
-from attnlab.attention.parts.scores import ScaledDot
+from attnlab.attention.parts.scores import ScaledDot, Score
 from attnlab.errors import SpecError
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ def _wrongly_projected(s: AttentionSpec) -> dict[str, object]:
     parts = {"normaliser": s.normaliser, "mask": s.mask, "position": s.position}
     names = (name for name, part in parts.items() if part is not None and part.projections(s))
     return {name: type(s).model_fields[name].default for name in names}
+
+
+def _looking_back(s: AttentionSpec) -> dict[str, Score | Normaliser]:
+    """The score or normaliser, or both, that has no place for keys after the query."""
+    parts: dict[str, Score | Normaliser] = {"score": s.score, "normaliser": s.normaliser}
+    return {name: part for name, part in parts.items() if s.operator is None and part.looks_back}
 
 
 def _shows_later_keys(mask: Mask) -> bool:
@@ -141,9 +147,16 @@ RULES: tuple[Rule, ...] = (
         lambda _: {"normaliser": Softmax()},
     ),
     Rule(
-        lambda s: s.operator is None and s.normaliser.looks_back and _shows_later_keys(s.mask),
-        lambda s: f"{s.normaliser.kind} looks back from the query, and a {s.mask} mask shows keys after it",
-        lambda s: {"normaliser": Softmax()} if s.source == "cross" else {"mask": Mask(window=s.mask.window)},
+        lambda s: bool(_looking_back(s)) and _shows_later_keys(s.mask),
+        lambda s: (
+            f"{' and '.join(part.kind for part in _looking_back(s).values())} looks back from the query, and a "
+            f"{s.mask} mask shows keys after it"
+        ),
+        lambda s: (
+            {name: type(s).model_fields[name].default for name in _looking_back(s)}
+            if s.source == "cross"
+            else {"mask": Mask(window=s.mask.window)}
+        ),
     ),
     Rule(
         lambda s: bool(_wrongly_projected(s)),

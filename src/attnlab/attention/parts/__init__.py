@@ -3,6 +3,7 @@
 part           the base: a value with a kind, and the registry of kinds
 masks          which keys a query sees
 scores         how well a query and a key match
+forgetting     score with a forget gate on every token
 normalisers    from scores to weights: the base, and softmax with its kin
 pointwise      normalisers that look at one score at a time
 sparse         normalisers that give exact zeros
@@ -13,6 +14,7 @@ head_outputs   what happens to the outputs of the heads
 """
 
 from attnlab.attention.parts import (
+    forgetting,
     head_outputs,
     masks,
     normalisers,
@@ -27,6 +29,7 @@ from attnlab.attention.parts.part import Part
 
 __all__ = [
     "Part",
+    "forgetting",
     "head_outputs",
     "masks",
     "normalisers",

@@ -46,6 +46,7 @@ class Matched:
     num_keys: int
     query_start: int = 0
     extras: Mapping[str, Tensor] = field(default_factory=dict)  # what the parts learned, by the names of the layer
+    padding: Tensor | None = None  # (batch, keys), True for a real token
 
     @property
     def vectors(self) -> tuple[Tensor, Tensor]:
@@ -81,6 +82,7 @@ class Score(Part):
     projects_key: ClassVar[bool] = True
     pure_product: ClassVar[bool] = False  # its logits are a product of query and key and nothing else
     needs_context: ClassVar[bool] = False  # its parameters are sized by the longest sequence
+    looks_back: ClassVar[bool] = False  # over the tokens from the key to the query: no key after it may be visible
     sign: ClassVar[Literal["any", "never positive"]] = "any"
 
     @property
