@@ -18,6 +18,7 @@ from attnlab.attention import (
     Operator,
     Position,
     Score,
+    Values,
     Variant,
     add_variant,
     equations,
@@ -30,7 +31,7 @@ from attnlab.attention.parts import Part
 from attnlab.errors import FileError, SpecError, UnknownNameError
 from support.attention import assert_conforms, make_inputs
 
-FAMILIES = (Score, Normaliser, Mask, Position, Operator, HeadOutput)
+FAMILIES = (Score, Normaliser, Mask, Position, Operator, HeadOutput, Values)
 
 OWN = '''
 from typing import ClassVar
@@ -91,7 +92,7 @@ def test_every_point_of_every_dimension_is_used() -> None:
     assert {s.value_map for s in specs} == {"factored", "full"}
 
 
-@pytest.mark.parametrize("family", [Score, Normaliser, Position, Operator, HeadOutput])
+@pytest.mark.parametrize("family", [Score, Normaliser, Position, Operator, HeadOutput, Values])
 def test_the_documentation_names_every_point(family: type[Part]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "variants.md").read_text()
     (row,) = [line for line in page.splitlines() if line.startswith(f"| `{family.family.replace(' ', '_')}` |")]
@@ -103,7 +104,7 @@ def test_the_documentation_names_every_point(family: type[Part]) -> None:
 def test_what_a_class_declares_is_its_own() -> None:
     """An entry of the catalogue comes from one class, and not again from a subclass."""
     names = [one.name for family in FAMILIES for one in declared(family)]
-    assert len(set(names)) == len(names) == len(variants()) - 12
+    assert len(set(names)) == len(names) == len(variants()) - 13
     assert variant("window").spec(context_length=64).mask == Mask(window=16)
 
 

@@ -27,11 +27,13 @@ NO_PREFIX = "a prefix of 1 means nothing without causality"
 LATER = "looks back from the query"
 REFUSED: dict[tuple[str, str], dict[str, str]] = {
     ("gpt2", "decoder"): {"bidirectional": BLIND},
-    ("gpt2", "encoder"): {"prefix": NO_PREFIX, "stick-breaking": LATER},
+    ("gpt2", "encoder"): {"prefix": NO_PREFIX, "stick-breaking": LATER, "forgetting": LATER},
     ("gpt2", "encoder-decoder"): {
         "bidirectional": BLIND,
         "prefix": NO_PREFIX,
         "stick-breaking": LATER,
+        "forgetting": LATER,
+        "exclusive": "takes the token's own value",
         "synthesizer-dense": ACROSS,
         "synthesizer-random": ACROSS,
     },

@@ -1,6 +1,6 @@
 """Attention: specifications, their definition, fast kernels, a layer, and a catalogue of variants.
 
-parts          scores, normalisers, masks, positions, operators and head outputs, each with its equation and variants
+parts          scores, normalisers, masks, positions, operators, values, head outputs, with equations and variants
 spec           a variant as a value
 rules          what cannot be combined, and the nearest that can
 reference      attention by its definition
@@ -31,9 +31,11 @@ from attnlab.attention.layer import MultiHeadAttention
 from attnlab.attention.names.catalogue import Variant, add_variant, equations, variant, variants
 from attnlab.attention.names.files import load_variants
 from attnlab.attention.names.mixtures import Mixture, mixture
-from attnlab.attention.parts.head_outputs import HeadOutput, OutputGate
+from attnlab.attention.parts.forgetting import Forgetting
+from attnlab.attention.parts.head_outputs import Exclusive, HeadNorm, HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import (
+    Differential,
     Normaliser,
     ScalableSoftmax,
     Softmax,
@@ -60,6 +62,7 @@ from attnlab.attention.parts.scores import (
 )
 from attnlab.attention.parts.sparse import Entmax, Entmax15, Softpick, Sparsemax
 from attnlab.attention.parts.stick_breaking import StickBreaking
+from attnlab.attention.parts.values import ValueResidual, Values
 from attnlab.attention.spec import AttentionSpec
 
 __all__ = [
@@ -69,9 +72,13 @@ __all__ = [
     "Cache",
     "Cosine",
     "DenseSynthesizer",
+    "Differential",
     "Dot",
     "Entmax",
     "Entmax15",
+    "Exclusive",
+    "Forgetting",
+    "HeadNorm",
     "HeadOutput",
     "InnerProduct",
     "Learned",
@@ -107,6 +114,8 @@ __all__ = [
     "SquaredRelu",
     "StickBreaking",
     "Table",
+    "ValueResidual",
+    "Values",
     "Variant",
     "Visibility",
     "add_variant",

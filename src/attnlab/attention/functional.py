@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, overload
 
+import torch
 from torch import Tensor
 
 from attnlab.attention import kernels, reference
@@ -87,20 +89,54 @@ def attend(
     given = Matched(query, key, count, value.shape[-2], query_start, extras or {}, padding)
     drops = training and spec.weight_dropout > 0
     dropout = WeightDropout(spec.weight_dropout, draw_seed(value.device)) if drops else None
+    maps = by_maps(given, value, visibility, spec)
+    own = extras or {}
     if not return_weights:
-        return finish(kernels.attend(given, value, spec, visibility, dropout), spec, given.extras)
+        heads = combined(kernels.attend(*maps[:2], spec.one_map, maps[2], dropout), spec, own)
+        return finish(heads, spec, own, value, query_start)
     if spec.operator is not None:
         raise UnsupportedError(
             f"the operator {spec.operator} has no attention weights to return", hint="ask for the output alone"
         )
-    heads, weights = reference.attend(given, value, spec, visibility, dropout)
-    return finish(heads, spec, given.extras), weights
+    heads, weights = (combined(one, spec, own) for one in reference.attend(*maps[:2], spec.one_map, maps[2], dropout))
+    return finish(heads, spec, own, value, query_start), weights
 
 
-def finish(heads: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor]) -> Tensor:
-    """Apply the spec's head output to what the heads made."""
+def by_maps(
+    given: Matched, value: Tensor, visibility: Visibility, spec: AttentionSpec
+) -> tuple[Matched, Tensor, Visibility]:
+    """What goes into the maps of softmax that the normaliser is made of: of two, as one batch twice as large."""
+    if spec.normaliser.maps == 1:
+        return given, value, visibility
+    query, key = (torch.cat([vectors[..., ::2], vectors[..., 1::2]]) for vectors in given.vectors)
+    extras = {name: torch.cat([one, one]) if name in spec.projections else one for name, one in given.extras.items()}
+    padding, pattern = visibility.padding, visibility.pattern
+    if padding is not None:
+        padding = torch.cat([padding, padding])
+    if pattern is not None and pattern.shape[0] > 1:
+        pattern = torch.cat([pattern, pattern])
+    halved = replace(given, query=query, key=key, extras=extras, padding=padding)
+    return halved, torch.cat([value, value]), replace(visibility, padding=padding, pattern=pattern)
+
+
+def combined(made: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor]) -> Tensor:
+    """What the maps made, weights or outputs of the heads, as one."""
+    if spec.normaliser.maps == 1:
+        return made
+    return spec.normaliser.combine(*made.chunk(2), **spec.own(spec.normaliser, extras))
+
+
+def finish(
+    heads: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor], value: Tensor, query_start: int = 0
+) -> Tensor:
+    """Apply the spec's head output to what the heads made; `value` has a head for each of them."""
     part = spec.head_output
-    return heads if part is None else part.apply(heads, **spec.own(part, extras))
+    if part is None:
+        return heads
+    own = spec.own(part, extras)
+    if part.takes_value:
+        own["value"] = value[..., query_start : query_start + heads.shape[-2], :]
+    return part.apply(heads, **own)
 
 
 def for_every_query_head(vectors: Tensor, spec: AttentionSpec) -> Tensor:

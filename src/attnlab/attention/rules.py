@@ -55,6 +55,13 @@ def _shows_later_keys(mask: Mask) -> bool:
     return not mask.causal or mask.prefix is not None
 
 
+def _halves_unevenly(s: AttentionSpec) -> bool:
+    """Whether the maps of the normaliser cannot have equal halves of queries and keys, or of the pairs of RoPE."""
+    matched = s.score.projects_query and s.score.projects_key
+    pieces = 2 * s.normaliser.maps if isinstance(s.position, Rope) else s.normaliser.maps
+    return s.operator is None and s.normaliser.maps > 1 and not (matched and s.key_width % pieces == 0)
+
+
 _ONE_VECTOR = {"key-value", "query-key-value", "identity"}
 
 RULES: tuple[Rule, ...] = (
@@ -157,6 +164,24 @@ RULES: tuple[Rule, ...] = (
             if s.source == "cross"
             else {"mask": Mask(window=s.mask.window)}
         ),
+    ),
+    Rule(
+        _halves_unevenly,
+        lambda s: (
+            f"{s.normaliser.kind} halves queries and keys, and those of {s.score.kind} with a key width of "
+            f"{s.key_width}" + (" and rope" * isinstance(s.position, Rope)) + " cannot be halved"
+        ),
+        lambda _: {"normaliser": Softmax()},
+    ),
+    Rule(
+        lambda s: s.values is not None and s.sharing in _ONE_VECTOR,
+        lambda s: f"sharing={s.sharing!r} makes the key also the value, and values={s.values} makes it another vector",
+        lambda _: {"values": None},
+    ),
+    Rule(
+        lambda s: s.head_output is not None and s.head_output.takes_value and s.source == "cross",
+        lambda s: f"{s.head_output} takes the token's own value, and cross-attention has those of another sequence",
+        lambda _: {"head_output": None},
     ),
     Rule(
         lambda s: bool(_wrongly_projected(s)),

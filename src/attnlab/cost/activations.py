@@ -40,7 +40,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
-from attnlab.attention.functional import for_every_query_head
+from attnlab.attention.functional import by_maps, combined, finish, for_every_query_head
 from attnlab.attention.kernels.dispatch import with_row_factors
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
@@ -132,12 +132,12 @@ def _kept(call: AttentionCall) -> Kept:
         query, key, value = walk.vectors()
         logits = None
         if call.spec.operator is None:
-            logits = walk.scored(query, key)
-            output = walk.weighted(logits, value)
+            logits, values = walk.scored(query, key, value)
+            output = walk.weighted(logits, values)
         else:
             output = walk.operated(call.spec.operator, query, key, value)
-        walk.joined(walk.finished(output))
-    width = logits.query.shape[-1] if isinstance(logits, InnerProduct) else 0
+        walk.joined(walk.finished(output, value))
+    width = logits.query.shape[-1] * call.spec.normaliser.maps if isinstance(logits, InnerProduct) else 0
     return Kept(walk.ledger.bytes_by_part(), width)
 
 
@@ -167,6 +167,10 @@ class _Walk:
         with self.ledger.watch("token projection"):
             self.extras.update(self.layer.learned(x, source))
         self.ledger.made("token projection", *(self.extras[name] for name in spec.projections))
+        if spec.values is not None:
+            with self.ledger.watch("values"):
+                value = spec.values.mix(value, value, **spec.own(spec.values, self.extras))
+            self.ledger.made("values", value)
         if isinstance(spec.position, Rope):
             assert query is not None
             assert key is not None
@@ -191,31 +195,35 @@ class _Walk:
         self.ledger.made("operator", output)
         return output
 
-    def scored(self, query: Tensor | None, key: Tensor | None) -> InnerProduct | Table:
-        """What the kernel makes the scores of."""
+    def scored(self, query: Tensor | None, key: Tensor | None, value: Tensor) -> tuple[InnerProduct | Table, Tensor]:
+        """What the kernel makes the scores of, and the values that it takes."""
         spec = self.call.spec
         with self.ledger.watch("scores"):
-            given = Matched(query, key, self.call.queries, self.call.keys)
-            logits = spec.score.logits(given, **spec.own(spec.score, self.extras))
+            given = Matched(query, key, self.call.queries, self.call.keys, extras=self.extras)
+            given, value, _ = by_maps(given, value, self.call.visibility, spec)
+            logits = spec.score.logits(given, **spec.own(spec.score, given.extras))
             if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
                 logits = with_row_factors(logits, spec, self.call.visibility, self.extras)
         pieces = (logits.entries,) if isinstance(logits, Table) else (logits.query, logits.key)
-        self.ledger.made("scores", *pieces)
-        return logits
+        self.ledger.made("scores", *pieces, value)
+        return logits, value
 
     def weighted(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
         """What the kernel gives, (batch, heads, queries, value width)."""
         if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
             return self._fused(logits, value)
-        return self._blocked(logits, value)
+        output = self._blocked(logits, value)
+        with self.ledger.watch("weighted sum"):
+            result = combined(output, self.call.spec, self.extras)
+        self.ledger.made("weighted sum", result)
+        return result
 
-    def finished(self, heads: Tensor) -> Tensor:
+    def finished(self, heads: Tensor, value: Tensor) -> Tensor:
         """What leaves the heads."""
-        head_output = self.call.spec.head_output
-        if head_output is None:
+        if self.call.spec.head_output is None:
             return heads
         with self.ledger.watch("head output"):
-            result = head_output.apply(heads, **self.call.spec.own(head_output, self.extras))
+            result = finish(heads, self.call.spec, self.extras, value)
         self.ledger.made("head output", result)
         return result
 
@@ -266,7 +274,7 @@ class _Walk:
         return output
 
     def _blocked(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
-        spec, rows = self.call.spec, (self.call.batch, self.call.spec.num_heads, self.call.queries)
+        spec, rows = self.call.spec.one_map, (value.shape[0], self.call.spec.num_heads, self.call.queries)
         if isinstance(logits, Table):
             self.ledger.keep("scores", logits.entries)
         else:
@@ -284,10 +292,10 @@ def products_of_head_output(call: AttentionCall) -> int:
     spec = call.spec
     assert spec.head_output is not None
     with torch.device("meta"), torch.no_grad():
-        own = spec.own(spec.head_output, _extras(call))
+        extras = _extras(call)
         heads = torch.empty(call.batch, spec.num_heads, call.queries, spec.value_width)
         with FlopCounterMode(display=False) as counter:
-            spec.head_output.apply(heads, **own)
+            finish(heads, spec, extras, heads)
     return int(counter.get_total_flops()) // 2
 
 

@@ -195,6 +195,7 @@ _ORDER = (
     "key projection",
     "value projection",
     "token projection",
+    "values",
     "position",
     "repeated heads",
     "scores",
@@ -228,7 +229,7 @@ def _token_width(spec: AttentionSpec, of: str | None = None) -> int:
 
 
 # Where what a part brings is counted; the rest makes scores.
-_PLACES = {"operator": "operator", "head output": "head output"}
+_PLACES = {"operator": "operator", "head output": "head output", "values": "values"}
 
 
 def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
@@ -245,7 +246,8 @@ def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
         result["head output"] = products_of_head_output(call)
     if spec.operator is None:
         pairs = heads * _pairs(call, visible_only)
-        return result | {"scores": pairs * spec.score.multiply_adds(spec), "weighted sum": pairs * spec.value_width}
+        sums = pairs * spec.value_width * spec.normaliser.maps
+        return result | {"scores": pairs * spec.score.multiply_adds(spec), "weighted sum": sums}
     return result | {"operator": heads * _operated(call, spec.operator, visible_only)}
 
 

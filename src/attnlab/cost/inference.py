@@ -111,6 +111,7 @@ _ORDER = (
     "key projection",
     "value projection",
     "token projection",
+    "values",
     "scores",
     "weighted sum",
     "operator",
@@ -134,6 +135,8 @@ def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
             yield name, _product(rows, columns, products // (rows * columns))
     out = batch * spec.num_heads * call.queries * spec.value_width
     query = batch * spec.num_heads * call.queries * spec.key_width * spec.score.projects_query
+    if spec.values is not None:
+        yield "values", 3 * batch * spec.num_key_value_heads * call.new_keys * spec.value_width
     if spec.head_output is not None:
         yield "head output", 2 * out
     if spec.operator is not None:

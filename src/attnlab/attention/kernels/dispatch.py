@@ -23,6 +23,7 @@ Kernel = Literal["fused", "blocked", "operator"]
 
 def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dropout: bool | None = None) -> Kernel:
     """Which kernel serves a spec. By default: in training, for whole sequences of equal length without padding."""
+    spec = spec.one_map
     visibility = visibility or Visibility(spec.mask, 4096, 4096)
     dropout = spec.weight_dropout > 0 if dropout is None else dropout
     if spec.operator is not None:

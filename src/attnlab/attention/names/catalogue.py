@@ -29,6 +29,7 @@ from attnlab.attention.parts.operators import Operator
 from attnlab.attention.parts.part import Declared, Number, Part
 from attnlab.attention.parts.positions import Position, Rope
 from attnlab.attention.parts.scores import Score
+from attnlab.attention.parts.values import Values
 from attnlab.attention.rules import largest_divisor
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import SpecError, UnknownNameError
@@ -138,6 +139,8 @@ def equations(spec: AttentionSpec) -> list[str]:
     if not spec.score.projects_key:
         made = "v = y W_V"
     lines = [made.replace("y", "x") if spec.source == "self" else made]
+    if spec.values is not None:
+        lines.append(f"v ← {spec.values.equation}")
     if spec.group_size > 1:
         lines.append(f"each key and value head serves {spec.group_size} query heads")
     ordinary = spec.model_width / spec.num_heads
@@ -191,7 +194,7 @@ def _of_spec(
     return Variant(name, meaning, changes, source, asks, builtin=True, number=number)
 
 
-_FAMILIES = {_field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput)}
+_FAMILIES = {_field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput, Values)}
 _NOTES = "the notes"
 _SHARING = "0.5: what sharing costs"
 _BUILTIN: tuple[Variant, ...] = (
@@ -203,6 +206,15 @@ _BUILTIN: tuple[Variant, ...] = (
     ),
     *_declared(Score),
     *_declared(Normaliser),
+    _of_spec(
+        "differential",
+        "The difference of two softmax maps, with half as many heads, each normed.",
+        "Ye et al. 2024, arXiv 2410.05258",
+        "0.11: alternatives to softmax",
+        normaliser="differential",
+        num_heads=lambda base: largest_divisor(base.num_heads, max(1, base.num_heads // 2)),
+        head_output={"kind": "norm", "factor": 0.2},
+    ),
     _of_spec(
         "tied-kv",
         "One projection is both key and value: what is matched is what is returned.",
@@ -278,6 +290,7 @@ _BUILTIN: tuple[Variant, ...] = (
     *_declared(Position),
     *_declared(Operator),
     *_declared(HeadOutput),
+    *_declared(Values),
 )
 _adding: set[str] | None = None  # the names that are added by one file
 _NOTATION = frozenset("+:,*()&=")  # what names are combined with

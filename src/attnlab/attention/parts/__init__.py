@@ -10,6 +10,7 @@ sparse         normalisers that give exact zeros
 stick_breaking normaliser that looks back key by key
 positions      how attention learns where a token stands
 operators      what does not factor into a score and a normaliser
+values         what happens to the values before they are weighted
 head_outputs   what happens to the outputs of the heads
 """
 
@@ -24,6 +25,7 @@ from attnlab.attention.parts import (
     scores,
     sparse,
     stick_breaking,
+    values,
 )
 from attnlab.attention.parts.part import Part
 
@@ -39,4 +41,5 @@ __all__ = [
     "scores",
     "sparse",
     "stick_breaking",
+    "values",
 ]

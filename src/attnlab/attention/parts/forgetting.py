@@ -1,9 +1,9 @@
 """Forgetting attention: a gate on every token says how much of what came before is still remembered.
 
-    s_ij = q_i·k_j / √D_k + Σ_{j < l ≤ i} log f_l,   f_l = σ(x_l·w + b)        w and b of each head     (arXiv 2503.02130)
+    s_ij = q_i·k_j / √D_k + Σ_{j < l ≤ i} log f_l,   f_l = σ(x_l·w + b)       w and b of each head    (arXiv 2503.02130)
 
-With the sums c_i = Σ_{l ≤ i} log f_l the bias is c_i − c_j: a term of the query's and one of the key's. Softmax does not
-even need the query's. As in the source's code, b starts at 0. The gate of padding is 1.
+With the sums c_i = Σ_{l ≤ i} log f_l the bias is c_i − c_j: a term of the query's and one of the key's. Softmax does
+not even need the query's. As in the source's code, b starts at 0. The gate of padding is 1.
 
 The cache keeps x·w of each key and not c: the sums begin with the first key that is held, so that they do not grow with
 the length of a text of which only a window is kept.
@@ -54,7 +54,8 @@ class Forgetting(Score):
 
 def _sums(given: Matched, forget: Tensor, bias: Tensor) -> Tensor:
     """c of every key, (batch, heads, keys, 1), at least in float32."""
-    logarithms = F.logsigmoid((forget + bias).to(torch.promote_types(forget.dtype, torch.float32)))
+    closed = -(forget + bias).to(torch.promote_types(forget.dtype, torch.float32))
+    logarithms = -F.softplus(closed, threshold=40)
     if given.padding is not None:
         logarithms = logarithms.masked_fill(~given.padding[:, None, :, None], 0.0)
     return logarithms.cumsum(-2)

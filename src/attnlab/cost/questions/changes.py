@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny
 
-from attnlab.attention import AttentionSpec, HeadOutput, Normaliser, Operator, Position, Score
+from attnlab.attention import AttentionSpec, HeadOutput, Normaliser, Operator, Position, Score, Values
 from attnlab.attention.parts import Part
 from attnlab.attention.spec import Probability, Sharing
 from attnlab.models import ModelSpec
@@ -46,6 +46,7 @@ class AttentionChanges(Specification):
     position: Annotated[SerializeAsAny[Position] | None, _part(Position)] = _unchanged()
     operator: Annotated[SerializeAsAny[Operator] | None, _part(Operator)] = _unchanged()
     head_output: Annotated[SerializeAsAny[HeadOutput] | None, _part(HeadOutput)] = _unchanged()
+    values: Annotated[SerializeAsAny[Values] | None, _part(Values)] = _unchanged()
     bias: bool | None = _unchanged()
     weight_dropout: Probability | None = _unchanged()
     output_dropout: Probability | None = _unchanged()
