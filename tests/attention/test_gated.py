@@ -146,7 +146,7 @@ def test_what_cannot_be_halved_is_refused(fields: dict[str, object]) -> None:
 def test_exclusive_heads_say_nothing_along_their_own_value(groups: int) -> None:
     spec = small("exclusive", num_key_value_heads=groups)
     inputs = make_inputs(spec, TOKENS)
-    value = inputs.value.repeat_interleave(4 // groups, 1)
+    value = inputs.value.detach().repeat_interleave(4 // groups, 1)
     heads = by_kernel(inputs, spec.replace(head_output=None))
     along = (heads * value).sum(-1, keepdim=True) / value.square().sum(-1, keepdim=True)
     found = by_kernel(inputs, spec).detach()

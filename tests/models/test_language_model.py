@@ -127,7 +127,7 @@ def test_decoding_with_padding_on_the_left(name: str, style: str) -> None:
 
 def key_bias_is_idle(spec: AttentionSpec) -> bool:
     """q·b is the same for all keys, and such a normaliser does not see what is added to all scores of a row."""
-    shifted = spec.score.kind in {"scaled-dot", "dot"} and not isinstance(spec.position, Rope)
+    shifted = spec.score.kind in {"scaled-dot", "dot", "forgetting"} and not isinstance(spec.position, Rope)
     unmoved = spec.normaliser.shift_invariant and spec.operator is None
     return spec.bias and shifted and unmoved and spec.sharing == "none"
 

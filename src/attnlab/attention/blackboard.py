@@ -125,8 +125,7 @@ def follow(layer: MultiHeadAttention, x: Tensor, factor: float = 1.0) -> LayerSt
     )
     scores = factor * reference.scores(given, spec, value)
     weights = spec.normaliser.defined(scores, visible, **spec.own(spec.normaliser, extras))
-    every = for_every_query_head(value, spec)
-    output = finish(weights.to(value.dtype) @ every, spec, extras, every)
+    output = finish(weights.to(value.dtype) @ for_every_query_head(value, spec), spec, extras, value)
     return LayerSteps(_first(query), _first(key), value[0], scores[0], visible, weights[0], output[0])
 
 

@@ -129,13 +129,14 @@ def combined(made: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor]) ->
 def finish(
     heads: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor], value: Tensor, query_start: int = 0
 ) -> Tensor:
-    """Apply the spec's head output to what the heads made; `value` has a head for each of them."""
+    """Apply the spec's head output to what the heads made; `value` has a head for each of them or for their group."""
     part = spec.head_output
     if part is None:
         return heads
     own = spec.own(part, extras)
     if part.takes_value:
-        own["value"] = value[..., query_start : query_start + heads.shape[-2], :]
+        mine = value[..., query_start : query_start + heads.shape[-2], :]
+        own["value"] = mine if mine.shape[1] == heads.shape[1] else for_every_query_head(mine, spec)
     return part.apply(heads, **own)
 
 

@@ -132,8 +132,8 @@ class MultiHeadAttention(Observed):
         if observer is not None and observer.wants("weights"):
             weights = observer.offer("weights", call(return_weights=True)[1])
         if weights is not None:
-            every = for_every_query_head(value, spec)
-            heads = finish(weights.to(value.dtype) @ every, spec, extras, every, first - start)
+            summed = weights.to(value.dtype) @ for_every_query_head(value, spec)
+            heads = finish(summed, spec, extras, value, first - start)
         elif return_weights:
             heads, weights = call(training=self.training, return_weights=True)
         else:

@@ -41,7 +41,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import by_maps, combined, finish, for_every_query_head
-from attnlab.attention.kernels.dispatch import with_row_factors
+from attnlab.attention.kernels.dispatch import idle_queries, with_row_factors
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
@@ -278,7 +278,7 @@ class _Walk:
         if isinstance(logits, Table):
             self.ledger.keep("scores", logits.entries)
         else:
-            query_bias = None if spec.normaliser.shift_invariant else logits.query_bias
+            query_bias = None if idle_queries(logits, spec) else logits.query_bias
             self.ledger.keep("scores", logits.query, logits.key, query_bias, logits.key_bias)
         statistics = torch.empty(*rows, spec.normaliser.statistics, dtype=self.call.exact)
         seed = torch.empty((), dtype=torch.int64) if spec.weight_dropout else None

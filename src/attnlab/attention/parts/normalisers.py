@@ -339,6 +339,7 @@ class Differential(Normaliser):
 
     kind: ClassVar[str] = "differential"
     equation: ClassVar[str] = "softmax(s)_j − λ softmax(s′)_j, s and s′ of the halves of q and k"
+    shift_invariant: ClassVar[bool] = True
     group: ClassVar[Group] = "difference"
     maps: ClassVar[int] = 2
 
