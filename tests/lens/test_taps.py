@@ -68,8 +68,8 @@ def test_weights_follow_from_the_keys_by_the_reference(name: str) -> None:
         if isinstance(spec.position, Rope):
             query, keys = spec.position.rotate(query, 0), spec.position.rotate(keys, 0)
         given = Matched(query, keys, TOKENS, TOKENS, 0, layer.learned(x))
-        halves, _, twice = by_maps(given, x, visibility, spec)
-        wanted = combined(reference.weights(halves, spec.one_map, twice, x), spec, given.extras).expand(3, -1, -1, -1)
+        maps = [reference.weights(one, spec.one_map, visibility, x) for one in by_maps(given, spec)]
+        wanted = combined(maps, spec, given.extras).expand(3, -1, -1, -1)
         assert found.weights.shape == (3, spec.num_heads, TOKENS, TOKENS)
         torch.testing.assert_close(found.weights, wanted, rtol=1e-5, atol=1e-6)
         assert not found.weights.requires_grad

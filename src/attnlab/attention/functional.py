@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, overload
 
-import torch
 from torch import Tensor
 
 from attnlab.attention import kernels, reference
@@ -89,41 +88,33 @@ def attend(
     given = Matched(query, key, count, value.shape[-2], query_start, extras or {}, padding)
     drops = training and spec.weight_dropout > 0
     dropout = WeightDropout(spec.weight_dropout, draw_seed(value.device)) if drops else None
-    maps = by_maps(given, value, visibility, spec)
-    own = extras or {}
+    maps, one_map = by_maps(given, spec), spec.one_map
     if not return_weights:
-        heads = combined(kernels.attend(*maps[:2], spec.one_map, maps[2], dropout), spec, own)
-        return finish(heads, spec, own, value, query_start)
+        outputs = [kernels.attend(one, value, one_map, visibility, dropout) for one in maps]
+        return finish(combined(outputs, spec, given.extras), spec, given.extras, value, query_start)
     if spec.operator is not None:
         raise UnsupportedError(
             f"the operator {spec.operator} has no attention weights to return", hint="ask for the output alone"
         )
-    heads, weights = (combined(one, spec, own) for one in reference.attend(*maps[:2], spec.one_map, maps[2], dropout))
-    return finish(heads, spec, own, value, query_start), weights
+    pairs = [reference.attend(one, value, one_map, visibility, dropout) for one in maps]
+    heads, weights = (combined(made, spec, given.extras) for made in zip(*pairs, strict=True))
+    return finish(heads, spec, given.extras, value, query_start), weights
 
 
-def by_maps(
-    given: Matched, value: Tensor, visibility: Visibility, spec: AttentionSpec
-) -> tuple[Matched, Tensor, Visibility]:
-    """What goes into the maps of softmax that the normaliser is made of: of two, as one batch twice as large."""
-    if spec.normaliser.maps == 1:
-        return given, value, visibility
-    query, key = (torch.cat([vectors[..., ::2], vectors[..., 1::2]]) for vectors in given.vectors)
-    extras = {name: torch.cat([one, one]) if name in spec.projections else one for name, one in given.extras.items()}
-    padding, pattern = visibility.padding, visibility.pattern
-    if padding is not None:
-        padding = torch.cat([padding, padding])
-    if pattern is not None and pattern.shape[0] > 1:
-        pattern = torch.cat([pattern, pattern])
-    halved = replace(given, query=query, key=key, extras=extras, padding=padding)
-    return halved, torch.cat([value, value]), replace(visibility, padding=padding, pattern=pattern)
+def by_maps(given: Matched, spec: AttentionSpec) -> Sequence[Matched]:
+    """What makes the scores of each map of softmax that the normaliser is made of."""
+    count = spec.normaliser.maps
+    if count == 1:
+        return [given]
+    query, key = given.vectors
+    return [replace(given, query=query[..., one::count], key=key[..., one::count]) for one in range(count)]
 
 
-def combined(made: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor]) -> Tensor:
+def combined(made: Sequence[Tensor], spec: AttentionSpec, extras: Mapping[str, Tensor]) -> Tensor:
     """What the maps made, weights or outputs of the heads, as one."""
     if spec.normaliser.maps == 1:
-        return made
-    return spec.normaliser.combine(*made.chunk(2), **spec.own(spec.normaliser, extras))
+        return made[0]
+    return spec.normaliser.combine(*made, **spec.own(spec.normaliser, extras))
 
 
 def finish(

@@ -1,8 +1,8 @@
 """The calls that are timed: attention on tensors that are ready, forward or forward and backward.
 
 A spec is called on the functional level, with tensors of its own head counts and widths; projections, what happens to
-values, and the join of the heads are outside, rotation is inside. What the spec says is one vector is one tensor here. The public
-implementation to compare with is the `entmax` package, which computes from a materialised score matrix.
+values, and the join of the heads are outside, rotation is inside. What the spec says is one vector is one tensor here.
+The public implementation to compare with is the `entmax` package, which computes from a materialised score matrix.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import by_maps, combined, finish, for_every_query_head
-from attnlab.attention.kernels.dispatch import idle_queries, with_row_factors
+from attnlab.attention.kernels.dispatch import with_row_factors
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
@@ -130,14 +130,14 @@ def _kept(call: AttentionCall) -> Kept:
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))
         query, key, value = walk.vectors()
-        logits = None
+        maps: list[InnerProduct | Table] = []
         if call.spec.operator is None:
-            logits, values = walk.scored(query, key, value)
-            output = walk.weighted(logits, values)
+            maps = walk.scored(query, key)
+            output = walk.weighted(maps, value)
         else:
             output = walk.operated(call.spec.operator, query, key, value)
         walk.joined(walk.finished(output, value))
-    width = logits.query.shape[-1] * call.spec.normaliser.maps if isinstance(logits, InnerProduct) else 0
+    width = sum(logits.query.shape[-1] for logits in maps if isinstance(logits, InnerProduct))
     return Kept(walk.ledger.bytes_by_part(), width)
 
 
@@ -195,26 +195,29 @@ class _Walk:
         self.ledger.made("operator", output)
         return output
 
-    def scored(self, query: Tensor | None, key: Tensor | None, value: Tensor) -> tuple[InnerProduct | Table, Tensor]:
-        """What the kernel makes the scores of, and the values that it takes."""
-        spec = self.call.spec
-        with self.ledger.watch("scores"):
-            given = Matched(query, key, self.call.queries, self.call.keys, extras=self.extras)
-            given, value, _ = by_maps(given, value, self.call.visibility, spec)
-            logits = spec.score.logits(given, **spec.own(spec.score, given.extras))
-            if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
-                logits = with_row_factors(logits, spec, self.call.visibility, self.extras)
-        pieces = (logits.entries,) if isinstance(logits, Table) else (logits.query, logits.key)
-        self.ledger.made("scores", *pieces, value)
-        return logits, value
+    def scored(self, query: Tensor | None, key: Tensor | None) -> list[InnerProduct | Table]:
+        """What the kernel makes the scores of, for each map."""
+        spec, found = self.call.spec, []
+        for given in by_maps(Matched(query, key, self.call.queries, self.call.keys, extras=self.extras), spec):
+            with self.ledger.watch("scores"):
+                logits = spec.score.logits(given, **spec.own(spec.score, self.extras))
+                if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
+                    logits = with_row_factors(logits, spec, self.call.visibility, self.extras)
+            pieces = (logits.entries,) if isinstance(logits, Table) else (logits.query, logits.key)
+            self.ledger.made("scores", *pieces)
+            found.append(logits)
+        return found
 
-    def weighted(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
+    def weighted(self, maps: list[InnerProduct | Table], value: Tensor) -> Tensor:
         """What the kernel gives, (batch, heads, queries, value width)."""
-        if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
-            return self._fused(logits, value)
-        output = self._blocked(logits, value)
+        made = []
+        for logits in maps:
+            if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
+                made.append(self._fused(logits, value))
+            else:
+                made.append(self._blocked(logits, value))
         with self.ledger.watch("weighted sum"):
-            result = combined(output, self.call.spec, self.extras)
+            result = combined(made, self.call.spec, self.extras)
         self.ledger.made("weighted sum", result)
         return result
 
@@ -274,11 +277,11 @@ class _Walk:
         return output
 
     def _blocked(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
-        spec, rows = self.call.spec.one_map, (value.shape[0], self.call.spec.num_heads, self.call.queries)
+        spec, rows = self.call.spec.one_map, (self.call.batch, self.call.spec.num_heads, self.call.queries)
         if isinstance(logits, Table):
             self.ledger.keep("scores", logits.entries)
         else:
-            query_bias = None if idle_queries(logits, spec) else logits.query_bias
+            query_bias = None if spec.normaliser.shift_invariant else logits.query_bias
             self.ledger.keep("scores", logits.query, logits.key, query_bias, logits.key_bias)
         statistics = torch.empty(*rows, spec.normaliser.statistics, dtype=self.call.exact)
         seed = torch.empty((), dtype=torch.int64) if spec.weight_dropout else None

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from attnlab.attention.gradients import direction
+from attnlab.attention.gradients import exclude
 from attnlab.attention.parts.part import Declared, Parameter, Part, Projection
 
 if TYPE_CHECKING:
@@ -113,5 +113,4 @@ class Exclusive(HeadOutput):
     )
 
     def apply(self, heads: Tensor, value: Tensor) -> Tensor:
-        along = direction(value)
-        return heads - (heads * along).sum(-1, keepdim=True) * along
+        return exclude(heads, value)
