@@ -41,7 +41,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import by_maps, combined, finish, for_every_query_head
-from attnlab.attention.kernels.dispatch import with_row_factors
+from attnlab.attention.kernels.dispatch import idle_queries, with_row_factors
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
@@ -211,11 +211,12 @@ class _Walk:
     def weighted(self, maps: list[InnerProduct | Table], value: Tensor) -> Tensor:
         """What the kernel gives, (batch, heads, queries, value width)."""
         made = []
+        seed = torch.empty((), dtype=torch.int64) if self.call.spec.weight_dropout else None
         for logits in maps:
             if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
                 made.append(self._fused(logits, value))
             else:
-                made.append(self._blocked(logits, value))
+                made.append(self._blocked(logits, value, seed))
         with self.ledger.watch("weighted sum"):
             result = combined(made, self.call.spec, self.extras)
         self.ledger.made("weighted sum", result)
@@ -276,15 +277,14 @@ class _Walk:
         self.ledger.keep("weighted sum", logits.query, logits.key, value, output, logarithms)
         return output
 
-    def _blocked(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
+    def _blocked(self, logits: InnerProduct | Table, value: Tensor, seed: Tensor | None) -> Tensor:
         spec, rows = self.call.spec.one_map, (self.call.batch, self.call.spec.num_heads, self.call.queries)
         if isinstance(logits, Table):
             self.ledger.keep("scores", logits.entries)
         else:
-            query_bias = None if spec.normaliser.shift_invariant else logits.query_bias
+            query_bias = None if idle_queries(logits, spec) else logits.query_bias
             self.ledger.keep("scores", logits.query, logits.key, query_bias, logits.key_bias)
         statistics = torch.empty(*rows, spec.normaliser.statistics, dtype=self.call.exact)
-        seed = torch.empty((), dtype=torch.int64) if spec.weight_dropout else None
         self.ledger.keep("weighted sum", value, statistics, seed)
         return torch.empty(*rows, value.shape[-1], dtype=self.call.dtype, requires_grad=True)
 

@@ -132,7 +132,7 @@ class BlockedAttention:
             assert self.key is not None
             left, right = self.query[heads, block.queries], self.key[heads, block.keys].mT
             torch.baddbmm(scores, left, right, beta=0, alpha=self.scale, out=scores)
-        if self.query_bias is not None:
+        if self.query_bias is not None and not self.normaliser.shift_invariant:
             scores.add_(self.query_bias[heads, block.queries, None])
         if self.key_bias is not None:
             scores.add_(self.key_bias[heads, None, block.keys])

@@ -2,9 +2,9 @@
 
     s_ij = q_i·k_j / √D_k + Σ_{j < l ≤ i} log f_l,   f_l = σ(x_l·w + b)       w and b of each head    (arXiv 2503.02130)
 
-With the sums c_i = Σ_{l ≤ i} log f_l the bias is c_i − c_j = (1, c_i)·(−c_j, 1), so that two numbers more in queries
-and keys make it in the kernel's own product, forward and backward. As in the source's code, b starts at 0. The gate of
-padding is 1.
+With the sums c_i = Σ_{l ≤ i} log f_l the bias is c_i − c_j: a term of the query's and one of the key's. Softmax does
+not need the query's, but the gradient of a gate does, where both cancel for most pairs. As in the source's code, b
+starts at 0. The gate of padding is 1.
 
 The cache keeps x·w of each key and not c: the sums begin with the first key that is held, so that they do not grow with
 the length of a text of which only a window is kept.
@@ -44,16 +44,14 @@ class Forgetting(Score):
     def define(self, given: Matched, forget: Tensor, forget_bias: Tensor) -> Tensor:
         query, key = given.vectors
         sums = _sums(given, forget, forget_bias)
-        bias = _of_queries(sums[..., None], given) - sums[..., None, :]
+        bias = _of_queries(sums, given)[..., None] - sums[..., None, :]
         return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + bias
 
     def logits(self, given: Matched, forget: Tensor, forget_bias: Tensor) -> InnerProduct:
         query, key = given.vectors
-        sums = _sums(given, forget, forget_bias)[..., None]
-        root, ones = math.sqrt(query.shape[-1]), torch.ones_like(sums)
-        query = torch.cat([query, _of_queries(ones, given), _of_queries(sums, given)], dim=-1)
-        key = torch.cat([key, -root * sums, root * ones], dim=-1)
-        return InnerProduct(query, key, 1 / root)
+        sums = _sums(given, forget, forget_bias)
+        scale = 1 / math.sqrt(query.shape[-1])
+        return InnerProduct(query, key, scale, _of_queries(sums, given), -sums, cancels=True)
 
 
 def _sums(given: Matched, forget: Tensor, bias: Tensor) -> Tensor:
@@ -66,4 +64,4 @@ def _sums(given: Matched, forget: Tensor, bias: Tensor) -> Tensor:
 
 
 def _of_queries(sums: Tensor, given: Matched) -> Tensor:
-    return sums[:, :, given.query_start : given.query_start + given.num_queries]
+    return sums[..., given.query_start : given.query_start + given.num_queries]

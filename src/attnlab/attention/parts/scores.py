@@ -64,6 +64,7 @@ class InnerProduct:
     scale: float = 1.0
     query_bias: Tensor | None = None  # (batch, heads, queries)
     key_bias: Tensor | None = None  # (batch or 1, heads, keys)
+    cancels: bool = False  # whether the gradients of the two terms cancel, so that neither may be left out
 
 
 @dataclass(frozen=True)
