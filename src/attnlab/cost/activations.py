@@ -197,7 +197,8 @@ class _Walk:
 
     def scored(self, query: Tensor | None, key: Tensor | None) -> list[InnerProduct | Table]:
         """What the kernel makes the scores of, for each map."""
-        spec, found = self.call.spec, []
+        spec = self.call.spec
+        found: list[InnerProduct | Table] = []
         for given in by_maps(Matched(query, key, self.call.queries, self.call.keys, extras=self.extras), spec):
             with self.ledger.watch("scores"):
                 logits = spec.score.logits(given, **spec.own(spec.score, self.extras))
