@@ -19,6 +19,7 @@ from attnlab.attention import (
     Operator,
     Position,
     Score,
+    Values,
     Variant,
     add_variant,
     equations,
@@ -31,7 +32,7 @@ from attnlab.attention.parts import Part
 from attnlab.errors import FileError, SpecError, UnknownNameError
 from support.attention import assert_conforms, make_inputs
 
-FAMILIES = (Score, Normaliser, Mask, Position, Operator, HeadOutput)
+FAMILIES = (Score, Normaliser, Mask, Position, Operator, HeadOutput, Values)
 
 OWN = '''
 from typing import ClassVar
@@ -92,7 +93,7 @@ def test_every_point_of_every_dimension_is_used() -> None:
     assert {s.value_map for s in specs} == {"factored", "full"}
 
 
-@pytest.mark.parametrize("family", [Score, Normaliser, Position, Operator, HeadOutput, Latent])
+@pytest.mark.parametrize("family", [Score, Normaliser, Position, Operator, HeadOutput, Latent, Values])
 def test_the_documentation_names_every_point(family: type[Part]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "variants.md").read_text()
     (row,) = [line for line in page.splitlines() if line.startswith(f"| `{family.family.replace(' ', '_')}` |")]

@@ -117,6 +117,15 @@ IMPOSSIBLE = {
         {"normaliser": "stick-breaking", "source": "cross"},
         {"mask": Mask(causal=False), "normaliser": Softmax()},
     ),
+    "synthesizer in halves": (
+        {"normaliser": "differential", "score": "synthesizer-dense", "context_length": 9},
+        {"normaliser": Softmax()},
+    ),
+    "tied with values of the first layer": ({"sharing": "key-value", "values": "residual"}, {"values": None}),
+    "own value across": (
+        {"head_output": "exclusive", "source": "cross", "mask": Mask(causal=False)},
+        {"head_output": None},
+    ),
     "operator with a score": ({"operator": "linear", "score": "dot"}, {}),
     "operator with a normaliser": ({"operator": "linear", "normaliser": "relu"}, {"normaliser": Softmax()}),
     "operator with a window": ({"operator": "linear", "mask": Mask(window=3)}, {"mask": Mask()}),

@@ -33,7 +33,7 @@ def test_the_steps_end_where_the_layer_does(variant: object) -> None:
         return
     group = layer.spec.group_size
     values = steps.value.repeat_interleave(group, dim=0)
-    heads = finish((steps.weights @ values)[None], layer.spec, layer.learned(X[None]))[0]
+    heads = finish((steps.weights @ values)[None], layer.spec, layer.learned(X[None]), values[None])[0]
     torch.testing.assert_close(heads, steps.output)
     assert steps.weights[:, ~steps.visible].eq(0).all()
 

@@ -37,9 +37,11 @@ def test_what_is_declared() -> None:
     assert {bar.name: (bar.limit, bar.at_least) for bar in BARS} == {
         "speed": (1.15, False),
         "speed-scores": (None, False),
+        "speed-gated": (1.2, False),
         "speed-capped": (1.2, False),
         "speed-sparse": (2.5, False),
         "speed-sequential": (2.5, False),
+        "speed-difference": (2.5, False),
         "speed-peer": (2.0, True),
         "speed-dropout": (1.5, False),
         "memory": (0.125, False),
@@ -69,11 +71,14 @@ def test_whom_the_bars_concern() -> None:
     recurrent = {"gated-linear", "gated-delta"}
     others = {"full-value", "window", "prefix", "linear", "softpick", "stick-breaking", *recurrent}
     scored = {"l2", "synthesizer-dense", "synthesizer-random"}
-    assert concerned("speed") == every - sparse - others - scored - {"softmax-capped", "mla"}
+    slower = {"softmax-capped", "mla", "forgetting", "differential"}
+    assert concerned("speed") == every - sparse - others - scored - slower
     assert concerned("speed-scores") == scored
+    assert concerned("speed-gated") == {"forgetting"}
     assert concerned("speed-capped") == {"softmax-capped"}
     assert concerned("speed-sparse") == sparse | {"softpick"}
     assert concerned("speed-sequential") == {"stick-breaking"}
+    assert concerned("speed-difference") == {"differential"}
     assert concerned("speed-peer") == sparse
     assert concerned("speed-dropout") == pointwise
     assert concerned("memory") == concerned("memory-growth") == every - {"full-value", "synthesizer-random"}

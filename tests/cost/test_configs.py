@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from attnlab.attention.meta import on_meta
+from attnlab.models.meta import on_meta
 from attnlab.bench import peak_bytes
 from attnlab.cost import Question, Sweep, estimate, model_cost, named_tensors
 from attnlab.cost.block import GatedMLP, LlamaSpec

@@ -18,7 +18,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import LinearAttention, Mask, MultiHeadAttention, variants
-from attnlab.attention.meta import on_meta
+from attnlab.models.meta import on_meta
 from attnlab.cost import AttentionCall, ModelCost, PartCost, attention_cost, model_cost, training_memory
 from attnlab.errors import InputError, SpecError
 from attnlab.models import SIZES, LanguageModel, ModelSpec, build_model, loss
@@ -123,7 +123,7 @@ def by_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinearAttention, "attend", LinearAttention.define)
 
 
-def on_meta(spec: ModelSpec) -> LanguageModel:
+def shapes_of(spec: ModelSpec) -> LanguageModel:
     with on_meta():
         return LanguageModel(spec)
 
@@ -134,19 +134,19 @@ def test_catalogue_is_there() -> None:
 
 
 def test_parameters_are_those_of_the_model(spec: ModelSpec) -> None:
-    assert found(spec).parameters == on_meta(spec).num_parameters()
+    assert found(spec).parameters == shapes_of(spec).num_parameters()
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_parameters_of_every_size(size: str) -> None:
     spec = ModelSpec.build(size, vocabulary_size=50257)
     published = {"gpt2": 124_439_808, "gpt3": pytest.approx(175e9, rel=0.003)}
-    assert model_cost(spec).parameters == on_meta(spec).num_parameters() == published.get(size, ANY)
+    assert model_cost(spec).parameters == shapes_of(spec).num_parameters() == published.get(size, ANY)
 
 
 def test_parts_hold_their_own_parameters() -> None:
     spec = tiny(family="encoder-decoder", tied_embedding=False, num_layers=2)
-    model, cost = on_meta(spec), found(spec)
+    model, cost = shapes_of(spec), found(spec)
     assert model.encoder is not None
     modules = {
         "embedding": model.embedding,

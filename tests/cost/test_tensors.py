@@ -7,7 +7,7 @@ import math
 import pytest
 
 from attnlab.attention import variants
-from attnlab.attention.meta import on_meta
+from attnlab.models.meta import on_meta
 from attnlab.cost import Question, estimate, model_cost, named_tensors
 from attnlab.cost.peak import training_memory
 from attnlab.cost.tensors import grouped

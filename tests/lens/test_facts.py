@@ -76,9 +76,10 @@ def probability(model: LanguageModel, fact: Fact, subject: tuple[int, ...] | Non
     return float(torch.stack([row[token] for row, token in zip(chances, fact.answer, strict=True)]).prod())
 
 
-def test_effects_are_those_of_whole_passes_with_something_replaced() -> None:
-    """Facts of different lengths, with answers of one token and of two."""
-    model = random_model(3)
+@pytest.mark.parametrize("variant", ["softmax", "value-residual"])
+def test_effects_are_those_of_whole_passes_with_something_replaced(variant: str) -> None:
+    """Facts of different lengths, with answers of one token and of two; layers may need the values of the first."""
+    model = random_model(3, variant=variant)
     facts = [Fact((1, 4, 5, 10, 12), (1, 3), (13,)), Fact((6, 7, 8, 12), (0, 2), (14, 15))]
     found = trace(model, facts)
     for number, fact in enumerate(facts):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import DecoupledRope, Matched, MultiHeadAttention, Rope, Visibility, reference, variants
+from attnlab.attention.functional import by_maps, combined
 from attnlab.errors import InputError, UnsupportedError
 from attnlab.lens import MEASURES, Inputs, LayerMaps, attention_maps, look, places
 from attnlab.models import LanguageModel, ModelSpec, build_model
@@ -68,8 +69,9 @@ def test_weights_follow_from_the_keys_by_the_reference(name: str) -> None:
             query, keys = spec.position.rotate(query, 0), spec.position.rotate(keys, 0)
         if isinstance(spec.position, DecoupledRope):  # whose shared key is rotated as it is made
             query = spec.position.rotate(query, 0)
-        given = Matched(query, keys, TOKENS, TOKENS, 0, dict(layer.extras.items()))
-        wanted = reference.weights(given, spec, visibility, x).expand(3, -1, -1, -1)
+        given = Matched(query, keys, TOKENS, TOKENS, 0, layer.learned(x))
+        maps = [reference.weights(one, spec.one_map, visibility, x) for one in by_maps(given, spec)]
+        wanted = combined(maps, spec, given.extras).expand(3, -1, -1, -1)
         assert found.weights.shape == (3, spec.num_heads, TOKENS, TOKENS)
         torch.testing.assert_close(found.weights, wanted, rtol=1e-5, atol=1e-6)
         assert not found.weights.requires_grad

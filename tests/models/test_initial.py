@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import variants
-from attnlab.attention.meta import on_meta
+from attnlab.models.meta import on_meta
 from attnlab.models import LanguageModel, ModelSpec, build_model
 
 TINY: dict[str, Any] = {

@@ -21,6 +21,7 @@ TINY: dict[str, Any] = {
 }
 
 RECURRENT = ("gated-linear", "gated-delta")
+ONE_SIDED = ("stick-breaking", "forgetting", *RECURRENT)
 NO_ROPE = ("synthesizer-dense", "synthesizer-random", "linear", *RECURRENT)
 BLIND = "would see the token that it predicts"
 ACROSS = "cross-attention looks at another"
@@ -28,11 +29,12 @@ NO_PREFIX = "a prefix of 1 means nothing without causality"
 LATER = "looks back from the query"
 REFUSED: dict[tuple[str, str], dict[str, str]] = {
     ("gpt2", "decoder"): {"bidirectional": BLIND},
-    ("gpt2", "encoder"): {"prefix": NO_PREFIX, **dict.fromkeys(("stick-breaking", *RECURRENT), LATER)},
+    ("gpt2", "encoder"): {"prefix": NO_PREFIX, **dict.fromkeys(ONE_SIDED, LATER)},
     ("gpt2", "encoder-decoder"): {
         "bidirectional": BLIND,
         "prefix": NO_PREFIX,
-        **dict.fromkeys(("stick-breaking", *RECURRENT), LATER),
+        **dict.fromkeys(ONE_SIDED, LATER),
+        "exclusive": "takes the token's own value",
         "synthesizer-dense": ACROSS,
         "synthesizer-random": ACROSS,
     },

@@ -40,11 +40,12 @@ def all_facts() -> list[Fact]:
     ]
 
 
-def random_model(seed: int, std: float = 0.3) -> LanguageModel:
+def random_model(seed: int, std: float = 0.3, variant: str = "softmax") -> LanguageModel:
     """A model that knows nothing, its weights far from the identity."""
     spec = ModelSpec.build(
         "nano",
         vocabulary_size=SYMBOLS,
+        variant=variant,
         num_layers=LAYERS,
         model_width=WIDTH,
         num_heads=HEADS,

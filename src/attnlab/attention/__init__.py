@@ -1,13 +1,12 @@
 """Attention: specifications, their definition, fast kernels, a layer, and a catalogue of variants.
 
-parts          scores, normalisers, masks, positions, operators and head outputs, each with its equation and variants
+parts          scores, normalisers, masks, positions, operators, values, head outputs, with equations and variants
 spec           a variant as a value
 rules          what cannot be combined, and the nearest that can
 reference      attention by its definition
 kernels        fast ways to the same result
 functional     attention as a function of queries, keys and values
 linear         linear maps for training and decoding
-meta           modules without numbers
 groups         key and value heads that query heads share
 gradients      backward passes written by hand
 cache          what decoding remembers
@@ -35,9 +34,11 @@ from attnlab.attention.names.catalogue import Variant, add_variant, equations, v
 from attnlab.attention.names.files import load_variants
 from attnlab.attention.names.mixtures import Mixture, mixture
 from attnlab.attention.parts.compression import Latent
-from attnlab.attention.parts.head_outputs import GatedNorm, HeadOutput, OutputGate
+from attnlab.attention.parts.forgetting import Forgetting
+from attnlab.attention.parts.head_outputs import Exclusive, GatedNorm, HeadNorm, HeadOutput, OutputGate
 from attnlab.attention.parts.masks import Block, Mask, Visibility
 from attnlab.attention.parts.normalisers import (
+    Differential,
     Normaliser,
     ScalableSoftmax,
     Softmax,
@@ -65,6 +66,7 @@ from attnlab.attention.parts.scores import (
 )
 from attnlab.attention.parts.sparse import Entmax, Entmax15, Softpick, Sparsemax
 from attnlab.attention.parts.stick_breaking import StickBreaking
+from attnlab.attention.parts.values import ValueResidual, Values
 from attnlab.attention.spec import AttentionSpec
 
 __all__ = [
@@ -75,12 +77,16 @@ __all__ = [
     "Cosine",
     "DecoupledRope",
     "DenseSynthesizer",
+    "Differential",
     "Dot",
     "Entmax",
     "Entmax15",
+    "Exclusive",
+    "Forgetting",
     "GatedDelta",
     "GatedLinear",
     "GatedNorm",
+    "HeadNorm",
     "HeadOutput",
     "InnerProduct",
     "Latent",
@@ -118,6 +124,8 @@ __all__ = [
     "SquaredRelu",
     "StickBreaking",
     "Table",
+    "ValueResidual",
+    "Values",
     "Variant",
     "Visibility",
     "add_variant",

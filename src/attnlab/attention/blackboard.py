@@ -106,17 +106,21 @@ def follow(layer: MultiHeadAttention, x: Tensor, factor: float = 1.0) -> LayerSt
     extras = layer.learned(x[None])
     visibility = Visibility(spec.mask, len(x), len(x))
     visible = visibility.grid(x.device).expand(1, 1, -1, -1)[0, 0]
-    if spec.operator is not None:
+    if spec.operator is not None or spec.normaliser.maps > 1:
         if factor != 1:
             raise UnsupportedError(
-                f"the operator {spec.operator} has no scores to multiply", hint="leave scale and temperature at 1"
+                f"{spec.operator or spec.normaliser} has no scores to multiply", hint="leave scale and temperature at 1"
             )
-        output = attend(query, key, value, spec, extras=extras)
-        return LayerSteps(_first(query), _first(key), value[0], None, visible, None, output[0])
+        shown = None
+        if spec.operator is None:
+            output, shown = attend(query, key, value, spec, extras=extras, return_weights=True)
+        else:
+            output = attend(query, key, value, spec, extras=extras)
+        return LayerSteps(_first(query), _first(key), value[0], None, visible, _first(shown), output[0])
     given = Matched(query, key, len(x), len(x), extras=extras)
     scores = factor * reference.scores(given, spec, value)
     weights = spec.normaliser.defined(scores, visible, **spec.own(spec.normaliser, extras))
-    output = finish(weights.to(value.dtype) @ for_every_query_head(value, spec), spec, extras)
+    output = finish(weights.to(value.dtype) @ for_every_query_head(value, spec), spec, extras, value)
     return LayerSteps(_first(query), _first(key), value[0], scores[0], visible, weights[0], output[0])
 
 

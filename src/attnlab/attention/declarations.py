@@ -19,6 +19,7 @@ from attnlab.attention.parts.normalisers import Normaliser
 from attnlab.attention.parts.operators import Operator
 from attnlab.attention.parts.part import Biased, Parameter, Part, Projection
 from attnlab.attention.parts.scores import Matched, Score
+from attnlab.attention.parts.values import Values
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import AttnlabError, SpecError
 
@@ -117,7 +118,11 @@ def _computed(part: Part, spec: AttentionSpec, own: Mapping[str, Tensor]) -> tup
     if isinstance(part, Operator):
         return part.define(query, key, _numbers(*vectors), visibility, **own), vectors
     if isinstance(part, HeadOutput):
-        return part.apply(_numbers(*vectors), **own), vectors
+        value = {"value": _numbers(*vectors) + 0.3} if part.takes_value else {}
+        return part.apply(_numbers(*vectors), **value, **own), vectors
+    if isinstance(part, Values):
+        shape = (1, spec.num_key_value_heads, tokens, spec.value_width)
+        return part.mix(_numbers(*shape), _numbers(*shape) + 0.3, **own), shape
     if isinstance(part, Biased) and part.adds_bias:
         return part.bias(torch.arange(tokens), torch.arange(tokens), heads, **own), grid[1:]
     return torch.zeros(grid), grid

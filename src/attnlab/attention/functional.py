@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, overload
 
 from torch import Tensor
 
 from attnlab.attention import kernels, reference
+from attnlab.attention.groups import repeated
 from attnlab.attention.kernels.dropout import WeightDropout, draw_seed
 from attnlab.attention.parts.masks import Visibility
 from attnlab.attention.parts.scores import Matched
@@ -77,25 +79,54 @@ def attend(
     count = num_queries if query is None else query.shape[-2]
     if count is None:
         raise InputError("without queries, their number is unknown", hint="give num_queries")
+    if visible is not None and spec.score.looks_back:
+        raise InputError(f"the score {spec.score} takes no mask of one's own", hint="give padding instead")
     visibility = Visibility(spec.mask, count, value.shape[-2], query_start, padding, visible)
     visibility.check(value.shape[0], spec.num_heads)
-    given = Matched(query, key, count, value.shape[-2], query_start, extras or {})
+    given = Matched(query, key, count, value.shape[-2], query_start, extras or {}, padding)
     drops = training and spec.weight_dropout > 0
     dropout = WeightDropout(spec.weight_dropout, draw_seed(value.device)) if drops else None
+    maps, one_map = by_maps(given, spec), spec.one_map
     if not return_weights:
-        return finish(kernels.attend(given, value, spec, visibility, dropout), spec, given.extras)
+        outputs = [kernels.attend(one, value, one_map, visibility, dropout) for one in maps]
+        return finish(combined(outputs, spec, given.extras), spec, given.extras, value, query_start)
     if spec.operator is not None:
         raise UnsupportedError(
             f"the operator {spec.operator} has no attention weights to return", hint="ask for the output alone"
         )
-    heads, weights = reference.attend(given, value, spec, visibility, dropout)
-    return finish(heads, spec, given.extras), weights
+    pairs = [reference.attend(one, value, one_map, visibility, dropout) for one in maps]
+    heads, weights = (combined(made, spec, given.extras) for made in zip(*pairs, strict=True))
+    return finish(heads, spec, given.extras, value, query_start), weights
 
 
-def finish(heads: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor]) -> Tensor:
-    """Apply the spec's head output to what the heads made."""
+def by_maps(given: Matched, spec: AttentionSpec) -> Sequence[Matched]:
+    """What makes the scores of each map of softmax that the normaliser is made of."""
+    count = spec.normaliser.maps
+    if count == 1:
+        return [given]
+    query, key = given.vectors
+    return [replace(given, query=query[..., one::count], key=key[..., one::count]) for one in range(count)]
+
+
+def combined(made: Sequence[Tensor], spec: AttentionSpec, extras: Mapping[str, Tensor]) -> Tensor:
+    """What the maps made, weights or outputs of the heads, as one."""
+    if spec.normaliser.maps == 1:
+        return made[0]
+    return spec.normaliser.combine(*made, **spec.own(spec.normaliser, extras))
+
+
+def finish(
+    heads: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor], value: Tensor, query_start: int = 0
+) -> Tensor:
+    """Apply the spec's head output to what the heads made; `value` has a head for each of them or for their group."""
     part = spec.head_output
-    return heads if part is None else part.apply(heads, **spec.own(part, extras))
+    if part is None:
+        return heads
+    own = spec.own(part, extras)
+    if part.takes_value:
+        mine = value[..., query_start : query_start + heads.shape[-2], :]
+        own["value"] = repeated(mine, heads.shape[1])
+    return part.apply(heads, **own)
 
 
 def _check(query: Tensor | None, key: Tensor | None, value: Tensor, spec: AttentionSpec) -> None:

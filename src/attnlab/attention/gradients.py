@@ -3,6 +3,7 @@
 once        a backward pass that refuses to be differentiated once more, where that could be asked for
 direction   x / (|x| T), keeping the result alone
 gated_norm  g ⊙ x / rms(x) ⊙ SiLU(z), keeping x and z alone
+exclude     y − (y·v) v / |v|², keeping v and the result
 by_heads    a function of queries, keys and values for a few heads at a time, and again in the backward pass
 """
 
@@ -110,6 +111,42 @@ class _GatedNorm(torch.autograd.Function):
         passed *= scale
         passed.addcmul_(normed, torch.linalg.vecdot(passed, normed).unsqueeze(-1) / x.shape[-1], value=-1)
         return passed.mul_(size).to(vectors.dtype), of_scale, of_gate, None
+
+
+def exclude(vectors: Tensor, along: Tensor) -> Tensor:
+    """Return what of the vectors y is orthogonal to others, v; all of it where v is zero.
+
+    With a = y·v / |v|², z = y − a v the result, g its gradient and b = g·v / |v|²,
+
+        ∂y = g − b v,   ∂v = −(b z + a ∂y)
+    """
+    if torch.compiler.is_compiling():  # the compiler decides what is kept
+        return vectors - (vectors * along).sum(-1, keepdim=True) / _squared_length(along) * along
+    return _Exclude.apply(vectors, along)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _squared_length(vectors: Tensor) -> Tensor:
+    """|v|², and the smallest number above 0 for a zero vector."""
+    length: Tensor = torch.linalg.vecdot(vectors, vectors).unsqueeze(-1)
+    return length.clamp(min=torch.finfo(vectors.dtype).tiny)
+
+
+class _Exclude(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, along: Tensor) -> Tensor:
+        length = _squared_length(along)
+        share = torch.linalg.vecdot(vectors, along).unsqueeze(-1).div_(length)
+        result = torch.addcmul(vectors, along, share, value=-1)
+        ctx.save_for_backward(result, along, share, length)
+        return result
+
+    @staticmethod
+    @once
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        result, along, share, length = ctx.saved_tensors
+        other = torch.linalg.vecdot(gradient, along).unsqueeze(-1).div_(length)
+        vectors = torch.addcmul(gradient, along, other, value=-1)
+        return vectors, (result * -other).addcmul_(vectors, share, value=-1)
 
 
 def by_heads(function: Piece, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

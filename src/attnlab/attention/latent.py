@@ -64,7 +64,7 @@ def decode(
     heads, weights = call(return_weights=True) if return_weights else (call(), None)
     if absorbed:
         heads = part.raised(heads, maps, spec)
-    return finish(heads, spec, extras), weights
+    return finish(heads, spec, extras, value, first - cache.start), weights
 
 
 def whole_map(layer: MultiHeadAttention, name: str) -> Tensor | None:

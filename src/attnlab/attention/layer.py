@@ -26,6 +26,7 @@ from attnlab.attention.observer import Observed, Observer
 from attnlab.attention.parts.masks import Visibility
 from attnlab.attention.parts.operators import full_precision
 from attnlab.attention.parts.positions import Rope
+from attnlab.attention.parts.values import FirstValues
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import InputError, UnsupportedError
 
@@ -92,12 +93,14 @@ class MultiHeadAttention(Observed):
         padding: Tensor | None = None,
         visible: Tensor | None = None,
         cache: Cache | None = None,
+        first_values: FirstValues | None = None,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """(batch, tokens, model width) → the same; with `return_weights` also (batch, heads, queries, keys).
 
         `source` is the other sequence of cross-attention; with a cache it is needed only once. `padding` is True for
-        the real tokens among the keys, those in the cache included. Weights are computed by the reference.
+        the real tokens among the keys, those in the cache included. `first_values` go through all layers of a model,
+        for those that mix in the values of the first. Weights are computed by the reference.
         """
         self._check(x, source, cache)
         spec, observer = self.spec, self.observer
@@ -112,6 +115,7 @@ class MultiHeadAttention(Observed):
         extras = self.learned(x, source)
         if observer is not None and observer.wants(*_INSIDE):
             query, key, value = _report_vectors(observer, query, key, value, cache)
+        value = self._mixed(value, extras, first_values)
         if spec.operator is not None and spec.operator.keeps_state and cache is not None and spec.source == "self":
             if visible is not None:
                 raise InputError(
@@ -136,7 +140,8 @@ class MultiHeadAttention(Observed):
         if observer is not None and observer.wants("weights"):
             weights = observer.offer("weights", call(return_weights=True)[1])
         if weights is not None:
-            heads = finish(weights.to(value.dtype) @ for_every_query_head(value, spec), spec, extras)
+            summed = weights.to(value.dtype) @ for_every_query_head(value, spec)
+            heads = finish(summed, spec, extras, value, first - start)
         elif return_weights:
             heads, weights = call(training=self.training, return_weights=True)
         else:
@@ -151,8 +156,19 @@ class MultiHeadAttention(Observed):
         """
         self._check(x, source, None)
         query, key, value = self._project(x, source)
+        value = self._mixed(value, self.learned(x, source), None)
         assert value is not None
         return query, key, value
+
+    def _mixed(
+        self, value: Tensor | None, extras: Mapping[str, Tensor], first_values: FirstValues | None
+    ) -> Tensor | None:
+        """The values with those of the first layer, which this layer may be itself."""
+        spec = self.spec
+        if spec.values is None or value is None:
+            return value
+        first = value if first_values is None else first_values.setdefault(spec.values_key, value)
+        return spec.values.mix(value, first, **spec.own(spec.values, extras))
 
     def learned(self, x: Tensor, source: Tensor | None = None) -> dict[str, Tensor]:
         """Return what the parts learned and what they need of these tokens, by the names of the layer."""
@@ -286,7 +302,7 @@ class MultiHeadAttention(Observed):
         with full_precision(value) as cast:
             others |= {name: cast(tensor) for name, tensor in self.spec.own(operator, extras).items()}
             output, cache.state = operator.decode(cast(query), cast(key), cast(value), cache.state, **others)
-        return finish(output.to(value.dtype), self.spec, extras)
+        return finish(output.to(value.dtype), self.spec, extras, value)
 
     def _join(self, heads: Tensor) -> Tensor:
         """(batch, heads, tokens, value width) → (batch, tokens, model width)."""

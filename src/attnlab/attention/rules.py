@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnlab.attention.parts.masks import Mask
-from attnlab.attention.parts.normalisers import Softmax
+from attnlab.attention.parts.normalisers import Normaliser, Softmax
+from attnlab.attention.parts.operators import Operator
 from attnlab.attention.parts.positions import Alibi, DecoupledRope, Learned, NoPosition, Rope
-from attnlab.attention.parts.scores import ScaledDot
+from attnlab.attention.parts.scores import ScaledDot, Score
 from attnlab.errors import SpecError
 
 if TYPE_CHECKING:
@@ -38,12 +39,6 @@ def _mend_odd_width(s: AttentionSpec) -> dict[str, object]:
     return wider | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
 
 
-def _mend_looking_back(s: AttentionSpec) -> dict[str, object]:
-    if s.source == "self":
-        return {"mask": Mask(window=s.mask.window)}
-    return {"normaliser": Softmax()} if s.operator is None else {"operator": None}
-
-
 def _wrongly_projected(s: AttentionSpec) -> dict[str, object]:
     """The parts that need vectors of the tokens and cannot have them, with the defaults of their fields."""
     parts = {"normaliser": s.normaliser, "mask": s.mask, "position": s.position}
@@ -53,7 +48,10 @@ def _wrongly_projected(s: AttentionSpec) -> dict[str, object]:
 
 def _made_otherwise(s: AttentionSpec) -> dict[str, object]:
     """What keys and values made from a latent cannot have, with what they have instead."""
-    plain = {"sharing": "none", "num_key_value_heads": s.num_heads, "operator": None}
+    plain: dict[str, object] = {"sharing": "none", "num_key_value_heads": s.num_heads, "operator": None}
+    plain["values"] = None
+    if s.normaliser.maps > 1:
+        plain["normaliser"] = Softmax()
     return {name: value for name, value in plain.items() if getattr(s, name) != value}
 
 
@@ -71,8 +69,22 @@ def _rotates_badly(s: AttentionSpec) -> bool:
     return s.compression is None or position.width % 2 == 1 or position.width >= s.key_width
 
 
+def _looking_back(s: AttentionSpec) -> dict[str, Score | Normaliser | Operator]:
+    """The score, normaliser or operator that has no place for keys after the query."""
+    middle: dict[str, Score | Normaliser | Operator] = {"score": s.score, "normaliser": s.normaliser}
+    parts = middle if s.operator is None else {"operator": s.operator}
+    return {name: part for name, part in parts.items() if part.looks_back}
+
+
 def _shows_later_keys(mask: Mask) -> bool:
     return not mask.causal or mask.prefix is not None
+
+
+def _halves_unevenly(s: AttentionSpec) -> bool:
+    """Whether the maps of the normaliser cannot have equal halves of queries and keys, or of the pairs of RoPE."""
+    matched = s.score.projects_query and s.score.projects_key
+    pieces = 2 * s.normaliser.maps if isinstance(s.position, Rope) else s.normaliser.maps
+    return s.operator is None and s.normaliser.maps > 1 and not (matched and s.key_width % pieces == 0)
 
 
 _ONE_VECTOR = {"key-value", "query-key-value", "identity"}
@@ -193,11 +205,34 @@ RULES: tuple[Rule, ...] = (
         lambda _: {"normaliser": Softmax()},
     ),
     Rule(
-        lambda s: (s.operator or s.normaliser).looks_back and _shows_later_keys(s.mask),
+        lambda s: bool(_looking_back(s)) and _shows_later_keys(s.mask),
         lambda s: (
-            f"{(s.operator or s.normaliser).kind} looks back from the query, and a {s.mask} mask shows keys after it"
+            f"{' and '.join(part.kind for part in _looking_back(s).values())} looks back from the query, and a "
+            f"{s.mask} mask shows keys after it"
         ),
-        _mend_looking_back,
+        lambda s: (
+            {name: type(s).model_fields[name].default for name in _looking_back(s)}
+            if s.source == "cross"
+            else {"mask": Mask(window=s.mask.window)}
+        ),
+    ),
+    Rule(
+        _halves_unevenly,
+        lambda s: (
+            f"{s.normaliser.kind} halves queries and keys, and those of {s.score.kind} with a key width of "
+            f"{s.key_width}" + (" and rope" * isinstance(s.position, Rope)) + " cannot be halved"
+        ),
+        lambda _: {"normaliser": Softmax()},
+    ),
+    Rule(
+        lambda s: s.values is not None and s.sharing in _ONE_VECTOR,
+        lambda s: f"sharing={s.sharing!r} makes the key also the value, and values={s.values} makes it another vector",
+        lambda _: {"values": None},
+    ),
+    Rule(
+        lambda s: s.head_output is not None and s.head_output.takes_value and s.source == "cross",
+        lambda s: f"{s.head_output} takes the token's own value, and cross-attention has those of another sequence",
+        lambda _: {"head_output": None},
     ),
     Rule(
         lambda s: bool(_wrongly_projected(s)),

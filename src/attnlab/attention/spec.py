@@ -26,6 +26,7 @@ from attnlab.attention.parts.operators import Operator
 from attnlab.attention.parts.part import Biased, Parameter, Part, Projection, which_add_bias
 from attnlab.attention.parts.positions import Position
 from attnlab.attention.parts.scores import ScaledDot, Score
+from attnlab.attention.parts.values import Values
 from attnlab.attention.rules import check
 from attnlab.errors import FileError, InputError, SpecError
 from attnlab.specification import Specification
@@ -70,6 +71,9 @@ class AttentionSpec(Specification):
     compression: Annotated[SerializeAsAny[Latent] | None, _optional(Latent)] = Field(
         default=None, exclude_if=lambda value: value is None
     )
+    values: Annotated[SerializeAsAny[Values] | None, _optional(Values)] = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
 
     bias: bool = True
     weight_dropout: Probability = 0.0
@@ -103,6 +107,7 @@ class AttentionSpec(Specification):
     def _possible(self) -> Self:
         check(self)
         assert self._names is not None  # made now, because `torch.compile` can read it later but not make it
+        assert self.one_map is not None
         return self
 
     def replace(self, **changes: Any) -> Self:
@@ -126,7 +131,7 @@ class AttentionSpec(Specification):
     def parts(self) -> tuple[Part, ...]:
         """The parts that act in this layer: an operator acts in place of score and normaliser."""
         middle = (self.score, self.normaliser) if self.operator is None else (self.operator,)
-        others = self.mask, self.position, self.head_output, self.compression
+        others = (self.mask, self.position, self.head_output, self.compression, self.values)
         return tuple(part for part in (*middle, *others) if part is not None)
 
     @property
@@ -176,16 +181,33 @@ class AttentionSpec(Specification):
         """For each family that declares any: its own names, those of the layer, and the declarations."""
         found = {}
         for part in self.parts:
-            declared: dict[str, Parameter | Projection] = {**part.parameters(self), **part.projections(self)}
+            sized = self.one_map if part is self.score else self
+            declared: dict[str, Parameter | Projection] = {**part.parameters(sized), **part.projections(sized)}
             if declared:
                 prefix = "" if part.family == "score" else part.family.replace(" ", "_") + "_"
                 found[part.family] = {name: (prefix + name, one) for name, one in declared.items()}
         return found
 
     @property
+    def one_map(self) -> AttentionSpec:
+        """One of the maps of softmax that the normaliser is made of, as a spec; itself where it is not made of any."""
+        return self if self.normaliser.maps == 1 else self._one_map
+
+    @functools.cached_property
+    def _one_map(self) -> AttentionSpec:
+        halved = {"key_width": self.key_width // self.normaliser.maps, "value_width": self.value_width}
+        plain = {"normaliser": Softmax(), "head_output": None, "values": None, "sharing": "none"}
+        return self.replace(**halved, **plain)
+
+    @property
     def group_size(self) -> int:
         """How many query heads use one key and value head."""
         return self.num_heads // self.num_key_value_heads
+
+    @property
+    def values_key(self) -> tuple[str, int, int]:
+        """Under which key `FirstValues` have values of this layer's kind and shape."""
+        return self.source, self.num_key_value_heads, self.value_width
 
     @property
     def has_map(self) -> bool:
@@ -215,4 +237,13 @@ def borrowed(specs: Sequence[AttentionSpec]) -> list[frozenset[str]]:
         shared = set(spec.of_model.items())
         found.append(frozenset(name for name, _ in shared & seen))
         seen |= shared
+    return found
+
+
+def first_value_layers(specs: Sequence[AttentionSpec]) -> dict[tuple[str, int, int], int]:
+    """The layers whose values later layers mix in, by the key of `FirstValues`."""
+    found: dict[tuple[str, int, int], int] = {}
+    for number, spec in enumerate(specs):
+        if spec.values is not None:
+            found.setdefault(spec.values_key, number)
     return found

@@ -294,7 +294,15 @@ BARS: tuple[VariantBar, ...] = (
         "softmax of scores that are more than a product",
         _TIME,
         None,
-        lambda spec: _is_soft(spec) and not spec.score.pure_product,
+        lambda spec: _is_soft(spec) and not spec.score.pure_product and not spec.score.looks_back,
+        over_fused,
+    ),
+    VariantBar(
+        "speed-gated",
+        "softmax of scores with a forget gate",
+        _TIME,
+        1.2,
+        lambda spec: _is_soft(spec) and spec.score.looks_back,
         over_fused,
     ),
     VariantBar(
@@ -319,6 +327,14 @@ BARS: tuple[VariantBar, ...] = (
         _TIME,
         2.5,
         partial(_is_of_group, "sequential"),
+        over_fused,
+    ),
+    VariantBar(
+        "speed-difference",
+        "the difference of two maps",
+        _TIME,
+        2.5,
+        partial(_is_of_group, "difference"),
         over_fused,
     ),
     VariantBar(

@@ -1,8 +1,8 @@
 """The calls that are timed: attention on tensors that are ready, forward or forward and backward.
 
-A spec is called on the functional level, with tensors of its own head counts and widths; projections and the join of
-the heads are outside, rotation is inside. What the spec says is one vector is one tensor here. The public
-implementation to compare with is the `entmax` package, which computes from a materialised score matrix.
+A spec is called on the functional level, with tensors of its own head counts and widths; projections, what happens to
+values, and the join of the heads are outside, rotation is inside. What the spec says is one vector is one tensor here.
+The public implementation to compare with is the `entmax` package, which computes from a materialised score matrix.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class CallSize:
         return self.batch * self.heads * self.tokens**2 * _BYTES
 
     def spec_of(self, variant: Variant) -> AttentionSpec:
-        return variant.spec(model_width=self.heads * self.width, num_heads=self.heads, context_length=self.tokens)
+        """Return the spec of a variant, without what happens to the values before."""
+        spec = variant.spec(model_width=self.heads * self.width, num_heads=self.heads, context_length=self.tokens)
+        return spec.replace(values=None)
 
     def __str__(self) -> str:
         return f"batch {self.batch}, {plural(self.heads, 'head')} of width {self.width}, {self.tokens} tokens, float32"

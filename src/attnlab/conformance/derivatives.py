@@ -107,4 +107,4 @@ def _defined(layer: MultiHeadAttention, x: Tensor) -> Tensor:
     key, value = (for_every_query_head(tensor, spec) for tensor in (key, value))
     visibility = Visibility(spec.mask, x.shape[1], x.shape[1])
     heads = spec.operator.define(query, key, value, visibility, **spec.own(spec.operator, extras))
-    return layer._join(finish(heads, spec, extras))
+    return layer._join(finish(heads, spec, extras, value))

@@ -76,7 +76,10 @@ def visible_tokens(subject: Subject) -> str | None:
         seen = torch.zeros(CONTEXT, CONTEXT, dtype=torch.bool)
         for seed in range(_DRAWS):
             seen |= _influence(subject.layer(spec, seed), subject.tokens(CONTEXT, seed=seed)) > 1e-12
-        blind = (visible_grid(spec, CONTEXT) & ~seen).nonzero()
+        visible = visible_grid(spec, CONTEXT)
+        if spec.head_output is not None and spec.head_output.takes_value:  # which may take out all that there is
+            visible &= ~torch.eye(CONTEXT, dtype=torch.bool) | (visible.sum(-1, keepdim=True) > 1)
+        blind = (visible & ~seen).nonzero()
         if len(blind):
             query, key = blind[0].tolist()
             return (

@@ -40,9 +40,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
+from attnlab.attention.functional import by_maps, combined, finish
 from attnlab.attention.groups import repeated
-from attnlab.attention.kernels.dispatch import with_row_factors
-from attnlab.attention.meta import on_meta
+from attnlab.attention.kernels.dispatch import idle_queries, with_row_factors
+from attnlab.models.meta import on_meta
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
 from attnlab.errors import InputError
@@ -131,14 +132,14 @@ def _kept(call: AttentionCall) -> Kept:
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))
         query, key, value = walk.vectors()
-        logits = None
+        maps: list[InnerProduct | Table] = []
         if call.spec.operator is None:
-            logits = walk.scored(query, key)
-            output = walk.weighted(logits, value)
+            maps = walk.scored(query, key)
+            output = walk.weighted(maps, value)
         else:
             output = walk.operated(call.spec.operator, query, key, value)
-        walk.joined(walk.finished(output))
-    width = logits.query.shape[-1] if isinstance(logits, InnerProduct) else 0
+        walk.joined(walk.finished(output, value))
+    width = sum(logits.query.shape[-1] for logits in maps if isinstance(logits, InnerProduct))
     return Kept(walk.ledger.bytes_by_part(), width)
 
 
@@ -168,6 +169,10 @@ class _Walk:
         else:
             value = self._projected("value", source, spec.num_key_value_heads)
         self._learned(x, source)
+        if spec.values is not None:
+            with self.ledger.watch("values"):
+                value = spec.values.mix(value, value, **spec.own(spec.values, self.extras))
+            self.ledger.made("values", value)
         if isinstance(spec.position, Rope):
             assert query is not None
             assert key is not None
@@ -209,33 +214,42 @@ class _Walk:
         self.ledger.made("operator", output)
         return output
 
-    def scored(self, query: Tensor | None, key: Tensor | None) -> InnerProduct | Table:
-        """What the kernel makes the scores of."""
+    def scored(self, query: Tensor | None, key: Tensor | None) -> list[InnerProduct | Table]:
+        """What the kernel makes the scores of, for each map."""
         spec = self.call.spec
         if key is not None and not spec.score.takes_groups:
             key = self._repeated(key)
-        with self.ledger.watch("scores"):
-            given = Matched(query, key, self.call.queries, self.call.keys)
-            logits = spec.score.logits(given, **spec.own(spec.score, self.extras))
-            if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
-                logits = with_row_factors(logits, spec, self.call.visibility, self.extras)
-        pieces = (logits.entries,) if isinstance(logits, Table) else (logits.query, logits.key)
-        self.ledger.made("scores", *pieces)
-        return logits
+        found: list[InnerProduct | Table] = []
+        for given in by_maps(Matched(query, key, self.call.queries, self.call.keys, extras=self.extras), spec):
+            with self.ledger.watch("scores"):
+                logits = spec.score.logits(given, **spec.own(spec.score, self.extras))
+                if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
+                    logits = with_row_factors(logits, spec, self.call.visibility, self.extras)
+            pieces = (logits.entries,) if isinstance(logits, Table) else (logits.query, logits.key)
+            self.ledger.made("scores", *pieces)
+            found.append(logits)
+        return found
 
-    def weighted(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
+    def weighted(self, maps: list[InnerProduct | Table], value: Tensor) -> Tensor:
         """What the kernel gives, (batch, heads, queries, value width)."""
-        if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
-            return self._fused(logits, self._repeated(value, logits.key.shape[1]))
-        return self._blocked(logits, value)
+        made = []
+        seed = torch.empty((), dtype=torch.int64) if self.call.spec.weight_dropout else None
+        for logits in maps:
+            if isinstance(logits, InnerProduct) and self.call.kernel == "fused":
+                made.append(self._fused(logits, self._repeated(value, logits.key.shape[1])))
+            else:
+                made.append(self._blocked(logits, value, seed))
+        with self.ledger.watch("weighted sum"):
+            result = combined(made, self.call.spec, self.extras)
+        self.ledger.made("weighted sum", result)
+        return result
 
-    def finished(self, heads: Tensor) -> Tensor:
+    def finished(self, heads: Tensor, value: Tensor) -> Tensor:
         """What leaves the heads."""
-        head_output = self.call.spec.head_output
-        if head_output is None:
+        if self.call.spec.head_output is None:
             return heads
         with self.ledger.watch("head output"):
-            result = head_output.apply(heads, **self.call.spec.own(head_output, self.extras))
+            result = finish(heads, self.call.spec, self.extras, value)
         self.ledger.made("head output", result)
         return result
 
@@ -285,15 +299,14 @@ class _Walk:
         self.ledger.keep("weighted sum", logits.query, logits.key, value, output, logarithms)
         return output
 
-    def _blocked(self, logits: InnerProduct | Table, value: Tensor) -> Tensor:
-        spec, rows = self.call.spec, (self.call.batch, self.call.spec.num_heads, self.call.queries)
+    def _blocked(self, logits: InnerProduct | Table, value: Tensor, seed: Tensor | None) -> Tensor:
+        spec, rows = self.call.spec.one_map, (self.call.batch, self.call.spec.num_heads, self.call.queries)
         if isinstance(logits, Table):
             self.ledger.keep("scores", logits.entries)
         else:
-            query_bias = None if spec.normaliser.shift_invariant else logits.query_bias
+            query_bias = None if idle_queries(logits, spec) else logits.query_bias
             self.ledger.keep("scores", logits.query, logits.key, query_bias, logits.key_bias)
         statistics = torch.empty(*rows, spec.normaliser.statistics, dtype=self.call.exact)
-        seed = torch.empty((), dtype=torch.int64) if spec.weight_dropout else None
         self.ledger.keep("weighted sum", value, statistics, seed)
         return torch.empty(*rows, value.shape[-1], dtype=self.call.dtype, requires_grad=True)
 
@@ -304,10 +317,10 @@ def products_of_head_output(call: AttentionCall) -> int:
     spec = call.spec
     assert spec.head_output is not None
     with on_meta(), torch.no_grad():
-        own = spec.own(spec.head_output, _extras(call))
+        extras = _extras(call)
         heads = torch.empty(call.batch, spec.num_heads, call.queries, spec.value_width)
         with FlopCounterMode(display=False) as counter:
-            spec.head_output.apply(heads, **own)
+            finish(heads, spec, extras, heads)
     return int(counter.get_total_flops()) // 2
 
 

@@ -200,6 +200,7 @@ _ORDER = (
     "key projection",
     "value projection",
     "token projection",
+    "values",
     "position",
     "repeated heads",
     "scores",
@@ -233,7 +234,7 @@ def _token_width(spec: AttentionSpec, of: str | None = None) -> int:
 
 
 # Where what a part brings is counted; the rest makes scores.
-_PLACES = {family: family for family in ("operator", "head output", "compression")}
+_PLACES = {family: family for family in ("operator", "head output", "compression", "values")}
 
 
 def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
@@ -251,7 +252,7 @@ def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
     if spec.operator is None:
         pairs, (key_width, value_width, _) = heads * _pairs(call, visible_only), looked_at(call)
         products = key_width if absorbs(call) else spec.score.multiply_adds(spec)
-        return result | {"scores": pairs * products, "weighted sum": pairs * value_width}
+        return result | {"scores": pairs * products, "weighted sum": pairs * value_width * spec.normaliser.maps}
     return result | {"operator": _operated(call, spec.operator, visible_only)}
 
 

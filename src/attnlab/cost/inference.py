@@ -115,6 +115,7 @@ _ORDER = (
     "key projection",
     "value projection",
     "token projection",
+    "values",
     "scores",
     "weighted sum",
     "operator",
@@ -143,6 +144,8 @@ def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
     key_width, value_width, shared = looked_at(call)
     out = batch * spec.num_heads * call.queries * value_width
     query = batch * spec.num_heads * call.queries * key_width * spec.score.projects_query
+    if spec.values is not None:
+        yield "values", 3 * batch * spec.num_key_value_heads * call.new_keys * spec.value_width
     if spec.head_output is not None:
         yield "head output", 2 * out
     if spec.operator is not None:

@@ -29,6 +29,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnlab.attention.parts.values import FirstValues
+from attnlab.attention.spec import first_value_layers
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens.facts import GROUPS, Fact, Rows, batches_of
 from attnlab.lens.heads.attribution import attribute
@@ -219,9 +221,12 @@ class _Run:
             *(f"blocks.{layer}.{p}" for layer in range(model.spec.num_layers) for p in _POINTS.values()),
         ]
         changed = {} if embedded is None else {"embedding": lambda _: embedded}
-        with model.tap(changed, *names) as seen:
+        self.first_layers = first_value_layers(model.spec.attention)
+        lent = {key: f"blocks.{number}.attention.value" for key, number in self.first_layers.items()}
+        with model.tap(changed, *names, *lent.values()) as seen:
             hidden = model.hidden(rows.inputs)
-        self.seen = dict(seen)
+        self.seen = {name: seen[name] for name in names}
+        self.first_values: FirstValues = {key: seen[name] for key, name in lent.items()}
         self.masks = rows.masks()
         self.probability = self._answer(hidden)[0]
 
@@ -236,8 +241,13 @@ class _Run:
         wanted = wanted.expand(*self.masks.shape, x.shape[-1]).flatten(0, 1)
         x = x.repeat(len(GROUPS), 1, 1)
         with self.model.tap({name: lambda made: torch.where(mask, wanted, made)}):
+            known = {
+                key: value.repeat(len(GROUPS), 1, 1, 1)
+                for key, value in self.first_values.items()
+                if self.first_layers[key] < layer
+            }
             for block in self.model.stack.blocks[layer:]:
-                x = block(x)
+                x = block(x, first_values=known)
         now = self._answer(self.model.stack.norm(x))
         moved = now - self.probability
         moved = moved.where(moved.abs() > _ROUNDING * torch.maximum(now, self.probability), 0.0)

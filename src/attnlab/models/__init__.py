@@ -7,6 +7,7 @@ blocks            the one block
 loss              cross-entropy without holding all logits
 taps              reading and replacing results by name
 initial           how weights begin
+meta              modules without numbers
 language_model    the models
 decoding          one token at a time, the fast path
 generation        sampling from a model

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec, Cache, MultiHeadAttention
 from attnlab.attention.observer import Observed
+from attnlab.attention.parts.values import FirstValues
 from attnlab.models.mlp import MLP
 from attnlab.models.spec import ModelSpec
 
@@ -84,14 +85,15 @@ class TransformerBlock(Observed):
         memory: Tensor | None = None,
         memory_padding: Tensor | None = None,
         cache: LayerCache | None = None,
+        first_values: FirstValues | None = None,
     ) -> Tensor:
-        """(batch, tokens, model width) → the same."""
+        """(batch, tokens, model width) → the same. `first_values` is one for all blocks, where one mixes them in."""
         own, other = (None, None) if cache is None else (cache.own, cache.other)
         observer = self.observer
         y = self.attention_norm(x)
         if observer is not None:
             y = observer("attention.in", y)
-        y = self.attention(y, padding=padding, cache=own)
+        y = self.attention(y, padding=padding, cache=own, first_values=first_values)
         if observer is not None:
             y = observer("attention.output", y)
         x = x + y
@@ -102,7 +104,7 @@ class TransformerBlock(Observed):
             y = self.cross_norm(x)
             if observer is not None:
                 y = observer("cross_attention.in", y)
-            y = self.cross_attention(y, memory, padding=memory_padding, cache=other)
+            y = self.cross_attention(y, memory, padding=memory_padding, cache=other, first_values=first_values)
             if observer is not None:
                 y = observer("cross_attention.output", y)
             x = x + y

@@ -79,7 +79,13 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
     shaped = spec.value_map == "factored" and spec.join == "projection"
     heads = spec.num_heads * spec.key_width, spec.num_key_value_heads * (spec.key_width + spec.value_width)
     cut = sum(heads) % PIECES == 0 and spec.num_heads * spec.value_width % PIECES == 0
-    plain = spec.operator is None and spec.head_output is None and not spec.projections and spec.compression is None
+    plain = (
+        spec.operator is None
+        and spec.head_output is None
+        and spec.compression is None
+        and spec.values is None
+        and not spec.projections
+    )
     return projected and shaped and cut and plain and spec.mask.window is None
 
 

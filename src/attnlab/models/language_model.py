@@ -21,8 +21,9 @@ from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.linear import Linear, linear
-from attnlab.attention.meta import on_meta
+from attnlab.models.meta import on_meta
 from attnlab.attention.observer import Observed
+from attnlab.attention.parts.values import FirstValues
 from attnlab.corpora import IGNORED
 from attnlab.errors import InputError, UnsupportedError
 from attnlab.models import taps as tapping
@@ -66,6 +67,7 @@ class Stack(Observed):
         for earlier, block in itertools.combinations(blocks, 2):
             block.borrow(earlier)
         self.blocks = nn.ModuleList(blocks)
+        self.mixes_values = any(one.values is not None for one in (*attention, *cross))
         self.norm = make_norm(spec)
 
     def forward(
@@ -90,9 +92,17 @@ class Stack(Observed):
         x = self.dropout(x)
         if observer is not None:
             x = observer("residual", x)
+        first_values: FirstValues | None = {} if self.mixes_values else None
         for number, block in enumerate(self.blocks):
             layer = None if cache is None else cache.layers[number]
-            x = block(x, padding=padding, memory=memory, memory_padding=memory_padding, cache=layer)
+            x = block(
+                x,
+                padding=padding,
+                memory=memory,
+                memory_padding=memory_padding,
+                cache=layer,
+                first_values=first_values,
+            )
         if observer is not None:
             x = observer("norm.in", x)
         result: Tensor = self.norm(x)

@@ -142,7 +142,7 @@ class BlockedAttention:
             keys = self._shared(self.key, heads, block)
             left, whole = stacked(self.query[heads, block.queries], len(keys)), stacked(scores, len(keys))
             torch.baddbmm(whole, left, keys.mT, beta=0, alpha=self.scale, out=whole)
-        if self.query_bias is not None:
+        if self.query_bias is not None and not self.normaliser.shift_invariant:
             scores.add_(self.query_bias[heads, block.queries, None])
         if self.key_bias is not None:
             terms = self._shared(self.key_bias, heads, block)

@@ -24,6 +24,7 @@ Kernel = Literal["fused", "blocked", "operator"]
 
 def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dropout: bool | None = None) -> Kernel:
     """Which kernel serves a spec. By default: in training, for whole sequences of equal length without padding."""
+    spec = spec.one_map
     visibility = visibility or Visibility(spec.mask, 4096, 4096)
     dropout = spec.weight_dropout > 0 if dropout is None else dropout
     if spec.operator is not None:
@@ -76,6 +77,11 @@ def with_row_factors(
     return replace(logits, query=(logits.query * factor).to(logits.query.dtype))
 
 
+def idle_queries(product: InnerProduct, spec: AttentionSpec) -> bool:
+    """Whether the terms of the queries change neither the weights nor a gradient."""
+    return spec.normaliser.shift_invariant and not product.cancels
+
+
 def _blocked(
     logits: InnerProduct | Table,
     extras: Mapping[str, Tensor],
@@ -94,7 +100,7 @@ def _blocked(
     tensors = Tensors(
         query=None if product is None else product.query,
         key=None if product is None else product.key,
-        query_bias=None if product is None or spec.normaliser.shift_invariant else product.query_bias,
+        query_bias=None if product is None or idle_queries(product, spec) else product.query_bias,
         key_bias=None if product is None else product.key_bias,
         table=table,
         value=value,

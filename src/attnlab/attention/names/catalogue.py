@@ -30,6 +30,7 @@ from attnlab.attention.parts.operators import Operator
 from attnlab.attention.parts.part import Declared, Number, Part
 from attnlab.attention.parts.positions import DecoupledRope, Position, Rope
 from attnlab.attention.parts.scores import Score
+from attnlab.attention.parts.values import Values
 from attnlab.attention.rules import largest_divisor
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import SpecError, UnknownNameError
@@ -106,6 +107,8 @@ def equations(spec: AttentionSpec) -> list[str]:
     if spec.compression is not None:
         made = spec.compression.formula(rotary=isinstance(spec.position, DecoupledRope))
     lines = [made.replace("y W", "x W") if spec.source == "self" else made]
+    if spec.values is not None:
+        lines.append(f"v ← {spec.values.equation}")
     if spec.group_size > 1:
         lines.append(f"each key and value head serves {spec.group_size} query heads")
     ordinary = spec.model_width / spec.num_heads
@@ -159,7 +162,9 @@ def _of_spec(
     return Variant(name, meaning, changes, source, asks, builtin=True, number=number)
 
 
-_FAMILIES = {_field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput, Latent)}
+_FAMILIES = {
+    _field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput, Latent, Values)
+}
 _NOTES = "the notes"
 _SHARING = "0.5: what sharing costs"
 _BUILTIN: tuple[Variant, ...] = (
@@ -171,6 +176,15 @@ _BUILTIN: tuple[Variant, ...] = (
     ),
     *_declared(Score),
     *_declared(Normaliser),
+    _of_spec(
+        "differential",
+        "The difference of two softmax maps, with half as many heads, each normed.",
+        "Ye et al. 2024, arXiv 2410.05258",
+        "0.11: alternatives to softmax",
+        normaliser="differential",
+        num_heads=lambda base: largest_divisor(base.num_heads, max(1, base.num_heads // 2)),
+        head_output={"kind": "norm", "factor": 0.2},
+    ),
     _of_spec(
         "tied-kv",
         "One projection is both key and value: what is matched is what is returned.",
@@ -257,6 +271,7 @@ _BUILTIN: tuple[Variant, ...] = (
     *_declared(Position),
     *_declared(Operator),
     *_declared(HeadOutput),
+    *_declared(Values),
 )
 _adding: set[str] | None = None  # the names that are added by one file
 _NOTATION = frozenset("+:,*()&=")  # what names are combined with

@@ -3,6 +3,7 @@
 part           the base: a value with a kind, and the registry of kinds
 masks          which keys a query sees
 scores         how well a query and a key match
+forgetting     score with a forget gate on every token
 normalisers    from scores to weights: the base, and softmax with its kin
 pointwise      normalisers that look at one score at a time
 sparse         normalisers that give exact zeros
@@ -10,12 +11,14 @@ stick_breaking normaliser that looks back key by key
 positions      how attention learns where a token stands
 operators      what does not factor into a score and a normaliser
 recurrent      operators that read a sequence into a state, and forget
+values         what happens to the values before they are weighted
 head_outputs   what happens to the outputs of the heads
 compression    keys and values made from a small vector that all heads share
 """
 
 from attnlab.attention.parts import (
     compression,
+    forgetting,
     head_outputs,
     masks,
     normalisers,
@@ -26,12 +29,14 @@ from attnlab.attention.parts import (
     scores,
     sparse,
     stick_breaking,
+    values,
 )
 from attnlab.attention.parts.part import Part
 
 __all__ = [
     "Part",
     "compression",
+    "forgetting",
     "head_outputs",
     "masks",
     "normalisers",
@@ -42,4 +47,5 @@ __all__ = [
     "scores",
     "sparse",
     "stick_breaking",
+    "values",
 ]

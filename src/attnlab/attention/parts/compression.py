@@ -110,7 +110,8 @@ class Latent(Part):
 
     def absorbs(self, spec: AttentionSpec, queries: int, keys: int) -> bool:
         """Return whether decoding looks at the latents themselves, and not at keys and values made from them."""
-        if keys <= queries or not isinstance(spec.score, ScaledDot | Dot):
+        needs_value = spec.head_output is not None and spec.head_output.takes_value
+        if keys <= queries or needs_value or not isinstance(spec.score, ScaledDot | Dot):
             return False
         up = self.width * (spec.key_width - rotary_width(spec) + spec.value_width)
         absorbed = queries * keys * (self.cached_width(spec) + self.width) + queries * up

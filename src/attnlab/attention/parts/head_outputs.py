@@ -1,9 +1,12 @@
 """What happens to the outputs of the heads before they are joined.
 
-    gate         o_h ⊙ σ(x W_h)                   each head decides by the token how much of its output counts
-                                                  (arXiv 2505.06708)
+    gate         o_h ⊙ σ(x W_h)                     each head decides by the token how much of its output counts
+                                                    (arXiv 2505.06708)
+    norm         c g ⊙ o_h / rms(o_h)               each head on its own, with a gain g that the heads share
+                                                    (arXiv 2410.05258)
     gated-norm   g ⊙ o_h / rms(o_h) ⊙ SiLU(x W_h)   a size that does not depend on the state of a recurrence, and a gate
-                                                  (arXiv 2307.08621, 2312.06635, 2412.06464)
+                                                    (arXiv 2307.08621, 2312.06635, 2412.06464)
+    exclusive    o_h − (o_h·v) v / |v|²             nothing along the token's own value v (arXiv 2603.09078)
 
 A head output of one's own needs `apply` alone, and may scale heads, normalise them or mix them.
 """
@@ -13,9 +16,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
+from pydantic import PositiveFloat
 from torch import Tensor
 
-from attnlab.attention.gradients import gated_norm
+from attnlab.attention.gradients import exclude, gated_norm
 from attnlab.attention.parts.part import Declared, Parameter, Part, Projection
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ class HeadOutput(Part):
 
     family: ClassVar[str] = "head output"
     equation: ClassVar[str]
+    takes_value: ClassVar[bool] = False  # whether `apply` gets the value of the token that looks, as `value`
 
     def formula(self) -> str:
         """Return the equation with its numbers."""
@@ -88,3 +94,43 @@ class GatedNorm(HeadOutput):
 
     def apply(self, heads: Tensor, gate: Tensor, scale: Tensor) -> Tensor:
         return gated_norm(heads, scale, gate, epsilon=1e-5)
+
+
+class HeadNorm(HeadOutput):
+    """RMSNorm of each head's output, times a fixed factor, as differential attention has it."""
+
+    kind: ClassVar[str] = "norm"
+    equation: ClassVar[str] = "c g ⊙ o / rms(o)"
+
+    factor: PositiveFloat = 1.0
+
+    def formula(self) -> str:
+        return f"{self.equation}, c = {self.factor:g}"
+
+    def parameters(self, spec: AttentionSpec) -> dict[str, Parameter]:
+        return {"gain": Parameter(initial=1.0, shape=(spec.value_width,), per="layer")}
+
+    def apply(self, heads: Tensor, gain: Tensor) -> Tensor:
+        return F.rms_norm(heads, heads.shape[-1:], eps=1e-5) * (gain * self.factor).to(heads.dtype)
+
+
+class Exclusive(HeadOutput):
+    """A head says only what is orthogonal to the token's own value, which the residual path has anyway.
+
+    The first token, which sees itself alone, thus gets nothing.
+    """
+
+    kind: ClassVar[str] = "exclusive"
+    equation: ClassVar[str] = "o − (o·v_i) v_i / |v_i|²"
+    takes_value: ClassVar[bool] = True
+    variants = (
+        Declared(
+            "exclusive",
+            "What lies along the token's own value is taken out of each head's output.",
+            "Zhai 2026, arXiv 2603.09078",
+            "0.3: what draws attention",
+        ),
+    )
+
+    def apply(self, heads: Tensor, value: Tensor) -> Tensor:
+        return exclude(heads, value)

@@ -5,6 +5,7 @@
     softmax-sink       p_j = e^(s_j) / (e^b + Σ e^(s_l))   each head learns its b (arXiv 2508.10925)
     softmax-capped     p_j = e^(z_j) / Σ e^(z_l)           z = c tanh(s / c) (arXiv 2408.00118)
     scalable-softmax   p_j = e^(z_j) / Σ e^(z_l)           z = a s log n, each head learns its a (arXiv 2501.19399)
+    differential       p_j = softmax(s)_j − λ softmax(s′)_j     the layer learns its λ (arXiv 2410.05258)
 
 `weights` is the definition. The rest is for the blocked kernel, which holds one block of scores at a time: it calls
 `forward` in the forward pass and keeps the few numbers per row that it returns; in the backward pass it makes the
@@ -23,7 +24,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
-from pydantic import PositiveFloat
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from attnlab.attention.parts.masks import Block
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 ASKS = "0.11: alternatives to softmax"
 Fused = Literal["no", "plain", "sink"]
-Group = Literal["exponential", "capped", "pointwise", "sparse", "sequential", "other"]
+Group = Literal["exponential", "capped", "pointwise", "sparse", "sequential", "difference", "other"]
 
 
 class Normaliser(Part):
@@ -50,6 +51,7 @@ class Normaliser(Part):
     statistics: ClassVar[int] = 0
     blocks: ClassVar[int] = 2  # of scores that exist at once in the backward pass of the blocked kernel
     fused: ClassVar[Fused] = "no"  # how PyTorch's fused softmax serves it
+    maps: ClassVar[int] = 1  # of softmax that it is made of; with 2, queries and keys are halved and `combine` is all
 
     @property
     def order(self) -> float | None:
@@ -76,6 +78,10 @@ class Normaliser(Part):
         some = visible.any(-1, keepdim=True)
         weights = self.weights(scores.masked_fill(~some, 0.0), visible | ~some, **own)
         return weights.masked_fill(~some, 0.0)
+
+    def combine(self, first: Tensor, second: Tensor, *args: Any, **own: Any) -> Tensor:
+        """The weights of two maps as one, or the outputs of heads that were made with them."""
+        raise NotImplementedError
 
     def _in_block(self, scores: Tensor, block: Block, own: Mapping[str, Tensor]) -> Tensor:
         return (self.defined if block.some_empty else self.weights)(scores, block.visible(), **own)
@@ -319,6 +325,44 @@ class ScalableSoftmax(_Exponential):
         slope = super().backward(weights, gradient, None, block)
         along = torch.linalg.vecdot(slope, context).unsqueeze(-1).mul_(block.count.clamp(min=1).log())
         return slope.mul_(self.row_factor(block.count, sharpness)), {"sharpness": along.sum(1, keepdim=True)}
+
+
+class Differential(Normaliser):
+    """What one map sees less what another does: noise that is in both cancels.
+
+    The numbers at even places of queries and keys make s, those at odd places s′, so that the pairs that RoPE rotates
+    stay together. λ = e^(a·b) − e^(a′·b′) + c with learned vectors a, b, a′, b′ that the heads of a layer share. In the
+    source c grows with the layer, 0.8 − 0.6 e^(−0.3 (l − 1)) from the first on; a spec does not know its layer, so that
+    here c is one number for all of them. The catalogue follows the source in halving the number of heads, so that
+    projections keep their size, and in norming each head, times 1 − c.
+    """
+
+    kind: ClassVar[str] = "differential"
+    equation: ClassVar[str] = "softmax(s)_j − λ softmax(s′)_j, s and s′ of the halves of q and k"
+    shift_invariant: ClassVar[bool] = True
+    group: ClassVar[Group] = "difference"
+    maps: ClassVar[int] = 2
+
+    initial: float = Field(default=0.8, gt=0, lt=1)
+
+    def formula(self) -> str:
+        return f"{self.equation}, λ = e^(a·b) − e^(a′·b′) + {self.initial:g}"
+
+    def parameters(self, spec: AttentionSpec) -> Mapping[str, Parameter]:
+        vector = Parameter(std=0.1, shape=(spec.key_width // self.maps,), per="layer")
+        return dict.fromkeys(("first_query", "first_key", "second_query", "second_key"), vector)
+
+    def combine(
+        self,
+        first: Tensor,
+        second: Tensor,
+        first_query: Tensor,
+        first_key: Tensor,
+        second_query: Tensor,
+        second_key: Tensor,
+    ) -> Tensor:
+        share = (first_query * first_key).sum().exp() - (second_query * second_key).sum().exp() + self.initial
+        return first - share.to(second.dtype) * second
 
 
 def hidden(scores: Tensor, visible: Tensor) -> Tensor:

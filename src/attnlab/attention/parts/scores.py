@@ -49,6 +49,7 @@ class Matched:
     num_keys: int
     query_start: int = 0
     extras: Mapping[str, Tensor] = field(default_factory=dict)  # what the parts learned, by the names of the layer
+    padding: Tensor | None = None  # (batch, keys), True for a real token
 
     @property
     def vectors(self) -> tuple[Tensor, Tensor]:
@@ -66,6 +67,7 @@ class InnerProduct:
     scale: float = 1.0
     query_bias: Tensor | None = None  # (batch, heads, queries)
     key_bias: Tensor | None = None  # (batch or 1, as many heads as the key, keys)
+    cancels: bool = False  # whether the gradients of the two terms cancel, so that neither may be left out
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Score(Part):
     pure_product: ClassVar[bool] = False  # its logits are a product of query and key and nothing else
     takes_groups: ClassVar[bool] = False  # its `logits` take keys of fewer heads than queries, as they are
     needs_context: ClassVar[bool] = False  # its parameters are sized by the longest sequence
+    looks_back: ClassVar[bool] = False  # over the tokens from the key to the query: no key after it may be visible
     sign: ClassVar[Literal["any", "never positive"]] = "any"
 
     @property

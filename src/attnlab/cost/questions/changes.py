@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny
 
-from attnlab.attention import AttentionSpec, HeadOutput, Latent, Normaliser, Operator, Position, Score
+from attnlab.attention import AttentionSpec, HeadOutput, Latent, Normaliser, Operator, Position, Score, Values
 from attnlab.attention.parts import Part
 from attnlab.attention.spec import Probability, Sharing
 from attnlab.models import ModelSpec
@@ -47,6 +47,7 @@ class AttentionChanges(Specification):
     operator: Annotated[SerializeAsAny[Operator] | None, _part(Operator)] = _unchanged()
     head_output: Annotated[SerializeAsAny[HeadOutput] | None, _part(HeadOutput)] = _unchanged()
     compression: Annotated[SerializeAsAny[Latent] | None, _part(Latent)] = _unchanged()
+    values: Annotated[SerializeAsAny[Values] | None, _part(Values)] = _unchanged()
     bias: bool | None = _unchanged()
     weight_dropout: Probability | None = _unchanged()
     output_dropout: Probability | None = _unchanged()

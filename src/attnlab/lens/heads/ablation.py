@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnlab.attention.parts.values import FirstValues
 from attnlab.corpora import IGNORED, Batch
 from attnlab.errors import InputError, UnknownNameError, UnsupportedError
 from attnlab.lens.taps import Inputs, check_tokens, evaluating, head_outputs
@@ -123,19 +124,25 @@ class _Texts:
         self.bears = up_to_last(self.asked)  # what is later bears on no loss
         self.entry: Tensor  # what the first block gets, (batch, tokens, model width)
         self.memory: Tensor | None = None  # what the encoder made of the source
+        self.first_values: FirstValues = {}  # of the blocks that were run as they are
 
-    def run(self, number: int, x: Tensor) -> Tensor:
+    def run(self, number: int, x: Tensor, first_values: FirstValues) -> Tensor:
         """Run one block."""
-        result: Tensor = self.model.stack.blocks[number](x, **self._memory(x))
+        result: Tensor = self.model.stack.blocks[number](x, **self._memory(x), first_values=first_values)
         return result
 
-    def finish(self, number: int, part: str, x: Tensor) -> Tensor:
+    def known(self, x: Tensor) -> FirstValues:
+        """Return the first values for the rows of x."""
+        return {key: one.repeat(len(x) // len(one), 1, 1, 1) for key, one in self.first_values.items()}
+
+    def finish(self, number: int, part: str, x: Tensor, first_values: FirstValues) -> Tensor:
         """Run what is left of a block after one of its parts."""
         block: Any = self.model.stack.blocks[number]
         if part == "attention" and block.cross_attention is not None:
             memory = self._memory(x)
             y = block.cross_norm(x)
-            x = x + block.cross_attention(y, memory["memory"], padding=memory["memory_padding"])
+            others = {"padding": memory["memory_padding"], "first_values": first_values}
+            x = x + block.cross_attention(y, memory["memory"], **others)
         return x if part == "mlp" else x + block.mlp(block.mlp_norm(x))
 
     def losses(self, x: Tensor) -> Tensor:
@@ -197,9 +204,11 @@ def _without_each(model: LanguageModel, texts: _Texts, means: Mapping[str, Tenso
         for part, (names, streams) in changed.items():
             for start in range(0, len(names), together):
                 some = slice(start, start + together)
-                y = texts.finish(number, part, streams[some].flatten(0, 1))
+                y = streams[some].flatten(0, 1)
+                known = texts.known(y)
+                y = texts.finish(number, part, y, known)
                 for later in range(number + 1, model.spec.num_layers):
-                    y = texts.run(later, y)
+                    y = texts.run(later, y, known)
                 yield from zip(names[some], texts.losses(y), strict=True)
         x = after
     yield _NOTHING, texts.losses(x)[0]
@@ -215,7 +224,7 @@ def _changed(
     parts = _parts(model)
     read = [f"{path}.{part}.{point}" for part in parts[:-1] for point in ("heads", "output", "residual")]
     with model.tap(*read, f"{path}.mlp.output") as seen:
-        after = texts.run(number, x)
+        after = texts.run(number, x, texts.first_values)
     changed = {}
     for part in parts:
         name = f"{path}.{part}"

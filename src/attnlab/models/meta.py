@@ -16,8 +16,7 @@ __all__ = ["on_meta"]
 def on_meta() -> Iterator[None]:
     """Create tensors and modules on the meta device, without drawing initial weights.
 
-    There is nothing to draw, and `normal_` on a meta tensor imports the compiler of PyTorch, which takes longer than all
-    else that a short command does.
+    There is nothing to draw, and `normal_` on a meta tensor imports PyTorch's compiler, which takes over a second.
     """
     with torch.device("meta"), _NothingDrawn():
         yield

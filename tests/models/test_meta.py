@@ -8,7 +8,7 @@ import sys
 import torch
 from torch import nn
 
-from attnlab.attention.meta import on_meta
+from attnlab.models.meta import on_meta
 
 
 def test_modules_have_shapes_and_no_numbers() -> None:
@@ -21,7 +21,7 @@ def test_modules_have_shapes_and_no_numbers() -> None:
 
 def test_the_compiler_is_not_imported() -> None:
     code = (
-        "import sys; from attnlab.attention.meta import on_meta; from attnlab.models import LanguageModel, ModelSpec\n"
+        "import sys; from attnlab.models.meta import on_meta; from attnlab.models import LanguageModel, ModelSpec\n"
         "with on_meta(): LanguageModel(ModelSpec.build('gpt2', vocabulary_size=50257))\n"
         "sys.exit('torch._dynamo' in sys.modules)"
     )
