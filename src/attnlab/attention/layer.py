@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from attnlab.attention.cache import Cache
 from attnlab.attention.declarations import check_declarations
-from attnlab.attention.functional import attend, finish, for_every_query_head
+from attnlab.attention.functional import attend, check_tokens, finish, for_every_query_head
 from attnlab.attention.linear import Linear, in_heads, together
 from attnlab.attention.observer import Observed, Observer
 from attnlab.attention.parts.masks import Visibility
@@ -37,6 +37,10 @@ class MultiHeadAttention(Observed):
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
+        if spec.layer is not None:
+            raise UnsupportedError(
+                f"the layer {spec.layer} is no multi-head attention", hint="use attnlab.attention.make_layer(spec)"
+            )
         self.spec = spec
         self.rope = spec.position if isinstance(spec.position, Rope) else None
         self.tied = spec.sharing in {"key-value", "query-key-value", "identity"}  # the value is the key
@@ -97,7 +101,7 @@ class MultiHeadAttention(Observed):
         `source` is the other sequence of cross-attention; with a cache it is needed only once. `padding` is True for
         the real tokens among the keys, those in the cache included. Weights are computed by the reference.
         """
-        self._check(x, source, cache)
+        check_tokens(self.spec, x, source, cache)
         spec, observer = self.spec, self.observer
         first = 0 if cache is None or spec.source == "cross" else cache.length
         query, key, value = self._project(x, source, self._holds_source(cache))
@@ -141,7 +145,7 @@ class MultiHeadAttention(Observed):
 
         They are one tensor where one projection serves several, and None where the score wants none.
         """
-        self._check(x, source, None)
+        check_tokens(self.spec, x, source, None)
         query, key, value = self._project(x, source)
         assert value is not None
         return query, key, value
@@ -283,24 +287,6 @@ class MultiHeadAttention(Observed):
             joined = heads.transpose(1, 2).flatten(2)
         result: Tensor = joined if self.output is None else self.output(joined)
         return self.dropout(result) if self.drops else result
-
-    def _check(self, x: Tensor, source: Tensor | None, cache: Cache | None) -> None:
-        width = self.spec.model_width
-        for name, tokens in (("x", x), ("source", source)):
-            if tokens is None:
-                continue
-            if not tokens.is_floating_point():
-                raise InputError(f"{name} is of type {tokens.dtype}, not floating", hint=f"{name} = {name}.float()")
-            if tokens.dim() != 3 or tokens.shape[-1] != width or tokens.shape[0] != x.shape[0]:
-                raise InputError(
-                    f"{name} has shape {tuple(tokens.shape)}, not (batch, tokens, model width {width})",
-                    hint="reshape it, or build the spec for this width",
-                )
-        if source is not None and self.spec.source == "self":
-            raise InputError("this layer attends to its own sequence and takes no source", hint='say source="cross"')
-        known = cache is not None and cache.length > 0
-        if source is None and self.spec.source == "cross" and not known:
-            raise InputError("cross-attention needs the other sequence", hint="give source=…")
 
     def extra_repr(self) -> str:
         return f"score={self.spec.score}, normaliser={self.spec.normaliser}, mask={self.spec.mask}"

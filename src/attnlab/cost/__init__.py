@@ -16,6 +16,7 @@ inference      reading a prompt and decoding tokens
 serving        the memory of serving
 estimate       all of it for one question, and measurements beside it
 capacity       what fits into a memory, and how large a batch and context may be
+whole_layers   a layer of one's own, counted by running it
 sweep          FLOPs as the context or the width grows
 presentation   tables and one offline page
 """

@@ -39,12 +39,12 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
+from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table, WholeLayer
 from attnlab.attention.functional import for_every_query_head
 from attnlab.attention.kernels.dispatch import with_row_factors
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
-from attnlab.errors import InputError
+from attnlab.errors import AttnlabError, InputError
 from attnlab.models import loss, mlp
 
 _INDEX_BYTES = 8  # of a token's number
@@ -125,7 +125,28 @@ def kept_for_backward(call: AttentionCall) -> Kept:
         ) from None
 
 
+def _kept_by_module(call: AttentionCall, device: str) -> Kept:
+    """What a whole layer of one's own keeps, as autograd has it."""
+    with torch.random.fork_rng(devices=[]), torch.device(device), torch.enable_grad():
+        layer = WholeLayer(call.spec).to(call.dtype)
+        walk = Ledger(layer)
+        counts = {"input": call.queries, **({"source": call.keys} if call.spec.source == "cross" else {})}
+        given = []
+        for name, count in counts.items():
+            shape = call.batch, count, call.spec.model_width
+            given.append(torch.ones(shape, dtype=call.dtype, requires_grad=True))
+            walk.made(name, given[-1])
+        with walk.watch("layer"):
+            layer(*given)
+    return Kept(walk.bytes_by_part(), 0)
+
+
 def _kept(call: AttentionCall) -> Kept:
+    if call.spec.layer is not None:
+        try:
+            return _kept_by_module(call, "meta")
+        except (AttnlabError, RuntimeError, NotImplementedError):  # as where its steps depend on numbers
+            return _kept_by_module(call, "cpu")
     with torch.device("meta"), torch.enable_grad():
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))

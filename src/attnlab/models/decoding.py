@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.attention import AttentionSpec, attend
+from attnlab.attention import AttentionSpec, MultiHeadAttention, attend
 from attnlab.attention.linear import PIECES, in_pieces, linear
 from attnlab.attention.parts.normalisers import Softmax
 from attnlab.attention.parts.positions import Rope
@@ -80,6 +80,7 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
     heads = spec.num_heads * spec.key_width, spec.num_key_value_heads * (spec.key_width + spec.value_width)
     cut = sum(heads) % PIECES == 0 and spec.num_heads * spec.value_width % PIECES == 0
     plain = spec.operator is None and spec.head_output is None and not spec.projections
+    plain = plain and spec.layer is None
     return projected and shaped and cut and plain and spec.mask.window is None
 
 
@@ -88,6 +89,7 @@ class _Layer:
 
     def __init__(self, block: TransformerBlock, spec: AttentionSpec, residual: Tensor, context: int) -> None:
         attention, mlp = block.attention, block.mlp
+        assert isinstance(attention, MultiHeadAttention)
         assert attention.output is not None
         self.spec, self.residual, self.activate = spec, residual, _activation(mlp.activation)
         self.attention_norm, self.mlp_norm = _norm(block.attention_norm), _norm(block.mlp_norm)

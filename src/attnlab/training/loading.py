@@ -16,6 +16,7 @@ from torch import Tensor
 from attnlab.corpora import Tokenizer
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.models import LanguageModel
+from attnlab.models.initial import restore_constants
 from attnlab.models.language_model import empty_model
 from attnlab.runs.checkpoints import DamagedCheckpointError
 from attnlab.runs.directory import MODEL, RunDirectory
@@ -104,4 +105,5 @@ def _model(resolved: ResolvedRun, weights: Mapping[str, Tensor], path: Path) -> 
         raise FileError(
             f"the weights in {path} are not those of its model: {error}", hint="use the attnlab that trained it"
         ) from None
+    restore_constants(model)
     return model.eval()
