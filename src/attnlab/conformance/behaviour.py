@@ -90,7 +90,9 @@ def determinism(subject: Subject) -> str | None:
     if different:
         return f"the same {CONTEXT} tokens twice, others between: {different[0]} differs in some bit"
     changed = [name for name, tensor in layer.named_buffers() if not torch.equal(tensor, buffers[name])]
-    return f"a call changes the buffer {changed[0].removeprefix('module.')}: it is in no checkpoint" if changed else None
+    return (
+        f"a call changes the buffer {changed[0].removeprefix('module.')}: it is in no checkpoint" if changed else None
+    )
 
 
 def resumption(subject: Subject) -> str | None:

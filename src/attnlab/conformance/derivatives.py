@@ -56,7 +56,7 @@ def _unused(subject: Subject) -> str | None:
     output = _joined(layer, subject.tokens(CONTEXT))
     if not output.requires_grad:
         return "the output has no gradient by any parameter" if named else None
-    found = torch.autograd.grad(output.sum(), [*named.values()], allow_unused=True)
+    found: tuple[Tensor | None, ...] = torch.autograd.grad(output.sum(), [*named.values()], allow_unused=True)
     lost = [name for name, gradient in zip(named, found, strict=True) if gradient is None]
     return f"{lost[0]} takes no part in the output: it cannot be learned" if lost else None
 

@@ -49,10 +49,18 @@ class OwnLayer(Part):
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        if not cls.kinds() and not isinstance(value, cls):
-            raise SpecError(
-                f"the layer {value!r} is not known", hint="name the file that adds it, by `variants_from=FILE`"
-            )
+        """Return a layer from itself, from its name, or from a mapping; installed packages are asked for it, too."""
+        kind = value.get("kind") if isinstance(value, dict) else value
+        if isinstance(kind, str) and kind not in cls.kinds():
+            from attnlab.attention.names.files import load_installed  # which adds layers
+
+            load_installed()
+            if kind not in cls.kinds():
+                raise SpecError(
+                    f"there is no layer called {kind!r} here", hint="name the file that adds it by `variants_from=FILE`"
+                )
+        elif not isinstance(value, cls) and not isinstance(kind, str):
+            raise SpecError(f"a layer is given by its name, not by {value!r}", hint="add_layer gives it one")
         return super().parse(value)
 
     def numbers(self) -> dict[str, object]:
@@ -111,8 +119,7 @@ class OwnLayer(Part):
 
 def define_layer(name: str, module: type[nn.Module], equation: str = "") -> type[OwnLayer]:
     """Return the part for a module, known by a name from now on."""
-    if not (isinstance(module, type) and issubclass(module, nn.Module)):
-        raise SpecError(f"the layer {name!r} is {module!r}, not a class", hint="give a subclass of torch.nn.Module")
+    _require_module(name, module)
     sizes, numbers = _constructor(name, module)
     fields: dict[str, Any] = {key: (type(value), value) for key, value in numbers.items()}
     declared: dict[str, Any] = {
@@ -128,9 +135,15 @@ def define_layer(name: str, module: type[nn.Module], equation: str = "") -> type
     return made
 
 
+def _require_module(name: str, module: object) -> None:
+    if not (isinstance(module, type) and issubclass(module, nn.Module)):
+        raise SpecError(f"the layer {name!r} is {module!r}, not a class", hint="give a subclass of torch.nn.Module")
+
+
 def _constructor(name: str, module: type[nn.Module]) -> tuple[list[str], dict[str, object]]:
     """Return what a constructor gets of the spec, and the numbers of its own with their defaults."""
-    sizes, numbers = [], {}
+    sizes: list[str] = []
+    numbers: dict[str, object] = {}
     for key, parameter in _parameters(module.__init__).items():
         if key in SIZES:
             sizes.append(key)

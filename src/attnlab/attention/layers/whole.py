@@ -7,7 +7,8 @@ checkpoint holds them.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -103,7 +104,8 @@ class WholeLayer(Observed):
         return cache.append({name: new[:, None].detach()})[name][:, 0]
 
     def _run(self, x: Tensor, source: Tensor | None, visibility: Visibility, cache: Cache | None) -> Tensor:
-        takes, given = self.part.takes, {}
+        takes = self.part.takes
+        given: dict[str, Tensor | None] = {}
         visibility.check(x.shape[0], self.spec.num_heads)
         if "mask" in takes:
             given["mask"] = visibility.grid(x.device)
@@ -114,7 +116,7 @@ class WholeLayer(Observed):
             )
         if "source" in takes:
             given["source"] = source
-        own = cache.own if cache is not None else None
+        own: dict[str, Any] | None = cache.own if cache is not None else None
         try:
             result = self.module(x, **given, **({"cache": own} if "cache" in takes else {}))
         except (AttnlabError, MemoryError, torch.OutOfMemoryError):
@@ -127,7 +129,7 @@ class WholeLayer(Observed):
         self._check(result, x, own)
         return result  # type: ignore[no-any-return]
 
-    def _check(self, result: object, x: Tensor, own: dict[str, Tensor] | None) -> None:
+    def _check(self, result: object, x: Tensor, own: Mapping[str, object] | None) -> None:
         if not isinstance(result, Tensor) or result.shape != x.shape:
             found = tuple(result.shape) if isinstance(result, Tensor) else f"a {type(result).__name__}"
             raise InputError(

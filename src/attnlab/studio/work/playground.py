@@ -40,7 +40,10 @@ _STEPS = ("query", "key", "value", "scores", "weights", "output")
 
 def form() -> dict[str, object]:
     """Return what can be chosen about attention."""
-    return {"fields": describe(AttentionSpec, FIELDS), "variants": [one.name for one in variants()]}
+    return {
+        "fields": describe(AttentionSpec, FIELDS),
+        "variants": [one.name for one in variants() if "layer" not in one.changes],
+    }
 
 
 def attend(state: object = None, link: str | None = None) -> dict[str, object]:
