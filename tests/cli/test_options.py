@@ -38,8 +38,8 @@ OPTIONS = {
     "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p --variants-from PROMPTS RUN",
     "look": (
         "--analogy --beside --compare --embeddings --facts --head --json --layer --maps-only --names --neurons "
-        "--no-worth --on --out --over-training --runs --source --step --token --tokens --variants-from --weights --worth "
-        "RUN TEXT"
+        "--no-worth --on --out --over-training --runs --source --step --token --tokens --variants-from --weights "
+        "--worth RUN TEXT"
     ),
     "exhibit": "--all --json --markdown --out --set --smoke NAME",
     "knowledge pretrain": (

@@ -35,7 +35,7 @@ def corner_cases(subject: Subject) -> str | None:
     x = subject.tokens(CONTEXT, batch=2).float()
     nothing = torch.zeros(2, CONTEXT, dtype=torch.bool)
     nothing[0] = True
-    cases = {
+    cases: dict[str, tuple[Tensor, Tensor | None]] = {
         "tokens of zeros": (torch.zeros_like(x), None),
         "tokens times 10,000": (1e4 * x, None),
         "tokens over 10,000": (1e-4 * x, None),
@@ -90,9 +90,7 @@ def determinism(subject: Subject) -> str | None:
     if different:
         return f"the same {CONTEXT} tokens twice, others between: {different[0]} differs in some bit"
     changed = [name for name, tensor in layer.named_buffers() if not torch.equal(tensor, buffers[name])]
-    return (
-        f"a call changes the buffer {changed[0].removeprefix('module.')}: it is in no checkpoint" if changed else None
-    )
+    return f"a call changes the buffer {changed[0].removeprefix('module.')}, in no checkpoint" if changed else None
 
 
 def resumption(subject: Subject) -> str | None:

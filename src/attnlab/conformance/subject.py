@@ -115,6 +115,5 @@ def gradients_of(output: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Ten
 
 def named_parameters(layer: AnyLayer) -> Mapping[str, Tensor]:
     """Return the parameters of a layer by short names."""
-    return {
-        name.removeprefix("extras.").removeprefix("module."): parameter for name, parameter in layer.named_parameters()
-    }
+    named = layer.named_parameters()
+    return {name.removeprefix("extras.").removeprefix("module."): parameter for name, parameter in named}

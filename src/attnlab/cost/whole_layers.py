@@ -1,9 +1,9 @@
 """What a whole layer of one's own costs: counted by running it, for nothing else is known of it.
 
 The module runs on tensors that have a shape and no numbers (PyTorch's meta device), forward and backward, under the
-FLOP counter of PyTorch. A module whose steps depend on the numbers cannot run so: it is run on the CPU with one sequence, and a
-batch counts as many times that. What is kept for the backward pass is added up as for other layers; what its kernels
-take besides is not known, so that memory is an estimate.
+FLOP counter of PyTorch. A module whose steps depend on the numbers cannot run so: it is run on the CPU with one
+sequence, and a batch counts as many times that. What is kept for the backward pass is added up as for other layers;
+what its kernels take besides is not known, so that memory is an estimate.
 """
 
 from __future__ import annotations

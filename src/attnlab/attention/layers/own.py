@@ -135,6 +135,14 @@ def define_layer(name: str, module: type[nn.Module], equation: str = "") -> type
     return made
 
 
+def check_heads(name: str, changes: Mapping[str, object]) -> None:
+    """Refuse another number of heads for a layer that takes none; the rules of a spec refuse the rest."""
+    if "layer" in changes and "num_heads" in changes and "num_heads" not in OwnLayer.parse(changes["layer"]).sizes:
+        raise SpecError(
+            f"{name!r} changes num_heads, and the constructor of the layer takes none", hint="leave one of them out"
+        )
+
+
 def _require_module(name: str, module: object) -> None:
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
         raise SpecError(f"the layer {name!r} is {module!r}, not a class", hint="give a subclass of torch.nn.Module")
@@ -147,16 +155,21 @@ def _constructor(name: str, module: type[nn.Module]) -> tuple[list[str], dict[st
     for key, parameter in _parameters(module.__init__).items():
         if key in SIZES:
             sizes.append(key)
-        elif isinstance(parameter.default, _NUMBERS) and not hasattr(OwnLayer, key):
+        elif isinstance(parameter.default, _NUMBERS) and not _is_taken(key):
             numbers[key] = parameter.default
         elif parameter.default is parameter.empty:
             raise SpecError(
                 f"the constructor of the layer {name!r} needs {key!r}, which attnlab does not know",
                 hint=f"give {key} a number as its default, or take one of {', '.join(SIZES)}",
             )
-        elif hasattr(OwnLayer, key):
+        elif _is_taken(key):
             raise SpecError(f"the layer {name!r} cannot have an argument {key!r}", hint="name it otherwise")
     return sizes, numbers
+
+
+def _is_taken(key: str) -> bool:
+    """Return whether a part has something of this name already."""
+    return key in ("kind", "module") or hasattr(OwnLayer, key)
 
 
 def _forward(name: str, module: type[nn.Module]) -> list[str]:

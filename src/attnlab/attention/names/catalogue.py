@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlab.attention.kernels import Kernel, kernel_for
-from attnlab.attention.layers.own import OwnLayer
+from attnlab.attention.layers.own import OwnLayer, check_heads
 from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
 from attnlab.attention.parts.normalisers import Normaliser
@@ -353,6 +353,7 @@ def variant(name: str) -> Variant:
             both = ", ".join(sorted(clash))
             raise SpecError(f"{name!r} changes {both} twice", hint="join variants that change different things")
         changes |= part.changes
+    check_heads(name, changes)
     return Variant(
         "+".join(part.name for part in parts),
         " ".join(part.meaning for part in parts),
