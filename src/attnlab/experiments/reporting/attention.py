@@ -84,9 +84,11 @@ def _without_maps(comparison: Comparison) -> str:
     found = []
     for arm in (comparison.baseline, *comparison.variants):
         with contextlib.suppress(AttnlabError):  # as where the file that adds it was not read
-            names = [one.name for one in mixture(arm.name).variants if one.spec().layer is not None]
-            found += [f"{arm.name} ({', '.join(names)})" if names != [arm.name] else arm.name] if names else []
-    return f"Whole layers of one's own give no attention maps: {and_list(found)}." if found else ""
+            if any(one.spec().layer is not None for one in mixture(arm.arm.run.variant).variants):
+                found.append(arm.name)
+    return (
+        f"Whole layers of one's own give no attention maps, and there are some in {and_list(found)}." if found else ""
+    )
 
 
 def _changes_table(comparison: Comparison, arms: Sequence[ArmResult]) -> Table:
