@@ -86,9 +86,9 @@ def _without_maps(comparison: Comparison) -> str:
         with contextlib.suppress(AttnlabError):  # as where the file that adds it was not read
             if any(one.spec().layer is not None for one in mixture(arm.arm.run.variant).variants):
                 found.append(arm.name)
-    return (
-        f"Whole layers of one's own give no attention maps, and there are some in {and_list(found)}." if found else ""
-    )
+    if not found:
+        return ""
+    return f"Whole layers of one's own give no attention maps, and there are some in {and_list(found)}."
 
 
 def _changes_table(comparison: Comparison, arms: Sequence[ArmResult]) -> Table:
