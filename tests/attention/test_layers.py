@@ -29,7 +29,7 @@ from attnlab.attention import (
 )
 from attnlab.attention.names import files as variant_files
 from attnlab.errors import AttnlabError, InputError, SpecError, UnsupportedError
-from support.layers import ConvGate, FadingMean, forgetting, sound_layers
+from support.layers import SHIFT, ConvGate, FadingMean, forgetting, sound_layers
 
 
 @pytest.fixture(autouse=True)
@@ -220,38 +220,22 @@ def test_names_and_numbers_that_cannot_be_used() -> None:
         AttentionSpec(model_width=16, num_heads=2, layer=3)
 
 
-SOURCE = """
-from torch import nn
-from attnlab.attention import add_layer
-
-class Mixer(nn.Module):
-    '''A map of every token.'''
-    def __init__(self, model_width):
-        super().__init__()
-        self.output = nn.Linear(model_width, model_width)
-    def forward(self, x):
-        return self.output(x)
-
-add_layer("mixer", Mixer)
-"""
-
-
 def test_layers_from_a_file_and_from_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "mine.py"
-    path.write_text(SOURCE)
+    path.write_text(SHIFT)
     with forgetting():
         (one,) = load_variants(path)
-        assert (one.name, one.meaning, one.file_hash != "") == ("mixer", "A map of every token.", True)
+        assert (one.name, one.meaning, one.file_hash != "") == ("shift", "The token before.", True)
         load_variants(path)  # again, as in a notebook
-        path.write_text(SOURCE + 'add_layer("mixer", Mixer)\n')
-        with pytest.raises(SpecError, match="two variants are named 'mixer'"):
+        path.write_text(SHIFT + 'add_layer("shift", Shift)\n')
+        with pytest.raises(SpecError, match="two variants are named 'shift'"):
             load_variants(path)
-    (tmp_path / "offered_layers.py").write_text(SOURCE)
+    (tmp_path / "offered_layers.py").write_text(SHIFT)
     monkeypatch.syspath_prepend(tmp_path)
     point = EntryPoint("mine", "offered_layers", variant_files.GROUP)
     monkeypatch.setattr(variant_files, "entry_points", lambda **_: [point])
     variant_files.load_installed.cache_clear()
-    spec = AttentionSpec(model_width=16, num_heads=2, layer="mixer")  # as from the JSON of a run
+    spec = AttentionSpec(model_width=16, num_heads=2, layer="shift")  # as from the JSON of a run
     assert spec.layer is not None
     variant_files.load_installed.cache_clear()
 

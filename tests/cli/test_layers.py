@@ -10,23 +10,8 @@ import pytest
 
 from attnlab.attention import load_variants
 from attnlab.cli import main
-from support.layers import forgetting
+from support.layers import SHIFT, forgetting
 from support.training import KINSHIP, smoke, train_in
-
-FILE = """
-from torch import nn
-from attnlab.attention import add_layer
-
-class Shift(nn.Module):
-    '''The token before.'''
-    def __init__(self, model_width):
-        super().__init__()
-        self.output = nn.Linear(model_width, model_width)
-    def forward(self, x):
-        return self.output(nn.functional.pad(x, (0, 0, 1, 0))[:, :-1])
-
-add_layer("shift", Shift)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +19,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """The file, and two finished runs: of such layers alone, and of a mixture."""
     folder = tmp_path_factory.mktemp("layers")
     path = folder / "mine.py"
-    path.write_text(FILE)
+    path.write_text(SHIFT)
     with forgetting():
         load_variants(path)
         specs = (smoke(variant=name, corpus=KINSHIP, num_layers=2) for name in ("shift", "softmax,shift"))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import add_layer, variant
-from attnlab.cost import attention_cost, estimate, model_cost, named_tensors, per_head, tabulate
+from attnlab.cost import Question, attention_cost, estimate, model_cost, named_tensors, per_head, tabulate
 from attnlab.errors import UnsupportedError
 from attnlab.models import ModelSpec, build_model
 from support.layers import ConvGate, sound_layers
@@ -68,6 +68,11 @@ def test_a_layer_that_needs_numbers_gets_some() -> None:
     costs = [attention_cost(variant(name).spec(16, 2), batch=5, queries=8) for name in ("conv-gate", "on-numbers")]
     assert costs[1].forward_flops == costs[0].forward_flops
     assert costs[1].activation_bytes == costs[0].activation_bytes
+
+
+def test_a_change_of_the_layer_is_the_variant() -> None:
+    changed = Question(size="nano", layer={"kind": "conv-gate", "kernel": 5}).model()
+    assert changed.attention == Question(size="nano", variant="conv-gate:5").model().attention
 
 
 def test_the_whole_estimate_and_its_words() -> None:

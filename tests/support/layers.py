@@ -72,6 +72,23 @@ class MemoryAttention(nn.Module):
         return result
 
 
+# A file of one's own.
+SHIFT = """
+from torch import nn
+from attnlab.attention import add_layer
+
+class Shift(nn.Module):
+    '''The token before.'''
+    def __init__(self, model_width):
+        super().__init__()
+        self.output = nn.Linear(model_width, model_width)
+    def forward(self, x):
+        return self.output(nn.functional.pad(x, (0, 0, 1, 0))[:, :-1])
+
+add_layer("shift", Shift)
+"""
+
+
 @contextlib.contextmanager
 def forgetting() -> Iterator[None]:
     """Forget variants and parts that are added inside."""

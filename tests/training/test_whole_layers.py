@@ -14,24 +14,8 @@ import pytest
 from attnlab.attention import load_variants
 from attnlab.errors import FileError
 from attnlab.training import load_run
-from support.layers import forgetting, sound_layers
+from support.layers import SHIFT, forgetting, sound_layers
 from support.training import At, ending, make_engine, smoke, take_steps, train_in
-
-FILE = """
-from torch import nn
-from attnlab.attention import add_layer
-
-class Mixer(nn.Module):
-    '''A map of every token.'''
-    def __init__(self, model_width, scale=1.0):
-        super().__init__()
-        self.output = nn.Linear(model_width, model_width)
-        self.scale = scale
-    def forward(self, x):
-        return self.scale * self.output(x)
-
-add_layer("mixer", Mixer)
-"""
 
 
 @pytest.fixture
@@ -69,15 +53,15 @@ def test_it_resumes_where_it_stopped(tmp_path: Path, variant: str) -> None:
 
 def test_a_run_is_loaded_with_its_own_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text(FILE)
+    path.write_text(SHIFT)
     with forgetting():
         load_variants(path)
-        result = train_in(tmp_path, smoke(variant="mixer"))
+        result = train_in(tmp_path, smoke(variant="shift"))
         assert load_run(result.path).model.spec.attention[0].layer is not None
-        path.write_text(FILE.replace("self.scale *", "2 * self.scale *"))
+        path.write_text(SHIFT.replace("self.output(nn", "2 * self.output(nn"))
         load_variants(path)
         with pytest.raises(FileError, match="has changed since the run"):
             load_run(result.path)
-    with forgetting(), pytest.raises(FileError, match="there is no layer called 'mixer' here") as caught:
+    with forgetting(), pytest.raises(FileError, match="there is no layer called 'shift' here") as caught:
         load_run(result.path)
     assert "variants_from=FILE" in (caught.value.hint or "")

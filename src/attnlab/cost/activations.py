@@ -44,7 +44,8 @@ from attnlab.attention.functional import for_every_query_head
 from attnlab.attention.kernels.dispatch import with_row_factors
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
-from attnlab.errors import AttnlabError, InputError
+from attnlab.cost.whole_layers import run_module
+from attnlab.errors import InputError
 from attnlab.models import loss, mlp
 
 _INDEX_BYTES = 8  # of a token's number
@@ -98,6 +99,10 @@ class Kept:
     bytes_by_part: dict[str, int]
     product_width: int
 
+    def times(self, count: int) -> Kept:
+        """Return what so many sequences keep, if this is what one keeps."""
+        return replace(self, bytes_by_part={name: count * number for name, number in self.bytes_by_part.items()})
+
 
 @functools.lru_cache(maxsize=512)
 def kept_for_backward(call: AttentionCall) -> Kept:
@@ -129,24 +134,21 @@ def _kept_by_module(call: AttentionCall, device: str) -> Kept:
     """What a whole layer of one's own keeps, as autograd has it."""
     with torch.random.fork_rng(devices=[]), torch.device(device), torch.enable_grad():
         layer = WholeLayer(call.spec).to(call.dtype)
-        walk = Ledger(layer)
+        ledger = Ledger(layer)
         counts = {"input": call.queries, **({"source": call.keys} if call.spec.source == "cross" else {})}
         given = []
         for name, count in counts.items():
             shape = call.batch, count, call.spec.model_width
             given.append(torch.ones(shape, dtype=call.dtype, requires_grad=True))
-            walk.made(name, given[-1])
-        with walk.watch("layer"):
+            ledger.made(name, given[-1])
+        with ledger.watch("layer"):
             layer(*given)
-    return Kept(walk.bytes_by_part(), 0)
+    return Kept(ledger.bytes_by_part(), 0)
 
 
 def _kept(call: AttentionCall) -> Kept:
     if call.spec.layer is not None:
-        try:
-            return _kept_by_module(call, "meta")
-        except (AttnlabError, RuntimeError, NotImplementedError):  # as where its steps depend on numbers
-            return _kept_by_module(call, "cpu")
+        return run_module(call, _kept_by_module, Kept.times)
     with torch.device("meta"), torch.enable_grad():
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))

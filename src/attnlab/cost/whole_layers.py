@@ -56,7 +56,7 @@ def layer_flops(call: AttentionCall) -> CountedFlops:
     def scale(found: CountedFlops, times: int) -> CountedFlops:
         return CountedFlops(times * found.forward, times * found.backward)
 
-    return _run(call, count, scale)
+    return run_module(call, count, scale)
 
 
 @functools.lru_cache(maxsize=512)
@@ -72,10 +72,10 @@ def layer_cache_bytes(call: AttentionCall, tokens: int) -> int:
         return _filled(_layer(given, device), given, device).nbytes
 
     filled = replace(call, queries=1, keys=tokens + 1)  # which holds all but the query
-    return _run(filled, count, lambda found, times: times * found)
+    return run_module(filled, count, lambda found, times: times * found)
 
 
-def _run(
+def run_module(
     call: AttentionCall, count: Callable[[AttentionCall, str], Result], scale: Callable[[Result, int], Result]
 ) -> Result:
     """Count a call without numbers, or, if the module needs some, with those of one sequence."""
