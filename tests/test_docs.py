@@ -59,7 +59,8 @@ def test_commands_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "mine.py").write_text("\n".join(text for _, text in blocks("python") if "add_variant(" in text))
+    own = [text for _, text in blocks("python") if "add_variant(" in text or "add_layer(" in text]
+    (tmp_path / "mine.py").write_text("\n".join(own))
     (tmp_path / "smollm2").mkdir()
     (tmp_path / "smollm2" / "config.json").write_text(blocks("json")[0][1])
     for command, printed in session:

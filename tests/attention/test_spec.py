@@ -14,6 +14,7 @@ from attnlab.attention import (
     Cosine,
     DecoupledRope,
     Entmax,
+    Learned,
     Mask,
     Projection,
     Rope,
@@ -23,7 +24,9 @@ from attnlab.attention import (
     rules,
     variants,
 )
+from attnlab.attention.layers.own import define_layer
 from attnlab.errors import FileError, SpecError, UnknownNameError
+from support.layers import ConvGate
 
 GPT2 = {"model_width": 768, "num_heads": 12}
 INTERVAL = {"kind": "interval"}
@@ -90,7 +93,16 @@ def test_replace_derives_widths_again() -> None:
     assert spec.replace(value_width=16).replace(num_heads=6).value_width == 16
 
 
+LAYER = define_layer("test-layer", ConvGate)()
 IMPOSSIBLE = {
+    "layer and normaliser": ({"layer": LAYER, "normaliser": "sigmoid"}, {"normaliser": Softmax()}),
+    "layer without a source": (
+        {"layer": LAYER, "source": "cross", "mask": Mask(causal=False)},
+        {"source": "self", "mask": Mask()},
+    ),
+    "layer without a mask": ({"layer": LAYER, "mask": Mask(window=3)}, {"mask": Mask()}),
+    "layer and rope": ({"layer": LAYER, "position": "rope"}, {"position": Learned()}),
+    "layer without dropout": ({"layer": LAYER, "weight_dropout": 0.1}, {"weight_dropout": 0.0}),
     "uneven groups": ({"num_key_value_heads": 5}, {"num_key_value_heads": 4}),
     "shared query of groups": ({"sharing": "query-key", "num_key_value_heads": 4}, {"num_key_value_heads": 12}),
     "nothing to share": (

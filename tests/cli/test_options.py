@@ -35,10 +35,11 @@ OPTIONS = {
         "--out --precision --quiet --recipe --seed --size --steps --tensorboard --threads --tokenizer --unchecked "
         "--variant --variants-from --vocabulary-size --workers RUN"
     ),
-    "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p PROMPTS RUN",
+    "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p --variants-from PROMPTS RUN",
     "look": (
         "--analogy --beside --compare --embeddings --facts --head --json --layer --maps-only --names --neurons "
-        "--no-worth --on --out --over-training --runs --source --step --token --tokens --weights --worth RUN TEXT"
+        "--no-worth --on --out --over-training --runs --source --step --token --tokens --variants-from --weights "
+        "--worth RUN TEXT"
     ),
     "exhibit": "--all --json --markdown --out --set --smoke NAME",
     "knowledge pretrain": (
@@ -74,7 +75,7 @@ OPTIONS = {
     "runs show": "--json --out RUN",
     "runs rm": "--out --yes RUN",
     "runs gc": "--dry-run --json --out",
-    "studio": "--expose --host --json --no-browser --port --runs",
+    "studio": "--expose --host --json --no-browser --port --runs --variants-from",
     "bench train": (
         "--against --bars --grid --json --memory --nanogpt --no-transformers --out --rounds --shape --smoke "
         "--strict --threads --transformers --variants"

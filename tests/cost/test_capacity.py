@@ -14,7 +14,7 @@ from attnlab.bench import peak_bytes
 from attnlab.cost import Question, activations, capacities_beside, capacity, estimate, serving_memory, tabulate
 from attnlab.cost.activations import kept_for_backward
 from attnlab.cost.call import AttentionCall
-from attnlab.cost.capacity import as_bytes
+from attnlab.cost.questions.capacity import as_bytes
 from attnlab.errors import AttnlabError
 from attnlab.models import ModelSpec, build_model
 

@@ -10,15 +10,15 @@ import pytest
 import torch
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from attnlab.models.meta import on_meta
 from attnlab.bench import peak_bytes
 from attnlab.cost import Question, Sweep, estimate, model_cost, named_tensors
 from attnlab.cost.block import GatedMLP, LlamaSpec
 from attnlab.cost.peak import _mlp_scratch
 from attnlab.cost.questions.configs import model_of_config
-from attnlab.cost.sweep import flops_by_group
+from attnlab.cost.questions.sweep import flops_by_group
 from attnlab.errors import AttnlabError, UnsupportedError
 from attnlab.models import build_model
+from attnlab.models.meta import on_meta
 
 GPT2 = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
 GROUPED = {

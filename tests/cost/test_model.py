@@ -18,10 +18,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import LinearAttention, Mask, MultiHeadAttention, variants
-from attnlab.models.meta import on_meta
 from attnlab.cost import AttentionCall, ModelCost, PartCost, attention_cost, model_cost, training_memory
 from attnlab.errors import InputError, SpecError
 from attnlab.models import SIZES, LanguageModel, ModelSpec, build_model, loss
+from attnlab.models.meta import on_meta
 
 CONTEXT, VOCABULARY, BATCH, TOKENS, SOURCE = 80, 11, 2, 12, 9
 FAMILIES = ("decoder", "encoder", "encoder-decoder")

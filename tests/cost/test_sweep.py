@@ -7,7 +7,7 @@ import json
 import pytest
 
 from attnlab.cost import Question, Sweep, model_cost
-from attnlab.cost.sweep import BOTH, GROUPS, Line, flops_by_group, plot_lines
+from attnlab.cost.questions.sweep import BOTH, GROUPS, Line, flops_by_group, plot_lines
 from attnlab.errors import AttnlabError
 
 

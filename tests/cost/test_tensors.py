@@ -7,12 +7,12 @@ import math
 import pytest
 
 from attnlab.attention import variants
-from attnlab.models.meta import on_meta
 from attnlab.cost import Question, estimate, model_cost, named_tensors
 from attnlab.cost.peak import training_memory
 from attnlab.cost.tensors import grouped
 from attnlab.errors import SpecError
 from attnlab.models import SIZES, LanguageModel, ModelSpec, build_model
+from attnlab.models.meta import on_meta
 from attnlab.models.spec import RECIPE_OPTIMIZERS
 from attnlab.training.engine.optimizers import Optimizer
 from attnlab.training.recipes import RECIPES as TRAINED

@@ -13,6 +13,7 @@ from attnlab.experiments.results import Comparison
 from attnlab.lens.runs import RUN_HEADS
 from attnlab.pages import Details, Points, Table, render
 from support.comparisons import make_comparison
+from support.layers import sound_layers
 
 
 def with_heads(comparison: Comparison, effects: dict[str, float], noise: float = 0.002) -> Comparison:
@@ -65,3 +66,11 @@ def test_it_stands_in_the_report_if_there_is_something_to_say(bare: bool) -> Non
     assert (HEADING in [section.heading for section in page.sections]) is not bare
     if not bare:
         assert f"attnlab look --compare {comparison.path}" in render(page)
+
+
+def test_whole_layers_are_named() -> None:
+    with sound_layers():
+        found = heads_section(with_heads(make_comparison(("tied-kv", "softmax,conv-gate")), {}))
+        assert any("no attention maps, and there are some in softmax,conv-gate." in str(part) for part in found.content)
+        alone = heads_section(make_comparison(("conv-gate",)))
+        assert any("there are some in conv-gate." in str(part) for part in alone.content)

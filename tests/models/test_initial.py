@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import variants
-from attnlab.models.meta import on_meta
 from attnlab.models import LanguageModel, ModelSpec, build_model
+from attnlab.models.meta import on_meta
 
 TINY: dict[str, Any] = {
     "vocabulary_size": 13,

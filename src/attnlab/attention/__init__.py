@@ -10,6 +10,7 @@ linear         linear maps for training and decoding
 groups         key and value heads that query heads share
 gradients      backward passes written by hand
 cache          what decoding remembers
+layers         whole layers of one's own
 observer       what a forward pass reports its results to
 declarations   whether a part of one's own declares what it learns
 latent         a layer whose keys and values are made from a latent
@@ -30,6 +31,9 @@ from attnlab.attention.cache import Cache
 from attnlab.attention.functional import attend
 from attnlab.attention.kernels import kernel_for
 from attnlab.attention.layer import MultiHeadAttention
+from attnlab.attention.layers.adding import add_layer
+from attnlab.attention.layers.own import OwnLayer
+from attnlab.attention.layers.whole import WholeLayer, make_layer
 from attnlab.attention.names.catalogue import Variant, add_variant, equations, variant, variants
 from attnlab.attention.names.files import load_variants
 from attnlab.attention.names.mixtures import Mixture, mixture
@@ -101,6 +105,7 @@ __all__ = [
     "Number",
     "Operator",
     "OutputGate",
+    "OwnLayer",
     "Parameter",
     "Part",
     "Position",
@@ -128,6 +133,8 @@ __all__ = [
     "Values",
     "Variant",
     "Visibility",
+    "WholeLayer",
+    "add_layer",
     "add_variant",
     "attend",
     "dot_mean",
@@ -136,6 +143,7 @@ __all__ = [
     "equations",
     "kernel_for",
     "load_variants",
+    "make_layer",
     "mixture",
     "one_head",
     "softmax_slope",

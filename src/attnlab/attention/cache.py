@@ -1,7 +1,8 @@
 """What decoding remembers of the tokens that went before.
 
 What is kept follows the spec: keys and values for each of their heads; one tensor where the key is the value; only
-values for a synthesizer; only the last tokens for a window; a state of fixed size for an operator.
+values for a synthesizer; only the last tokens for a window; a state of fixed size for an operator; for a whole layer of
+one's own what it says, or its inputs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Cache:
         self.length = 0
         self.start = 0
         self.state: Tensor | None = None
+        self.own: dict[str, Tensor] = {}  # what a whole layer of one's own keeps
         self.padding: Tensor | None = None  # (batch, length), True for each real token in the state; None for all
         self._room: dict[str, Tensor] = {}
         self._begin = 0
@@ -36,7 +38,8 @@ class Cache:
     @property
     def nbytes(self) -> int:
         """The bytes of what is remembered."""
-        return sum(tensor.nbytes for tensor in (self.state, self.padding, *self.held.values()) if tensor is not None)
+        kept = (self.state, self.padding, *self.held.values(), *self.own.values())
+        return sum(tensor.nbytes for tensor in kept if tensor is not None)
 
     def advance(self, tokens: int, padding: Tensor | None) -> Tensor | None:
         """Count tokens that go into the state, and return their padding from that of all tokens so far.

@@ -9,6 +9,7 @@ from typing import Literal, overload
 from torch import Tensor
 
 from attnlab.attention import kernels, reference
+from attnlab.attention.cache import Cache
 from attnlab.attention.groups import repeated
 from attnlab.attention.kernels.dropout import WeightDropout, draw_seed
 from attnlab.attention.parts.masks import Visibility
@@ -129,7 +130,31 @@ def finish(
     return part.apply(heads, **own)
 
 
+def check_tokens(spec: AttentionSpec, x: Tensor, source: Tensor | None, cache: Cache | None) -> None:
+    """Refuse tokens that a layer of this spec cannot take."""
+    width = spec.model_width
+    for name, tokens in (("x", x), ("source", source)):
+        if tokens is None:
+            continue
+        if not tokens.is_floating_point():
+            raise InputError(f"{name} is of type {tokens.dtype}, not floating", hint=f"{name} = {name}.float()")
+        if tokens.dim() != 3 or tokens.shape[-1] != width or tokens.shape[0] != x.shape[0]:
+            raise InputError(
+                f"{name} has shape {tuple(tokens.shape)}, not (batch, tokens, model width {width})",
+                hint="reshape it, or build the spec for this width",
+            )
+    if source is not None and spec.source == "self":
+        raise InputError("this layer attends to its own sequence and takes no source", hint='say source="cross"')
+    known = cache is not None and cache.length > 0
+    if source is None and spec.source == "cross" and not known:
+        raise InputError("cross-attention needs the other sequence", hint="give source=…")
+
+
 def _check(query: Tensor | None, key: Tensor | None, value: Tensor, spec: AttentionSpec) -> None:
+    if spec.layer is not None:
+        raise InputError(
+            f"the layer {spec.layer} is no function of queries, keys and values", hint="use make_layer(spec) instead"
+        )
     wanted = {
         "query": (query, spec.num_heads, spec.key_width, spec.score.projects_query),
         "key": (key, spec.num_key_value_heads, spec.key_width, spec.score.projects_key),

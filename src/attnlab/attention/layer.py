@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from attnlab.attention import latent
 from attnlab.attention.cache import Cache
 from attnlab.attention.declarations import check_declarations
-from attnlab.attention.functional import attend, finish
+from attnlab.attention.functional import attend, check_tokens, finish
 from attnlab.attention.groups import for_every_query_head
 from attnlab.attention.linear import Linear, in_heads, together
 from attnlab.attention.observer import Observed, Observer
@@ -40,6 +40,10 @@ class MultiHeadAttention(Observed):
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
+        if spec.layer is not None:
+            raise UnsupportedError(
+                f"the layer {spec.layer} is no multi-head attention", hint="use attnlab.attention.make_layer(spec)"
+            )
         self.spec = spec
         self.rope = spec.position if isinstance(spec.position, Rope) else None
         self.tied = spec.sharing in {"key-value", "query-key-value", "identity"}  # the value is the key
@@ -102,7 +106,7 @@ class MultiHeadAttention(Observed):
         the real tokens among the keys, those in the cache included. `first_values` go through all layers of a model,
         for those that mix in the values of the first. Weights are computed by the reference.
         """
-        self._check(x, source, cache)
+        check_tokens(self.spec, x, source, cache)
         spec, observer = self.spec, self.observer
         if spec.compression is not None and cache is not None:
             if observer is not None and observer.wants(*_INSIDE):
@@ -154,7 +158,7 @@ class MultiHeadAttention(Observed):
 
         They are one tensor where one projection serves several, and None where the score wants none.
         """
-        self._check(x, source, None)
+        check_tokens(self.spec, x, source, None)
         query, key, value = self._project(x, source)
         value = self._mixed(value, self.learned(x, source), None)
         assert value is not None
@@ -316,24 +320,6 @@ class MultiHeadAttention(Observed):
             joined = heads.transpose(1, 2).flatten(2)
         result: Tensor = joined if self.output is None else self.output(joined)
         return self.dropout(result) if self.drops else result
-
-    def _check(self, x: Tensor, source: Tensor | None, cache: Cache | None) -> None:
-        width = self.spec.model_width
-        for name, tokens in (("x", x), ("source", source)):
-            if tokens is None:
-                continue
-            if not tokens.is_floating_point():
-                raise InputError(f"{name} is of type {tokens.dtype}, not floating", hint=f"{name} = {name}.float()")
-            if tokens.dim() != 3 or tokens.shape[-1] != width or tokens.shape[0] != x.shape[0]:
-                raise InputError(
-                    f"{name} has shape {tuple(tokens.shape)}, not (batch, tokens, model width {width})",
-                    hint="reshape it, or build the spec for this width",
-                )
-        if source is not None and self.spec.source == "self":
-            raise InputError("this layer attends to its own sequence and takes no source", hint='say source="cross"')
-        known = cache is not None and cache.length > 0
-        if source is None and self.spec.source == "cross" and not known:
-            raise InputError("cross-attention needs the other sequence", hint="give source=…")
 
     def extra_repr(self) -> str:
         return f"score={self.spec.score}, normaliser={self.spec.normaliser}, mask={self.spec.mask}"

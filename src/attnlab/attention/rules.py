@@ -87,9 +87,65 @@ def _halves_unevenly(s: AttentionSpec) -> bool:
     return s.operator is None and s.normaliser.maps > 1 and not (matched and s.key_width % pieces == 0)
 
 
+def _without_effect(s: AttentionSpec) -> dict[str, object]:
+    """The fields that a whole layer leaves without effect and that are not plain, with their plain values."""
+    if s.layer is None:
+        return {}
+    names = ["score", "normaliser", "sharing", "value_map", "join", "operator", "head_output"]
+    names += ["compression", "values"]
+    each = s.model_width // s.num_heads
+    plain = {name: type(s).model_fields[name].default for name in names}
+    plain |= {"num_key_value_heads": s.num_heads, "key_width": each, "value_width": each}
+    return {name: value for name, value in plain.items() if getattr(s, name) != value}
+
+
+def _unmasked(s: AttentionSpec) -> bool:
+    """Whether a whole layer cannot follow the mask of the spec."""
+    if s.layer is None:
+        return False
+    return s.mask.adds_bias or (s.source == "self" and "mask" not in s.layer.takes and s.mask != Mask())
+
+
+def _sized(s: AttentionSpec) -> str:
+    """The part whose parameters may have the size of the longest sequence."""
+    return s.score.kind if s.layer is None else s.layer.kind
+
+
 _ONE_VECTOR = {"key-value", "query-key-value", "identity"}
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        lambda s: bool(_without_effect(s)),
+        lambda s: (
+            f"the layer {s.layer} takes the place of all attention: "
+            f"{', '.join(f'{name}={_shown(getattr(s, name))}' for name in _without_effect(s))} would do nothing"
+        ),
+        _without_effect,
+    ),
+    Rule(
+        lambda s: s.layer is not None and s.source == "cross" and "source" not in s.layer.takes,
+        lambda s: f"the layer {s.layer} takes no source, and cross-attention looks at another sequence",
+        lambda _: {"source": "self"},
+    ),
+    Rule(
+        _unmasked,
+        lambda s: (
+            f"the layer {s.layer} takes no mask and looks back by itself: it has no {s.mask} form"
+            if s.layer is not None and "mask" not in s.layer.takes
+            else f"{s.mask} adds to scores, and the layer {s.layer} has none"
+        ),
+        lambda s: {"mask": Mask(causal=s.source == "self")},
+    ),
+    Rule(
+        lambda s: s.layer is not None and (isinstance(s.position, Rope) or s.position in s.biased),
+        lambda s: f"{s.position} acts on queries, keys or scores, and the layer {s.layer} has none",
+        lambda s: {"position": Learned() if s.source == "self" else NoPosition()},
+    ),
+    Rule(
+        lambda s: s.layer is not None and s.weight_dropout > 0 and "dropout" not in s.layer.sizes,
+        lambda s: f"the constructor of the layer {s.layer} takes no dropout",
+        lambda _: {"weight_dropout": 0.0},
+    ),
     Rule(
         lambda s: s.num_heads % s.num_key_value_heads != 0,
         lambda s: f"{s.num_heads} query heads cannot share {s.num_key_value_heads} key and value heads evenly",
@@ -165,8 +221,8 @@ RULES: tuple[Rule, ...] = (
         _mend_rotary,
     ),
     Rule(
-        lambda s: s.score.needs_context and s.context_length is None,
-        lambda s: f"the parameters of {s.score.kind} have the size of the longest sequence: context_length is missing",
+        lambda s: s.needs_context and s.context_length is None,
+        lambda s: f"the parameters of {_sized(s)} have the size of the longest sequence: context_length is missing",
         lambda _: {"context_length": 1024},
     ),
     Rule(
@@ -175,8 +231,8 @@ RULES: tuple[Rule, ...] = (
         lambda _: {"source": "self"},
     ),
     Rule(
-        lambda s: not s.score.needs_context and s.context_length is not None,
-        lambda s: f"{s.score.kind} has no parameter that depends on context_length={s.context_length}",
+        lambda s: not s.needs_context and s.context_length is not None,
+        lambda s: f"{_sized(s)} has no parameter that depends on context_length={s.context_length}",
         lambda _: {"context_length": None},
     ),
     Rule(

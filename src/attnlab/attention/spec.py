@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, PositiveInt, SerializeAsAny, model_validator
 from torch import Tensor
 
+from attnlab.attention.layers.own import OwnLayer
 from attnlab.attention.parts.compression import Latent
 from attnlab.attention.parts.head_outputs import HeadOutput
 from attnlab.attention.parts.masks import Mask
@@ -72,6 +73,9 @@ class AttentionSpec(Specification):
         default=None, exclude_if=lambda value: value is None
     )
     values: Annotated[SerializeAsAny[Values] | None, _optional(Values)] = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
+    layer: Annotated[SerializeAsAny[OwnLayer] | None, _optional(OwnLayer)] = Field(
         default=None, exclude_if=lambda value: value is None
     )
 
@@ -129,7 +133,9 @@ class AttentionSpec(Specification):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts that act in this layer: an operator acts in place of score and normaliser."""
+        """The parts that act in this layer: an operator acts in place of score and normaliser, a layer of all."""
+        if self.layer is not None:
+            return (self.layer,)
         middle = (self.score, self.normaliser) if self.operator is None else (self.operator,)
         others = (self.mask, self.position, self.head_output, self.compression, self.values)
         return tuple(part for part in (*middle, *others) if part is not None)
@@ -212,7 +218,17 @@ class AttentionSpec(Specification):
     @property
     def has_map(self) -> bool:
         """Whether there are attention weights to look at."""
-        return self.operator is None
+        return self.operator is None and self.layer is None
+
+    @property
+    def observed_heads(self) -> int:
+        """How many heads there are to look at: none in a whole layer of one's own."""
+        return self.num_heads if self.layer is None else 0
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether parameters have the size of the longest sequence, so that places count from its start."""
+        return self.score.needs_context if self.layer is None else self.layer.needs_context
 
     def to_json(self, indent: int | None = None) -> str:
         return self.model_dump_json(indent=indent)

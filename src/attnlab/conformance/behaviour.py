@@ -35,12 +35,13 @@ def corner_cases(subject: Subject) -> str | None:
     x = subject.tokens(CONTEXT, batch=2).float()
     nothing = torch.zeros(2, CONTEXT, dtype=torch.bool)
     nothing[0] = True
-    cases = {
+    cases: dict[str, tuple[Tensor, Tensor | None]] = {
         "tokens of zeros": (torch.zeros_like(x), None),
         "tokens times 10,000": (1e4 * x, None),
         "tokens over 10,000": (1e-4 * x, None),
-        "a sequence that is all padding": (x, nothing),
     }
+    if subject.takes_padding:
+        cases["a sequence that is all padding"] = (x, nothing)
     for case, (given, real) in cases.items():
         given = given.clone().requires_grad_()
         output = layer(given, padding=real)
@@ -72,15 +73,24 @@ def decoding(subject: Subject) -> str | None:
 
 
 def determinism(subject: Subject) -> str | None:
-    """Return whether the same input gives another output or gradient the second time."""
+    """Return whether the same input gives another output or gradient the second time, or a seed another layer."""
     layer, x = subject.layer().float(), subject.tokens(CONTEXT, batch=2).float()
+    twin = named_parameters(subject.layer().float())
+    for name, tensor in named_parameters(layer).items():
+        if not torch.equal(tensor, twin[name]):
+            return f"two layers built from one seed differ in {name}"
+    buffers = {name: tensor.clone() for name, tensor in layer.named_buffers()}
     found = []
     for _ in range(2):
         output = layer(x)
         assert isinstance(output, Tensor)
         found.append({"the output": output.detach(), **gradients_of(output.sum(), named_parameters(layer))})
+        run(layer, subject.tokens(CONTEXT, seed=5).float())  # what a call leaves behind would show in the next
     different = [name for name, tensor in found[0].items() if not torch.equal(tensor, found[1][name])]
-    return f"the same {CONTEXT} tokens twice: {different[0]} differs in some bit" if different else None
+    if different:
+        return f"the same {CONTEXT} tokens twice, others between: {different[0]} differs in some bit"
+    changed = [name for name, tensor in layer.named_buffers() if not torch.equal(tensor, buffers[name])]
+    return f"a call changes the buffer {changed[0].removeprefix('module.')}, in no checkpoint" if changed else None
 
 
 def resumption(subject: Subject) -> str | None:

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from attnlab.attention import MultiHeadAttention, Visibility, attend
+from attnlab.attention import MultiHeadAttention, Visibility, WholeLayer, attend
 from attnlab.attention.functional import finish
 from attnlab.attention.groups import for_every_query_head
-from attnlab.conformance.subject import CONTEXT, Subject, difference, gradients_of, named_parameters, seeded
+from attnlab.conformance.subject import CONTEXT, AnyLayer, Subject, difference, gradients_of, named_parameters, seeded
 
 _STEP = 1e-6
 _CLOSE = 1e-5
 _DRAWS = 3
 
 
-def _loss(layer: MultiHeadAttention, x: Tensor, weights: Tensor) -> Tensor:
+def _loss(layer: AnyLayer, x: Tensor, weights: Tensor) -> Tensor:
     output = layer(x)
     assert isinstance(output, Tensor)
     return (output * weights).sum()
@@ -40,9 +40,26 @@ def gradients(subject: Subject) -> str | None:
     for texts in wrong.values():
         if len(texts) > _DRAWS // 2:
             return f"{CONTEXT} tokens: the gradient {texts[0]}"
+    unused = _unused(subject)
+    if unused is not None:
+        return unused
     learned = subject.spec.parameters
     useless = [name for name, count in flat.items() if count == _DRAWS and name in learned]
     return f"changing {useless[0]} changes nothing: it cannot be learned" if useless else None
+
+
+def _unused(subject: Subject) -> str | None:
+    """Return which parameter of a whole layer takes no part in the output."""
+    layer = subject.layer()
+    if not isinstance(layer, WholeLayer):
+        return None
+    named = named_parameters(layer)
+    output = _joined(layer, subject.tokens(CONTEXT))
+    if not output.requires_grad:
+        return "the output has no gradient by any parameter" if named else None
+    found: tuple[Tensor | None, ...] = torch.autograd.grad(output.sum(), [*named.values()], allow_unused=True)
+    lost = [name for name, gradient in zip(named, found, strict=True) if gradient is None]
+    return f"{lost[0]} takes no part in the output: it cannot be learned" if lost else None
 
 
 def _slopes(subject: Subject, draw: int) -> dict[str, tuple[float, float, float]]:
@@ -71,6 +88,7 @@ def _slopes(subject: Subject, draw: int) -> dict[str, tuple[float, float, float]
 def kernel(subject: Subject) -> str | None:
     """Return where the kernel and the definition differ, in the output or in a gradient."""
     layer, x = subject.layer(), subject.tokens(CONTEXT, batch=2).requires_grad_()
+    assert isinstance(layer, MultiHeadAttention)
     with seeded(7):
         weights = torch.randn_like(x)
     tensors = {"the input": x, **named_parameters(layer)}
@@ -89,7 +107,7 @@ def kernel(subject: Subject) -> str | None:
     return None
 
 
-def _joined(layer: MultiHeadAttention, x: Tensor) -> Tensor:
+def _joined(layer: AnyLayer, x: Tensor) -> Tensor:
     output = layer(x)
     assert isinstance(output, Tensor)
     return output

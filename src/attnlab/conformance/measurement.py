@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from attnlab.attention import AttentionSpec, Cache, MultiHeadAttention, Variant, variant
-from attnlab.conformance.subject import CONTEXT, Subject, seeded
+from attnlab.attention import AttentionSpec, Cache, Variant, make_layer, variant
+from attnlab.conformance.subject import CONTEXT, AnyLayer, Subject, seeded
 from attnlab.cost import attention_cost
 from attnlab.formats import byte_count, count
 from attnlab.processes.machine import using_threads
@@ -61,13 +61,13 @@ def speed(subject: Subject) -> str:
     )
 
 
-def _timed_layer(one: Variant, num_heads: int) -> MultiHeadAttention:
+def _timed_layer(one: Variant, num_heads: int) -> AnyLayer:
     spec: AttentionSpec = one.spec(_TIMED_WIDTH, num_heads, _TOKENS)
     with seeded(0):
-        return MultiHeadAttention(spec)
+        return make_layer(spec)
 
 
-def _kept(layer: MultiHeadAttention, x: Tensor) -> int:
+def _kept(layer: AnyLayer, x: Tensor) -> int:
     """Return the bytes that autograd keeps, each storage once."""
     storages: dict[int, int] = {}
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention, Variant, Visibility
+from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention, Variant, Visibility, WholeLayer, make_layer
 from attnlab.errors import SpecError
 
 WIDTH, HEADS, CONTEXT = 24, 4, 8
+AnyLayer = MultiHeadAttention | WholeLayer
 _MOST_HEADS = 12  # as in GPT-2
 
 
@@ -46,16 +47,25 @@ class Subject:
         except SpecError:
             return None
 
-    def layer(self, spec: AttentionSpec | None = None, seed: int = 0, *, at_start: bool = False) -> MultiHeadAttention:
+    @property
+    def takes_padding(self) -> bool:
+        """Whether the layer can leave out padding."""
+        return self.spec.layer is None or "mask" in self.spec.layer.takes
+
+    def layer(self, spec: AttentionSpec | None = None, seed: int = 0, *, at_start: bool = False) -> AnyLayer:
         """Return a layer with weights of unit scale, in float64; what parts learn is moved a little, or `at_start`."""
         with seeded(seed):
-            layer = MultiHeadAttention(spec or self.spec).double()
+            layer = make_layer(spec or self.spec).double()
             with torch.no_grad():
                 for module in layer.modules():
                     if isinstance(module, nn.Linear):
                         module.weight.normal_(std=1.5 * module.in_features**-0.5)
                         if module.bias is not None:
                             module.bias.normal_(std=0.3)
+                if isinstance(layer, WholeLayer):
+                    for parameter in layer.parameters() if not at_start else ():
+                        parameter.add_(0.1 * torch.randn_like(parameter))
+                    return layer
                 for name, parameter in layer.extras.items():
                     declared = layer.spec.parameters[name]
                     deviation = declared.std + 0.1 * (not at_start)
@@ -76,7 +86,7 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def run(layer: MultiHeadAttention, x: Tensor, **options: Tensor | None) -> Tensor:
+def run(layer: AnyLayer, x: Tensor, **options: Tensor | None) -> Tensor:
     """Return the output of a layer without building a graph."""
     with torch.no_grad():
         result = layer(x, **options)
@@ -103,6 +113,7 @@ def gradients_of(output: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Ten
     return dict(zip(tensors, found, strict=True))
 
 
-def named_parameters(layer: MultiHeadAttention) -> Mapping[str, Tensor]:
+def named_parameters(layer: AnyLayer) -> Mapping[str, Tensor]:
     """Return the parameters of a layer by short names."""
-    return {name.removeprefix("extras."): parameter for name, parameter in layer.named_parameters()}
+    named = layer.named_parameters()
+    return {name.removeprefix("extras.").removeprefix("module."): parameter for name, parameter in named}

@@ -31,6 +31,18 @@ def _cuts(subject: Subject) -> str | None:
     return _causal(subject) or ("the tokens of a prefix see each other" if mask.prefix is not None else None)
 
 
+def _padded(subject: Subject) -> str | None:
+    return None if subject.takes_padding else "a layer that takes no mask takes no padding"
+
+
+def _seen(subject: Subject) -> str | None:
+    return None if subject.spec.layer is None else "a whole layer of one's own chooses what it looks at"
+
+
+def _defined(subject: Subject) -> str | None:
+    return None if subject.spec.layer is None else "a whole layer of one's own is its own definition"
+
+
 def _patterns(subject: Subject) -> str | None:
     return None if visibility.takes_patterns(subject) else "it takes no pattern of the caller's"
 
@@ -61,11 +73,17 @@ CHECKS: tuple[Check, ...] = (
         _cuts,
         quick=True,
     ),
-    Check("padding", "neither its content nor its length changes real tokens", visibility.padding, quick=True),
+    Check(
+        "padding",
+        "neither its content nor its length changes real tokens",
+        visibility.padding,
+        _padded,
+        quick=True,
+    ),
     Check("patterns", "a pattern of the caller's hides what it says", visibility.own_pattern, _patterns, quick=True),
-    Check("visible tokens", "every visible token changes the output", visibility.visible_tokens),
+    Check("visible tokens", "every visible token changes the output", visibility.visible_tokens, _seen),
     Check("gradients", "those of the input and of every parameter are slopes", derivatives.gradients, quick=True),
-    Check("kernel", "equals the definition, with its gradients", derivatives.kernel, quick=True),
+    Check("kernel", "equals the definition, with its gradients", derivatives.kernel, _defined, quick=True),
     Check("decoding", "from a cache, one or three tokens at a time, equals the whole", behaviour.decoding, _cuts),
     Check("corner cases", "zeros, huge and tiny numbers, and all padding stay finite", behaviour.corner_cases),
     Check("determinism", "the same input gives the same bits", behaviour.determinism, quick=True),

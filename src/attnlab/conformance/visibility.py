@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attnlab.attention import AttentionSpec, Mask, MultiHeadAttention
-from attnlab.conformance.subject import CONTEXT, Subject, difference, run, visible_grid
+from attnlab.attention import AttentionSpec, Mask
+from attnlab.conformance.subject import CONTEXT, AnyLayer, Subject, difference, run, visible_grid
 from attnlab.errors import InputError
 
 _LEAK = 1e-9
 _DRAWS = 12
 
 
-def _influence(layer: MultiHeadAttention, x: Tensor, **options: Tensor | None) -> Tensor:
+def _influence(layer: AnyLayer, x: Tensor, **options: Tensor | None) -> Tensor:
     """Return by how much each query's output changes with each token, (queries, tokens)."""
     tokens = x.shape[1]
     changed = x.expand(tokens, -1, -1).clone()
@@ -27,7 +27,7 @@ def _influence(layer: MultiHeadAttention, x: Tensor, **options: Tensor | None) -
     return ((found[1:] - found[0]).abs().amax(-1) / scale).T
 
 
-def _first_leak(layer: MultiHeadAttention, allowed: Tensor, found: Tensor) -> str | None:
+def _first_leak(layer: AnyLayer, allowed: Tensor, found: Tensor) -> str | None:
     leaks = (~allowed & ~(found <= _LEAK)).nonzero()
     if not len(leaks):
         return None

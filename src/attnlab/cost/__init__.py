@@ -9,6 +9,7 @@ latent         keys and values made from a latent
 block          the perceptron and the norms, Llama's too
 questions      a model by its names or by a config.json, with its changes
 tensors        every parameter by name and shape, and the maps of one head
+ledger         the bytes that autograd keeps, by part
 activations    what autograd keeps between forward and backward
 attention      the cost of a part and of an attention layer
 model          the cost of a whole model
@@ -16,8 +17,7 @@ peak           the most memory of a training step, and its moment
 inference      reading a prompt and decoding tokens
 serving        the memory of serving
 estimate       all of it for one question, and measurements beside it
-capacity       what fits into a memory, and how large a batch and context may be
-sweep          FLOPs as the context or the width grows
+whole_layers   a layer of one's own, counted by running it
 presentation   tables and one offline page
 """
 
@@ -26,18 +26,18 @@ from typing import TYPE_CHECKING, Any
 
 from attnlab.cost.attention import AttentionCost, Cost, PartCost, attention_cost
 from attnlab.cost.call import AttentionCall, ModelCall
-from attnlab.cost.capacity import Capacity, Fit, capacities_beside, capacity
 from attnlab.cost.estimate import CostEstimate, MachineRates, MeasuredCost, estimate
 from attnlab.cost.inference import InferencePass, inference_pass
 from attnlab.cost.model import ModelCost, model_cost
 from attnlab.cost.peak import TrainingMemory, training_memory
+from attnlab.cost.questions.capacity import Capacity, Fit, capacities_beside, capacity
 from attnlab.cost.questions.question import Question
 from attnlab.cost.serving import ServingMemory, serving_memory
 from attnlab.cost.tensors import NamedTensor, PerHead, named_tensors, per_head
 
 if TYPE_CHECKING:
     from attnlab.cost.presentation.cost_table import CostTable, tabulate
-    from attnlab.cost.sweep import Crossover, Sweep
+    from attnlab.cost.questions.sweep import Crossover, Sweep
 
 __all__ = [
     "AttentionCall",
@@ -75,8 +75,8 @@ __all__ = [
 
 # These draw. What they draw with takes a second to import, and who trains wants numbers alone.
 _DRAWING = {
-    "Crossover": "sweep",
-    "Sweep": "sweep",
+    "Crossover": "questions.sweep",
+    "Sweep": "questions.sweep",
     "CostTable": "presentation.cost_table",
     "tabulate": "presentation.cost_table",
 }

@@ -29,76 +29,25 @@ numbers. There the statistics of a LayerNorm are never kept in half precision, a
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import InnerProduct, Matched, MultiHeadAttention, Operator, Rope, Table
 from attnlab.attention.functional import by_maps, combined, finish
 from attnlab.attention.groups import repeated
 from attnlab.attention.kernels.dispatch import idle_queries, with_row_factors
-from attnlab.models.meta import on_meta
 from attnlab.cost.block import block_modules
 from attnlab.cost.call import AttentionCall, ModelCall
+from attnlab.cost.ledger import Kept, Ledger
+from attnlab.cost.whole_layers import kept_by_module, run_module
 from attnlab.errors import InputError
 from attnlab.models import loss, mlp
+from attnlab.models.meta import on_meta
 
 _INDEX_BYTES = 8  # of a token's number
-
-
-class Ledger:
-    """Which storages are kept, and which part made them."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        self._maker: dict[torch.UntypedStorage, str] = {}
-        self._kept: set[torch.UntypedStorage] = set()
-        self._parameters = {parameter.untyped_storage() for parameter in layer.parameters()}
-
-    def made(self, part: str, *tensors: Tensor) -> None:
-        """A storage belongs to the part that made it first."""
-        for tensor in tensors:
-            self._maker.setdefault(tensor.untyped_storage(), part)
-
-    def keep(self, part: str, *tensors: Tensor | None) -> None:
-        """Tensors that are needed again; what nobody made before belongs to this part."""
-        for tensor in tensors:
-            if tensor is not None:
-                self.made(part, tensor)
-                self._kept.add(tensor.untyped_storage())
-
-    @contextmanager
-    def watch(self, part: str) -> Iterator[None]:
-        """Keep what autograd keeps."""
-
-        # The tensor itself is not handed on: one that its own maker keeps would hold that maker for ever.
-        def pack(tensor: Tensor) -> None:
-            self.keep(part, tensor)
-
-        def unpack(_: None) -> Tensor:
-            raise AssertionError("nobody goes backward here")
-
-        with saved_tensors_hooks(pack, unpack):
-            yield
-
-    def bytes_by_part(self) -> dict[str, int]:
-        result: Counter[str] = Counter()
-        for storage in self._kept - self._parameters:
-            result[self._maker[storage]] += storage.nbytes()
-        return dict(result)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The bytes that each part keeps, and the width of the product that is made again; 0 if there is none."""
-
-    bytes_by_part: dict[str, int]
-    product_width: int
 
 
 @functools.lru_cache(maxsize=512)
@@ -128,6 +77,8 @@ def kept_for_backward(call: AttentionCall) -> Kept:
 
 
 def _kept(call: AttentionCall) -> Kept:
+    if call.spec.layer is not None:
+        return run_module(call, kept_by_module, Kept.times)
     with on_meta(), torch.enable_grad():
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))

@@ -12,7 +12,8 @@ what PyTorch's FLOP counter finds there. *Visible pairs*: what the mask makes ne
 
 The kernels keep no scores and make them again in the backward pass; that product is counted apart, as recomputed. An
 operator states its own products: its definition's under the first count, those of its kernel under the second; it may
-do all of the latter again in the backward pass.
+do all of the latter again in the backward pass. A whole layer of one's own is counted by running it (`whole_layers`),
+under either count.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from attnlab.attention.layer import output_width, projection_shapes, projection_
 from attnlab.cost.activations import kept_for_backward, products_of_head_output, products_of_operator
 from attnlab.cost.call import AttentionCall, require_count
 from attnlab.cost.latent import absorbs, looked_at, part_of, projected
+from attnlab.cost.whole_layers import layer_cache_bytes, layer_flops, layer_tensors
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ class AttentionCost(Cost):
     @property
     def cache_bytes_per_token(self) -> int:
         """What a token of one sequence adds to the cache, until a window is full; 0 where there is a state instead."""
+        if self.call.spec.layer is not None:
+            return (layer_cache_bytes(self.call, 2) - layer_cache_bytes(self.call, 1)) // self.call.batch
         return _cache_numbers(self.call.spec) * self.call.bytes_per_number
 
     @property
@@ -141,6 +145,8 @@ class AttentionCost(Cost):
     def cache_bytes(self, tokens: int) -> int:
         """The cache of the batch after decoding so many tokens one by one; in cross-attention, of so many keys."""
         require_count("tokens", tokens, least=0)
+        if self.call.spec.layer is not None:
+            return layer_cache_bytes(self.call, tokens)
         held = min(tokens, self.call.spec.mask.window or tokens)
         return self.call.batch * held * self.cache_bytes_per_token + (self.state_bytes if tokens else 0)
 
@@ -173,6 +179,7 @@ def attention_cost(
     again = {"scores": batch * spec.num_heads * _pairs(call, visible_only) * kept.product_width}
     if spec.operator is not None and spec.operator.recomputes and not call.decodes:
         again["operator"] = multiply_adds(call, visible_only=True)["operator"]
+    backward = {} if spec.layer is None else {"layer": layer_flops(call).backward}
     parts = []
     for name in _ORDER:
         flops = 2 * products.get(name, 0)
@@ -180,7 +187,7 @@ def attention_cost(
             name,
             parameters=parameters.get(name, 0),
             forward_flops=flops,
-            backward_flops=0 if call.decodes else 2 * flops,
+            backward_flops=backward.get(name, 0 if call.decodes else 2 * flops),
             recomputed_flops=2 * again.get(name, 0),
             activation_bytes=kept.bytes_by_part.get(name, 0),
         )
@@ -206,6 +213,7 @@ _ORDER = (
     "scores",
     "weighted sum",
     "operator",
+    "layer",
     "head output",
     "output projection",
     "output dropout",
@@ -214,6 +222,8 @@ _ORDER = (
 
 def _parameters(spec: AttentionSpec, lent: frozenset[str]) -> dict[str, int]:
     """A projection that makes two vectors is counted once, at the one that it is named after."""
+    if spec.layer is not None:
+        return {"layer": sum(math.prod(shape) for _, shape in layer_tensors(spec))}
     shapes = projection_shapes(spec)
     result = {f"{name} projection": (columns + bias) * width for name, (width, columns, bias) in shapes.items()}
     inner = output_width(spec)
@@ -240,6 +250,8 @@ _PLACES = {family: family for family in ("operator", "head output", "compression
 def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
     """Those of the forward pass, part by part."""
     spec = call.spec
+    if spec.layer is not None:
+        return {"layer": layer_flops(call).forward // 2}
     heads = call.batch * spec.num_heads
     result = {f"{name} projection": number for name, number in _projected(call).items()}
     inner = output_width(spec)

@@ -25,6 +25,7 @@ from attnlab.cost.attention import multiply_adds, state_heads
 from attnlab.cost.block import mlp_shapes
 from attnlab.cost.call import AttentionCall, require_count
 from attnlab.cost.latent import absorbs, looked_at, projected
+from attnlab.cost.whole_layers import layer_cache_bytes, layer_tensors
 from attnlab.errors import UnsupportedError
 from attnlab.models import ModelSpec
 
@@ -119,6 +120,7 @@ _ORDER = (
     "scores",
     "weighted sum",
     "operator",
+    "layer",
     "head output",
     "output projection",
     "mlp",
@@ -129,6 +131,11 @@ _ORDER = (
 def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
     """The numbers that one layer moves, part by part."""
     spec, batch = call.spec, call.batch
+    if spec.layer is not None:
+        held = layer_cache_bytes(call, call.keys - call.queries if call.decodes else 0) // call.bytes_per_number
+        weights = sum(math.prod(shape) for _, shape in layer_tensors(spec))
+        yield "layer", weights + held + 2 * batch * call.queries * spec.model_width
+        return
     made = {name: number for name, number in multiply_adds(call, True).items() if name.endswith(" projection")}
     if spec.compression is not None:
         for name, product in projected(call).items():

@@ -147,6 +147,8 @@ def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:
 def _attention_scratch(cost: AttentionCost, flow: int) -> int:
     """Gradients and their copies: of what the kernel takes and gives, or of the projections behind it."""
     call, spec = cost.call, cost.call.spec
+    if spec.layer is not None:  # which has as many gradients at the most as it keeps tensors
+        return max(flow, cost.part("layer").activation_bytes)
     query = call.batch * spec.num_heads * call.queries * spec.key_width * spec.score.projects_query
     key = call.batch * spec.num_key_value_heads * call.keys * spec.key_width * spec.score.projects_key
     values = spec.num_key_value_heads * call.keys + spec.num_heads * call.queries  # and outputs

@@ -23,6 +23,8 @@ from attnlab.attention import AttentionSpec
 from attnlab.attention.layer import output_width, projection_shapes
 from attnlab.attention.spec import borrowed
 from attnlab.cost.block import mlp_shapes, norm_vectors
+from attnlab.cost.whole_layers import layer_tensors
+from attnlab.errors import UnsupportedError
 from attnlab.models import ModelSpec
 
 if TYPE_CHECKING:
@@ -122,6 +124,9 @@ def _stack(
 
 
 def _attention(place: str, spec: AttentionSpec, lent: frozenset[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    if spec.layer is not None:
+        yield from ((f"{place}{name}", shape) for name, shape in layer_tensors(spec))
+        return
     for name, (width, columns, bias) in projection_shapes(spec).items():
         yield from _linear(f"{place}projections.{name}.", width, columns, bias)
     inner = output_width(spec)
@@ -223,6 +228,10 @@ class PerHead:
 def per_head(found: CostEstimate) -> PerHead:
     """The maps of one head of the first layer."""
     spec = found.model.attention[0]
+    if spec.layer is not None:
+        raise UnsupportedError(
+            f"the layer {spec.layer} has no heads whose maps can be told apart", hint="leave out the maps of a head"
+        )
     maps = []
     for name, (width, columns, _) in projection_shapes(spec).items():
         heads = spec.num_heads if name == "query" else spec.num_key_value_heads

@@ -76,7 +76,7 @@ def length_or_direction(model: LanguageModel, inputs: Given, *, of: Place = "sel
     found: list[list[Explained | None]] = []
     for layer, parts in zip(layers, kept, strict=True):
         if not parts:
-            found.append([None] * layer.spec.num_heads)
+            found.append([None] * layer.spec.observed_heads)
             continue
         attention, keys = (torch.cat(both) for both in zip(*parts, strict=True))
         found.append([explain(attention[:, head], keys[:, head]) for head in range(attention.shape[1])])

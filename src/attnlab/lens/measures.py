@@ -234,7 +234,7 @@ def measure_heads(
         look(model, batch, see)
     return [
         {
-            name: one.reduce(torch.cat(parts)) if (parts := kept[one.observe]) else _nothing(spec.num_heads)
+            name: one.reduce(torch.cat(parts)) if (parts := kept[one.observe]) else _nothing(spec.observed_heads)
             for name, one in MEASURES.items()
         }
         for kept, spec in zip(observed, model.spec.attention, strict=True)

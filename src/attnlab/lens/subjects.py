@@ -107,9 +107,9 @@ def corpus_of_run(path: Path, record: Mapping[str, Any], cache: Path | None = No
 def shape_words(model: LanguageModel) -> str:
     """Return the family and the shape of a model in words."""
     spec = model.spec
-    heads = sorted({one.num_heads for one in attention_specs(model)})
-    each = "–".join(map(str, dict.fromkeys((heads[0], heads[-1]))))
-    return f"{spec.family}, {spec.num_layers} layers of {each} heads, width {spec.model_width}"
+    heads = sorted({one.observed_heads for one in attention_specs(model)} - {0})
+    each = f"of {'–'.join(map(str, dict.fromkeys((heads[0], heads[-1]))))}" if heads else "without"
+    return f"{spec.family}, {spec.num_layers} layers {each} heads, width {spec.model_width}"
 
 
 # Texts
@@ -145,7 +145,7 @@ def find_texts(
 
 def rows_for(model: LanguageModel, length: int) -> int:
     """Return how many rows of this length are read without taking long."""
-    weights = sum(spec.num_heads for spec in attention_specs(model)) * len(places(model)) * length**2
+    weights = max(1, sum(spec.observed_heads for spec in attention_specs(model))) * len(places(model)) * length**2
     return max(2, min(MOST_ROWS, _MOST_WEIGHTS // weights))
 
 

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attnlab.attention import AttentionSpec, MultiHeadAttention, Visibility
+from attnlab.attention import AttentionSpec, MultiHeadAttention, Visibility, WholeLayer
 from attnlab.attention.groups import for_every_query_head
 from attnlab.corpora import Batch
 from attnlab.errors import InputError, UnsupportedError
@@ -69,7 +69,7 @@ class Inputs:
     def few_weights(self, model: LanguageModel, of: Place) -> Iterator[Inputs]:
         """Yield the inputs so many rows at a time that one layer's weights stay few."""
         longest = max(self.tokens.shape[1], 0 if self.source is None else self.source.shape[1])
-        heads = max(layer.spec.num_heads for layer in attention_layers(model, of))
+        heads = max(1, *(layer.spec.observed_heads for layer in attention_layers(model, of)))
         yield from self.parts(_MOST_WEIGHTS // (heads * longest**2))
 
 
@@ -81,8 +81,8 @@ class LayerMaps:
     """What one layer did with a batch: the weights, the keys as they were before positions and normalisation, and
     which keys each query may see by the spec's mask.
 
-    Key heads that several query heads share are repeated for each of these. `weights` are None for an operator, and
-    `keys` are None where the score uses none.
+    Key heads that several query heads share are repeated for each of these. `weights` are None for an operator and for
+    a whole layer of one's own, and `keys` are None where there are none.
     """
 
     weights: Tensor | None  # (batch, heads, queries, keys)
@@ -178,7 +178,7 @@ def attention_layers(model: LanguageModel, of: Place) -> list[Any]:
 def _observe(
     number: int,
     see: See,
-    layer: MultiHeadAttention,
+    layer: MultiHeadAttention | WholeLayer,
     arguments: tuple[Tensor, ...],
     keywords: Mapping[str, Any],
     output: Tensor,
@@ -188,7 +188,7 @@ def _observe(
     x, padding = arguments[0], keywords.get("padding")
     source = arguments[1] if len(arguments) > 1 else None
     weights = None
-    if layer.spec.has_map:
+    if isinstance(layer, MultiHeadAttention) and layer.spec.has_map:
         # `forward` itself, since calling the layer would call this hook again.
         _, weights = layer.forward(x, source, padding=padding, return_weights=True)
         weights = weights.to(torch.promote_types(weights.dtype, torch.float32))  # long sums are taken of them
@@ -197,13 +197,13 @@ def _observe(
     see(number, LayerMaps(weights, _keys(layer, seen), visible, padding, source is not None))
 
 
-def _keys(layer: MultiHeadAttention, x: Tensor) -> Tensor | None:
+def _keys(layer: MultiHeadAttention | WholeLayer, x: Tensor) -> Tensor | None:
     """Return the key vectors of tokens (batch, tokens, model width), before they are rotated or normalised.
 
     The rotary part of a key that is made from a latent is rotated, as it is cached.
     """
     spec = layer.spec
-    if not spec.score.projects_key:
+    if isinstance(layer, WholeLayer) or not spec.score.projects_key:
         return None
     if spec.compression is not None:
         return layer.project(x, x if spec.source == "cross" else None)[1]

@@ -333,7 +333,7 @@ def _said(model: LanguageModel, facts: Sequence[Fact]) -> tuple[dict[str, Tensor
     ]
     against = {"said": weight.mean(0), "told apart": torch.stack(answers)}
     found: dict[str, dict[str, Tensor]] = {name: {} for name in against}
-    parts = sum(spec.num_heads + 2 for spec in model.spec.attention) + 3
+    parts = sum(spec.observed_heads + 2 for spec in model.spec.attention) + 3
     for rows in batches_of(model, facts, parts):
         written = attribute(model, rows.inputs)
         read = rows.answering(written.written)  # (parts, facts, tokens of the answer, width)

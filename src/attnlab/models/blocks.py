@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.attention import AttentionSpec, Cache, MultiHeadAttention
+from attnlab.attention import AttentionSpec, Cache, MultiHeadAttention, make_layer
 from attnlab.attention.observer import Observed
 from attnlab.attention.parts.values import FirstValues
 from attnlab.models.mlp import MLP
@@ -65,17 +65,18 @@ class TransformerBlock(Observed):
     def __init__(self, spec: ModelSpec, attention: AttentionSpec, cross: AttentionSpec | None = None) -> None:
         super().__init__()
         self.attention_norm = make_norm(spec)
-        self.attention = MultiHeadAttention(attention)
+        self.attention = make_layer(attention)
         self.cross_norm = None if cross is None else make_norm(spec)
-        self.cross_attention = None if cross is None else MultiHeadAttention(cross)
+        self.cross_attention = None if cross is None else make_layer(cross)
         self.mlp_norm = make_norm(spec)
         self.mlp = MLP(spec)
 
     def borrow(self, lender: TransformerBlock) -> None:
         """Use the parameters of another block where they belong to the whole model."""
-        self.attention.borrow(lender.attention)
-        if self.cross_attention is not None and lender.cross_attention is not None:
-            self.cross_attention.borrow(lender.cross_attention)
+        pairs = ((self.attention, lender.attention), (self.cross_attention, lender.cross_attention))
+        for own, other in pairs:
+            if isinstance(own, MultiHeadAttention) and isinstance(other, MultiHeadAttention):
+                own.borrow(other)
 
     def forward(
         self,

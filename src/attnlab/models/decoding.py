@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.attention import AttentionSpec, attend
+from attnlab.attention import AttentionSpec, MultiHeadAttention, attend
 from attnlab.attention.linear import PIECES, in_pieces, linear
 from attnlab.attention.parts.normalisers import Softmax
 from attnlab.attention.parts.positions import Rope
@@ -84,6 +84,7 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
         and spec.head_output is None
         and spec.compression is None
         and spec.values is None
+        and spec.layer is None
         and not spec.projections
     )
     return projected and shaped and cut and plain and spec.mask.window is None
@@ -94,6 +95,7 @@ class _Layer:
 
     def __init__(self, block: TransformerBlock, spec: AttentionSpec, residual: Tensor, context: int) -> None:
         attention, mlp = block.attention, block.mlp
+        assert isinstance(attention, MultiHeadAttention)
         assert attention.output is not None
         self.spec, self.residual, self.activate = spec, residual, _activation(mlp.activation)
         self.attention_norm, self.mlp_norm = _norm(block.attention_norm), _norm(block.mlp_norm)

@@ -6,9 +6,9 @@
     `top_p` (arXiv 1904.09751); a temperature of 0 takes the likeliest
 
 Keys and values of earlier tokens are kept in a cache. Prompts of different lengths go together: the shorter are padded
-on the left, or, where a variant counts positions from the start, prompts of one length at a time. What is drawn for a
-prompt depends on its seed alone, not on the other prompts, until the longest fills the context. Then the model reads
-the last half again and goes on from there.
+on the left, or, where a variant counts positions from the start or takes no padding, prompts of one length at a time.
+What is drawn for a prompt depends on its seed alone, not on the other prompts, until the longest fills the context.
+Then the model reads the last half again and goes on from there.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ def _batches(model: LanguageModel, prompts: Sequence[Sequence[int]]) -> list[lis
     """The numbers of the prompts that can go together."""
     spec = model.spec
     layers = (*spec.attention, *spec.encoder_attention)
-    # A table of scores knows places from the start alone.
-    if not any(layer.score.needs_context for layer in layers):
+    # A table of scores knows places from the start alone, and a layer without a mask cannot leave out padding.
+    if not any(layer.needs_context or (layer.layer and "mask" not in layer.layer.takes) for layer in layers):
         return [list(range(len(prompts)))]
     by_length: dict[int, list[int]] = {}
     for number, prompt in enumerate(prompts):

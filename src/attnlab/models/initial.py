@@ -6,6 +6,8 @@ begin with the same weights wherever their shapes agree, whatever else they have
     weights and embeddings ~ N(0, σ²), biases 0, norms 1                       σ = `initial_std`, GPT-2's is 0.02
     projections back into the residual path ~ N(0, σ² / 2L) for L layers, or 0 (`zero_outputs`)
     what a part of attention learns as the part says
+    a whole layer of one's own as its constructor says; its linear maps and embeddings likewise by the rules above, and
+    the linear map called `output` as a projection back, unless the layer has a method `reset_parameters`
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from attnlab.attention import MultiHeadAttention
+from attnlab.attention import MultiHeadAttention, WholeLayer
 
 if TYPE_CHECKING:
     from attnlab.models.language_model import LanguageModel
@@ -27,7 +29,14 @@ def initialise(model: LanguageModel, seed: int) -> None:
     """Draw all weights of a model anew."""
     spec = model.spec
     outputs = 0.0 if spec.zero_outputs else spec.initial_std / (2 * spec.num_layers) ** 0.5
+    settled: set[nn.Module] = set()  # modules whose weights are as a layer of one's own says
     for path, module in model.named_modules():
+        if isinstance(module, WholeLayer):
+            module.restart(_number(seed, path))
+            own = module.part.starts_itself
+            settled |= {one for one in module.modules() if own or not isinstance(one, nn.Linear | nn.Embedding)}
+        if module in settled:
+            continue
         for name, parameter in module.named_parameters(path, recurse=False):
             is_norm = isinstance(module, nn.LayerNorm) and name.endswith("weight")
             if is_norm or name.endswith("bias"):
@@ -40,9 +49,16 @@ def initialise(model: LanguageModel, seed: int) -> None:
                 _draw(tensor, declared.initial, declared.std, seed, f"{path}.extras.{name}")
 
 
+def restore_constants(model: nn.Module) -> None:
+    """Make the buffers of whole layers of one's own again, which no checkpoint holds."""
+    for module in model.modules():
+        if isinstance(module, WholeLayer):
+            module.restore_buffers()
+
+
 def _writes_residual(path: str) -> bool:
     """Whether a linear map adds to the residual path: the output of attention and of the perceptron."""
-    return path.endswith(("attention.output", "mlp.narrow"))
+    return path.endswith(("attention.output", "attention.module.output", "mlp.narrow"))
 
 
 def _draw(parameter: Tensor, mean: float, std: float, seed: int, name: str) -> None:
@@ -50,6 +66,11 @@ def _draw(parameter: Tensor, mean: float, std: float, seed: int, name: str) -> N
     if std == 0:
         parameter.fill_(mean)
         return
-    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    generator = torch.Generator().manual_seed(_number(seed, name))
     parameter.copy_(torch.empty(parameter.shape, dtype=parameter.dtype).normal_(mean, std, generator=generator))
+
+
+def _number(seed: int, name: str) -> int:
+    """The seed of what is drawn under a name."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec
 from attnlab.attention.linear import Linear, linear
-from attnlab.models.meta import on_meta
 from attnlab.attention.observer import Observed
 from attnlab.attention.parts.values import FirstValues
 from attnlab.corpora import IGNORED
@@ -30,6 +29,7 @@ from attnlab.models import taps as tapping
 from attnlab.models.blocks import LayerCache, TransformerBlock, make_norm
 from attnlab.models.initial import initialise
 from attnlab.models.loss import cross_entropy
+from attnlab.models.meta import on_meta
 from attnlab.models.spec import ModelSpec
 from attnlab.models.taps import Replace, Seen, Taps
 

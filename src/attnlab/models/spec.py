@@ -115,12 +115,24 @@ class ModelSpec(Specification):
                     )
                 if spec.source != ("cross" if name == "cross_attention" else "self"):
                     raise SpecError(f"{name} has source={spec.source!r}", hint="cross_attention alone looks elsewhere")
+        self._check_start()
         if self.family != "encoder" and not all(spec.mask.causal for spec in self.attention):
             raise SpecError(
                 "a decoder with bidirectional attention would see the token that it predicts",
                 hint='use a causal mask, or family="encoder"',
             )
         return self
+
+    def _check_start(self) -> None:
+        """Refuse a layer of one's own that cannot begin as this model's layers do."""
+        every = {*self.attention, *self.cross_attention, *self.encoder_attention} if self.zero_outputs else set()
+        for spec in every:
+            if spec.layer is not None and not spec.layer.starts_itself and not spec.layer.has_output(spec):
+                raise SpecError(
+                    f"every layer of this model begins at zero, and {spec.layer.kind} has no linear map called output "
+                    "to begin so",
+                    hint="call its last map output, or state its first weights in a method reset_parameters(self)",
+                )
 
     @classmethod
     def build(

@@ -194,6 +194,9 @@ def _of_stack(
 def _of_attention(spec: AttentionSpec, name: str, queries: str, keys: str) -> dict[str, Shape]:
     stream: Shape = ("batch", queries, spec.model_width)
     names: dict[str, Shape] = {"in": stream}
+    if spec.layer is not None:
+        names |= {"output": stream, "residual": stream}
+        return {f"{name}.{part}": shape for part, shape in names.items()}
     if spec.score.projects_query:
         names["query"] = ("batch", spec.num_heads, queries, spec.key_width)
     if spec.score.projects_key:

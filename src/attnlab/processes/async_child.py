@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnlab.errors import AttnlabError
@@ -29,10 +29,18 @@ class AsyncChild:
     """A process that answers tasks in turn: `ask("task", a=1)` puts the question {"task": "task", "a": 1}."""
 
     def __init__(
-        self, module: str, name: str, *, seconds: float, threads: int | None = None, idle: float | None = None
+        self,
+        module: str,
+        name: str,
+        arguments: Sequence[str] = (),
+        *,
+        seconds: float,
+        threads: int | None = None,
+        idle: float | None = None,
     ) -> None:
         """`seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended."""
         self._module, self._name, self._seconds, self._idle = module, name, seconds, idle
+        self._arguments = tuple(arguments)
         self._environment = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
         self._child: Child | None = None
         self._lock = asyncio.Lock()  # held by the question under way
@@ -107,6 +115,7 @@ class AsyncChild:
         await self._end()
         self._child = Child(
             self._module,
+            self._arguments,
             name=self._name,
             environment=self._environment,
             apart=True,  # Ctrl-C in the terminal is for this process, which then ends the child

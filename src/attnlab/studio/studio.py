@@ -40,6 +40,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int | None = None  # None: the first that is free
     exposed: bool = False  # whether others than this machine may be let in
+    variants_from: Path | None = None  # a Python file that adds variants
 
     def __post_init__(self) -> None:
         if self.port is not None and not 0 <= self.port < 65536:
@@ -88,9 +89,10 @@ class Studio:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.runs = settings.runs
-        self.desk = AsyncChild(_WORK, "the desk", seconds=30, threads=1)
-        self.bench = AsyncChild(_WORK, "the bench", seconds=120, idle=120)
-        self.stage = AsyncChild(_WORK, "the stage", seconds=900, idle=120)
+        own = [] if settings.variants_from is None else [str(settings.variants_from)]
+        self.desk = AsyncChild(_WORK, "the desk", own, seconds=30, threads=1)
+        self.bench = AsyncChild(_WORK, "the bench", own, seconds=120, idle=120)
+        self.stage = AsyncChild(_WORK, "the stage", own, seconds=900, idle=120)
         self._pages: OrderedDict[str, str] = OrderedDict()
         self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
         self._warming: asyncio.Task[Any] | None = None

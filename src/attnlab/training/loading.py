@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from torch import Tensor
 
+from attnlab.attention.names.files import file_hashes
 from attnlab.corpora import Tokenizer
 from attnlab.errors import FileError, InputError, UnknownNameError
 from attnlab.models import LanguageModel
+from attnlab.models.initial import restore_constants
 from attnlab.models.language_model import empty_model
 from attnlab.runs.checkpoints import DamagedCheckpointError
 from attnlab.runs.directory import MODEL, RunDirectory
@@ -40,6 +43,7 @@ class LoadedRun:
 def load_run(path: Path, step: int | None = None) -> LoadedRun:
     """Return the model of a run after `step` steps, by default the last that were saved."""
     directory = RunDirectory.open(path)
+    check_variants(directory, known_only=True)
     resolved = resolved_of(directory)
     weights, found = _weights(directory, step)
     tokenizer = _tokenizer(path)
@@ -50,11 +54,36 @@ def resolved_of(directory: RunDirectory) -> ResolvedRun:
     """Return what the run in this directory does, with nothing left open."""
     try:
         return ResolvedRun.model_validate(directory.record["resolved"])
+    except ValidationError as error:
+        found = ResolvedRun.explain(error)
+        raise FileError(
+            f"{directory.path} holds no run that this attnlab can resume: {found.message}",
+            hint=found.hint or "train it anew in another folder, or use the version that began it",
+        ) from None
     except (KeyError, ValueError, LookupError) as error:
         raise FileError(
             f"{directory.path} holds no run that this attnlab can resume: {error}",
             hint="train it anew in another folder, or use the version that began it",
         ) from None
+
+
+def check_variants(directory: RunDirectory, *, known_only: bool = False) -> None:
+    """Refuse a variant whose file has changed since the run began; with `known_only`, only one that is known here."""
+    for name, known in directory.record.get("variants", {}).items():
+        try:
+            found = file_hashes(name).get(name)
+        except UnknownNameError:
+            if known_only:
+                continue
+            raise FileError(
+                f"the run in {directory.path} trains {name!r}, a variant from a file",
+                hint="name the file that adds it, by `variants_from=FILE`",
+            ) from None
+        if found != known:
+            raise FileError(
+                f"the file that adds the variant {name!r} has changed since the run in {directory.path} began",
+                hint="bring the old file back, name the variant otherwise, or train in another folder by `out=FOLDER`",
+            )
 
 
 def _weights(directory: RunDirectory, step: int | None) -> tuple[dict[str, Tensor], int]:
@@ -104,4 +133,5 @@ def _model(resolved: ResolvedRun, weights: Mapping[str, Tensor], path: Path) -> 
         raise FileError(
             f"the weights in {path} are not those of its model: {error}", hint="use the attnlab that trained it"
         ) from None
+    restore_constants(model)
     return model.eval()

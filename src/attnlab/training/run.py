@@ -19,7 +19,7 @@ import torch
 
 from attnlab.attention.names.files import file_hashes
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
-from attnlab.errors import FileError, SpecError, UnknownNameError, UnsupportedError
+from attnlab.errors import FileError, SpecError, UnsupportedError
 from attnlab.processes.machine import describe_machine
 from attnlab.runs.directory import RunDirectory, RunResult
 from attnlab.runs.ledger import DEFAULT_ROOT
@@ -27,7 +27,7 @@ from attnlab.storage.records import write_json
 from attnlab.training.engine import LocalProcesses, ProcessGroup, make_process_group
 from attnlab.training.execution import Execution, choose_execution, keep_memory
 from attnlab.training.fitting import fitted, steps_in
-from attnlab.training.loading import TOKENIZER, resolved_of
+from attnlab.training.loading import TOKENIZER, check_variants, resolved_of
 from attnlab.training.loop import Loop, Saving
 from attnlab.training.progress import Reporter, Silent, Tracker
 from attnlab.training.spec import ResolvedRun, RunSpec
@@ -112,7 +112,7 @@ def _train(
     new: ResolvedRun | None = None
     if RunDirectory.exists(path):
         directory = RunDirectory.open(path)
-        _check_variants(directory)
+        check_variants(directory)
         if directory.result is not None:
             return RunResult.of(directory, already=True)
         execution = resolved_of(directory).execution
@@ -128,23 +128,6 @@ def _train(
         return _continue(path, corpus, group, reporter or Silent(), trackers, saving or Saving(), start)
     finally:
         group.stop()
-
-
-def _check_variants(directory: RunDirectory) -> None:
-    """Refuse to continue with a variant whose file has changed since the run began."""
-    for name, known in directory.record.get("variants", {}).items():
-        try:
-            found = file_hashes(name).get(name)
-        except UnknownNameError:
-            raise FileError(
-                f"the run in {directory.path} trains {name!r}, a variant from a file",
-                hint="name the file that adds it, by `variants_from=FILE`",
-            ) from None
-        if found != known:
-            raise FileError(
-                f"the file that adds the variant {name!r} has changed since the run in {directory.path} began",
-                hint="bring the old file back, name the variant otherwise, or train in another folder by `out=FOLDER`",
-            )
 
 
 def _corpus_of(directory: RunDirectory) -> CorpusSpec:

@@ -19,13 +19,15 @@ from attnlab.attention.parts.scores import InnerProduct, Matched, Table
 from attnlab.attention.spec import AttentionSpec
 from attnlab.errors import InputError
 
-Kernel = Literal["fused", "blocked", "operator"]
+Kernel = Literal["fused", "blocked", "operator", "module"]
 
 
 def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dropout: bool | None = None) -> Kernel:
     """Which kernel serves a spec. By default: in training, for whole sequences of equal length without padding."""
     spec = spec.one_map
     visibility = visibility or Visibility(spec.mask, 4096, 4096)
+    if spec.layer is not None:
+        return "module"
     dropout = spec.weight_dropout > 0 if dropout is None else dropout
     if spec.operator is not None:
         return "operator"

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlab.attention.kernels import Kernel, kernel_for
+from attnlab.attention.layers.own import OwnLayer, check_heads
 from attnlab.attention.names.changes import Change, OfContext, read_number, resolved, with_number
 from attnlab.attention.parts.compression import Latent
 from attnlab.attention.parts.head_outputs import HeadOutput
@@ -59,9 +60,10 @@ class Variant:
     def change(self, base: AttentionSpec, context_length: int = 1024) -> AttentionSpec:
         """The same change made to another spec."""
         changes = {name: resolved(change, base, context_length) for name, change in self.changes.items()}
-        if "score" in changes:
-            needed = Score.parse(changes["score"]).needs_context
-            changes["context_length"] = context_length if needed else None
+        sized: dict[str, type[Score | OwnLayer]] = {"score": Score, "layer": OwnLayer}
+        needs = [family.parse(changes[field]).needs_context for field, family in sized.items() if field in changes]
+        if needs:
+            changes["context_length"] = context_length if any(needs) else None
         return base.replace(**changes)
 
     def numbered(self, text: str) -> Variant:
@@ -95,6 +97,8 @@ class Variant:
 
 def equations(spec: AttentionSpec) -> list[str]:
     """A spec as equations, in the order of computing."""
+    if spec.layer is not None:
+        return [spec.layer.formula()]
     made = {
         "none": "q = x W_Q,  k = y W_K,  v = y W_V",
         "key-value": "q = x W_Q,  k = v = y W_K",
@@ -163,7 +167,8 @@ def _of_spec(
 
 
 _FAMILIES = {
-    _field(family): family for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput, Latent, Values)
+    _field(family): family
+    for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput, Latent, Values, OwnLayer)
 }
 _NOTES = "the notes"
 _SHARING = "0.5: what sharing costs"
@@ -280,19 +285,24 @@ _known: dict[str, Variant] = {variant.name: variant for variant in _BUILTIN}
 
 def add_variant(variant: Variant) -> Variant:
     """Make a variant known by its name. One's own may be replaced, those of attnlab may not."""
-    if variant.name.split() != [variant.name] or not _NOTATION.isdisjoint(variant.name):
-        raise SpecError(f"{variant.name!r} cannot name a variant", hint="use letters, digits and hyphens")
-    holder = _known.get(variant.name)
-    if holder is not None and holder.builtin:
-        raise SpecError(f"the name {variant.name!r} belongs to a variant of attnlab", hint="choose another name")
-    if _adding is not None and variant.name in _adding:
-        raise SpecError(f"two variants are named {variant.name!r}", hint="give each a name of its own")
+    check_name(variant.name)
     _check_number(variant)
     variant.spec()  # refuse what is impossible now, and not in the middle of a comparison
     _known[variant.name] = variant
     if _adding is not None:
         _adding.add(variant.name)
     return variant
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no variant of one's own can have."""
+    if name.split() != [name] or not _NOTATION.isdisjoint(name):
+        raise SpecError(f"{name!r} cannot name a variant", hint="use letters, digits and hyphens")
+    holder = _known.get(name)
+    if holder is not None and holder.builtin:
+        raise SpecError(f"the name {name!r} belongs to a variant of attnlab", hint="choose another name")
+    if _adding is not None and name in _adding:
+        raise SpecError(f"two variants are named {name!r}", hint="give each a name of its own")
 
 
 @contextlib.contextmanager
@@ -338,6 +348,7 @@ def variant(name: str) -> Variant:
             both = ", ".join(sorted(clash))
             raise SpecError(f"{name!r} changes {both} twice", hint="join variants that change different things")
         changes |= part.changes
+    check_heads(name, changes)
     return Variant(
         "+".join(part.name for part in parts),
         " ".join(part.meaning for part in parts),

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from attnlab.cli.options import RUNS, JsonFlag, RunsFolder
+from attnlab.attention import load_variants
+from attnlab.cli.options import RUNS, JsonFlag, RunsFolder, VariantsFile
 from attnlab.cli.printing import show_json
 from attnlab.corpora import Gpt2Tokenizer, Tokenizer
 from attnlab.errors import FileError, InputError
@@ -31,6 +32,7 @@ def generate(
     top_p: float | None = None,
     seed: int = 0,
     samples: int = 1,
+    variants_from: VariantsFile = None,
     out: RunsFolder = RUNS,
     as_json: JsonFlag = False,
 ) -> None:
@@ -60,6 +62,8 @@ def generate(
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     if samples < 1:
         raise InputError(f"{samples} samples cannot be generated", hint="use `samples=1` or more")
+    if variants_from is not None:
+        load_variants(variants_from)
     model, tokenizer = _load(run, out)
     begin = [prompt for prompt in prompts or [""] for _ in range(samples)]
     encoded = [tokenizer.encode(prompt or "\n") for prompt in begin]

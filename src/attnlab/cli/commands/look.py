@@ -9,7 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from attnlab.cli.options import RUNS, Flag, JsonFlag, RunsFolder
+from attnlab.attention import load_variants
+from attnlab.cli.options import RUNS, Flag, JsonFlag, RunsFolder, VariantsFile
 from attnlab.cli.printing import say, show, show_json, show_section
 from attnlab.errors import InputError
 from attnlab.lens.comparison import HeadComparison, compare_heads
@@ -57,6 +58,7 @@ def look(
     as_json: JsonFlag = False,
     weights: Flag = False,
     names: Flag = False,
+    variants_from: VariantsFile = None,
     runs: RunsFolder = RUNS,
 ) -> None:
     """Show what every head of a model looks at, what it does and what it is worth, as one page that works offline.
@@ -125,6 +127,8 @@ def look(
         over_training=over_training,
         on=on,
     )
+    if variants_from is not None:
+        load_variants(variants_from)
     if compare is not None:
         _check_comparing(more, run, text, one_run=(layer, head, step, source, weights or None, names or None))
         paths = [_find_subject(path, runs) for path in compare]

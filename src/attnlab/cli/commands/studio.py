@@ -6,7 +6,8 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from attnlab.cli.options import RUNS, Flag, JsonFlag
+from attnlab.attention import load_variants
+from attnlab.cli.options import RUNS, Flag, JsonFlag, VariantsFile
 from attnlab.cli.printing import say, show_json
 from attnlab.errors import AttnlabError
 
@@ -16,6 +17,7 @@ def studio(
     port: int | None = None,
     host: str = "127.0.0.1",
     runs: Path = RUNS,
+    variants_from: VariantsFile = None,
     no_browser: Flag = False,
     expose: Flag = False,
     as_json: JsonFlag = False,
@@ -47,7 +49,10 @@ def studio(
     from attnlab.studio.server import run
     from attnlab.studio.studio import Settings, is_loopback
 
-    settings = Settings(runs=runs.resolve(), host=host, port=port, exposed=expose)
+    if variants_from is not None:
+        load_variants(variants_from)  # a mistake in it shows here
+        variants_from = variants_from.resolve()
+    settings = Settings(runs=runs.resolve(), host=host, port=port, exposed=expose, variants_from=variants_from)
 
     def announce(address: str) -> None:
         if as_json:

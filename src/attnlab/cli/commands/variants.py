@@ -20,6 +20,7 @@ _KERNELS = {
     "fused": "PyTorch's fused softmax",
     "blocked": "attnlab's query blocks, which touch visible keys only and keep no scores",
     "operator": "its own, in time that grows with the number of tokens",
+    "module": "its own module, as it is",
 }
 
 
@@ -106,6 +107,8 @@ def _explain(one: Variant) -> None:
         "number": one.number and f"{_example(one)} sets {one.number.field}",
     }
     show_pairs({key: fact for key, fact in facts.items() if fact})
+    if spec.layer is not None:
+        show("\nWhat a whole layer of one's own cannot give:\n", *(f"    {one}" for one in spec.layer.limits()))
     show(
         f"\nOne layer at GPT-2's size: width {spec.model_width}, {spec.num_heads} heads, {_TOKENS} tokens\n",
         _beside_softmax([cost], [baseline]),
@@ -157,7 +160,7 @@ def _describe_mixture(mixed: Mixture) -> dict[str, object]:
 
 def _describe(one: Variant) -> dict[str, object]:
     """Return a variant as plain data."""
-    spec = one.spec().model_dump(mode="json")
+    layer, spec = one.spec().layer, one.spec().model_dump(mode="json")
     return {
         "name": one.name,
         "meaning": one.meaning,
@@ -169,6 +172,7 @@ def _describe(one: Variant) -> dict[str, object]:
         "changes": {field: spec[field] for field in one.changes},
         "spec": spec,
         "cost": _cost(one).as_dict(),
+        **({} if layer is None else {"limits": list(layer.limits())}),
     }
 
 

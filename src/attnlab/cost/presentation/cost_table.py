@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.cost.capacity import Capacity, as_bytes, capacities_beside, capacity
 from attnlab.cost.estimate import QUANTITIES, CostEstimate, MeasuredCost, Quantity, estimate
 from attnlab.cost.presentation.tables import (
     NotedTable,
@@ -19,11 +18,12 @@ from attnlab.cost.presentation.tables import (
     sweep_tables,
     tensor_table,
 )
+from attnlab.cost.questions.capacity import Capacity, as_bytes, capacities_beside, capacity
 from attnlab.cost.questions.question import Question
-from attnlab.cost.sweep import Sweep
+from attnlab.cost.questions.sweep import Sweep
 from attnlab.cost.tensors import PerHead, per_head
 from attnlab.errors import InputError
-from attnlab.formats import csv_text, significant
+from attnlab.formats import and_list, csv_text, significant
 from attnlab.pages import HasPage, Page
 
 BASELINE = "softmax"
@@ -72,7 +72,7 @@ class CostTable(HasPage):
             "“every pair” is what PyTorch's own counter finds. FLOPs per byte are those that products do for each byte "
             "they move."
         )
-        return NotedTable(headings, rows, "What it costs", note=note)
+        return NotedTable(headings, rows, "What it costs", note=note + self._counted())
 
     def one_by_one(self) -> NotedTable:
         """Return a row for each model, for more of them than fit side by side, as multiples of softmax's."""
@@ -82,7 +82,16 @@ class CostTable(HasPage):
             "decode one token, bytes kept for the backward pass, held at the peak of training, and cached after the "
             "context."
         )
-        return NotedTable(["", *_SHORT.values()], rows, "What it costs", note=note)
+        return NotedTable(["", *_SHORT.values()], rows, "What it costs", note=note + self._counted())
+
+    def _counted(self) -> str:
+        """Say which layers are counted by running them."""
+        layers = {str(one.layer): one.layer for found in self.estimates for one in found.model.attention if one.layer}
+        if not layers:
+            return ""
+        again = [name for name, one in layers.items() if "cache" not in one.takes]
+        text = f" The FLOPs of {and_list([*layers])} are counted by running the module; its memory is estimated."
+        return text + (f" Decoding computes all tokens again in {and_list(again)}." if again else "")
 
     def tables(self, *, wide: bool = True) -> list[NotedTable]:
         """Return all that there is to show, in the order of reading."""

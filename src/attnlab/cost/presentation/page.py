@@ -18,7 +18,7 @@ from attnlab.cost.presentation.tables import (
     sweep_tables,
     tensor_table,
 )
-from attnlab.cost.sweep import AXIS_LABELS, Sweep
+from attnlab.cost.questions.sweep import AXIS_LABELS, Sweep
 from attnlab.pages import GREY, PALETTE, Details, Figure, Note, Page, Part, Points, Section, Table, new_figure
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnlab.cost.attention import PartCost
-from attnlab.cost.capacity import Capacity, Fit
 from attnlab.cost.estimate import CostEstimate, MeasuredCost
+from attnlab.cost.questions.capacity import Capacity, Fit
 from attnlab.cost.questions.configs import is_config
-from attnlab.cost.sweep import GROUPS, Axis, Crossover, Sweep
+from attnlab.cost.questions.sweep import GROUPS, Axis, Crossover, Sweep
 from attnlab.cost.tensors import PerHead, grouped
 from attnlab.formats import NOTHING, byte_count, count, percent, significant
 from attnlab.pages import Table, Tone

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny
 
-from attnlab.attention import AttentionSpec, HeadOutput, Latent, Normaliser, Operator, Position, Score, Values
+from attnlab.attention import AttentionSpec, HeadOutput, Latent, Normaliser, Operator, OwnLayer, Position, Score, Values
 from attnlab.attention.parts import Part
 from attnlab.attention.spec import Probability, Sharing
 from attnlab.models import ModelSpec
@@ -48,6 +48,7 @@ class AttentionChanges(Specification):
     head_output: Annotated[SerializeAsAny[HeadOutput] | None, _part(HeadOutput)] = _unchanged()
     compression: Annotated[SerializeAsAny[Latent] | None, _part(Latent)] = _unchanged()
     values: Annotated[SerializeAsAny[Values] | None, _part(Values)] = _unchanged()
+    layer: Annotated[SerializeAsAny[OwnLayer] | None, _part(OwnLayer)] = _unchanged()
     bias: bool | None = _unchanged()
     weight_dropout: Probability | None = _unchanged()
     output_dropout: Probability | None = _unchanged()
@@ -63,8 +64,9 @@ class AttentionChanges(Specification):
         if not changes:
             return model
         mask = {name: changes.pop(name) for name in _MASK if name in changes}
-        if self.score is not None:
-            changes["context_length"] = model.context_length if self.score.needs_context else None
+        sized = self.layer or self.score
+        if sized is not None:
+            changes["context_length"] = model.context_length if sized.needs_context else None
 
         def changed(spec: AttentionSpec) -> AttentionSpec:
             return spec.replace(**changes, **({"mask": spec.mask.replace(**mask)} if mask else {}))

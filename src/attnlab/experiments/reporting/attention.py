@@ -5,12 +5,15 @@ Every run was looked at on the same validation rows; a variant is set against th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
+from attnlab.attention import mixture
+from attnlab.errors import AttnlabError
 from attnlab.experiments.numbers import measure_interval, measure_text, nats_text, with_ends
 from attnlab.experiments.reporting.curves import measure_figures
 from attnlab.experiments.results import ArmResult, Comparison
-from attnlab.formats import NOTHING, fixed, interval, p_relation, signed
+from attnlab.formats import NOTHING, and_list, fixed, interval, p_relation, signed
 from attnlab.lens import RUN_MEASURES
 from attnlab.lens.heads.role_scores import ROLES
 from attnlab.lens.heads.study import MEAN, STRONGEST
@@ -54,8 +57,9 @@ def _nats(found: Interval | None) -> tuple[str, str]:
 def heads_section(comparison: Comparison) -> Section:
     """Return how far some head of each run plays each role."""
     arms = [arm for arm in comparison.variants if any(run.heads for run in arm.runs)]
+    blind = _without_maps(comparison)
     if not arms or not any(run.heads for run in comparison.baseline.runs):
-        return Section(HEADING, [])
+        return Section(HEADING, [blind] if blind else [])
     name = comparison.baseline.name
     words = (
         "A role is a place where a head may look: the previous token, the first, its own, the same token elsewhere, "
@@ -71,7 +75,20 @@ def heads_section(comparison: Comparison) -> Section:
     )
     more = f"`attnlab look --compare {comparison.path}` shows the heads side by side, the importance of each, and more."
     ends = Details("With intervals", [_with_intervals(comparison, arms, which) for which in (STRONGEST, MEAN)])
-    return Section(HEADING, [words, _changes_table(comparison, arms), *points, ends, more])
+    notes = [blind] if blind else []
+    return Section(HEADING, [words, *notes, _changes_table(comparison, arms), *points, ends, more])
+
+
+def _without_maps(comparison: Comparison) -> str:
+    """Say which variants have whole layers of one's own, whose attention cannot be looked at."""
+    found = []
+    for arm in (comparison.baseline, *comparison.variants):
+        with contextlib.suppress(AttnlabError):  # as where the file that adds it was not read
+            if any(one.spec().layer is not None for one in mixture(arm.arm.run.variant).variants):
+                found.append(arm.name)
+    if not found:
+        return ""
+    return f"Whole layers of one's own give no attention maps, and there are some in {and_list(found)}."
 
 
 def _changes_table(comparison: Comparison, arms: Sequence[ArmResult]) -> Table:

@@ -29,11 +29,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnlab.attention.layers.own import NO_MAPS
 from attnlab.attention.parts.values import FirstValues
 from attnlab.corpora import IGNORED, Batch
 from attnlab.errors import InputError, UnknownNameError, UnsupportedError
 from attnlab.lens.taps import Inputs, check_tokens, evaluating, head_outputs
-from attnlab.models import LanguageModel
+from attnlab.models import LanguageModel, tap_names
 from attnlab.statistics import Interval, mean_interval
 
 _MOST_VALUES = 1 << 24  # of a tensor in the model: this bounds how many parts go through it together
@@ -186,7 +187,9 @@ def _means(model: LanguageModel, batches: list[_Texts]) -> dict[str, Tensor]:
             sums[name] = sums[name] + kept if name in sums else kept
 
         points = (f"{part}.{point}" for part in _parts(model) for point in ("heads", "output"))
-        names = [f"blocks.{n}.{p}" for p in points if p != "mlp.heads" for n in range(model.spec.num_layers)]
+        every = (f"blocks.{number}.{point}" for point in points for number in range(model.spec.num_layers))
+        there = tap_names(model)  # a perceptron has no heads, nor has a whole layer of one's own
+        names = [name for name in every if name in there]
         read = ["residual"] if model.encoder is None else ["residual", "encoder.norm.output"]
         with model.tap(*read, {name: partial(add, name) for name in names}) as seen:
             batch.inputs.read(model)
@@ -223,6 +226,7 @@ def _changed(
     path = f"blocks.{number}"
     parts = _parts(model)
     read = [f"{path}.{part}.{point}" for part in parts[:-1] for point in ("heads", "output", "residual")]
+    read = [name for name in read if not name.endswith(".heads") or name in means]
     with model.tap(*read, f"{path}.mlp.output") as seen:
         after = texts.run(number, x, texts.first_values)
     changed = {}
@@ -230,7 +234,7 @@ def _changed(
         name = f"{path}.{part}"
         stream = after if part == "mlp" else seen[f"{name}.residual"]
         names, streams = [name], (stream + (means[f"{name}.output"] - seen[f"{name}.output"]))[None]
-        if part != "mlp":
+        if f"{name}.heads" in means:
             shift = means[f"{name}.heads"][:, None] - seen[f"{name}.heads"]  # (batch, heads, tokens, value width)
             shift = head_outputs(getattr(block, part), shift).transpose(0, 1)
             names = [name, *(f"{name}.heads.{head}" for head in range(len(shift)))]
@@ -266,7 +270,9 @@ def next_tokens(model: LanguageModel, ids: Tensor, without: Collection[tuple[int
             f"a model of the family {model.spec.family} does not continue a text", hint="use a decoder such as gpt"
         )
     for layer, head in without:
-        heads = model.spec.attention[layer].num_heads if 0 <= layer < model.spec.num_layers else 0
+        heads = model.spec.attention[layer].observed_heads if 0 <= layer < model.spec.num_layers else 0
+        if 0 <= layer < model.spec.num_layers and heads == 0:
+            raise UnsupportedError(f"layer {layer}: {NO_MAPS} and has no heads", hint="choose another layer")
         if not 0 <= head < heads:
             raise InputError(
                 f"there is no head {head} in layer {layer}",

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens.taps import Given, Inputs, evaluating, head_outputs, output_bias
-from attnlab.models import LanguageModel
+from attnlab.models import LanguageModel, tap_names
 from attnlab.models.blocks import RMSNorm
 
 
@@ -64,7 +64,7 @@ class Attribution:
 
 def attribute(model: LanguageModel, inputs: Given) -> Attribution:
     """Return the parts of what the head reads. What an encoder read is part of cross-attention."""
-    read = ["embedding", "norm.in", "blocks.*attention.heads", "blocks.*.mlp.output"]
+    read = ["embedding", "norm.in", "blocks.*.mlp.output", *_attention_names(model)]
     if model.stack.positions is not None:
         read.append("position")
     with evaluating(model):
@@ -81,6 +81,13 @@ def attribute(model: LanguageModel, inputs: Given) -> Attribution:
     return Attribution(names, written, model.head_weight.detach())
 
 
+def _attention_names(model: LanguageModel) -> list[str]:
+    """Return where attention is read: at its heads, or, if it has none, at its output."""
+    names = tap_names(model)
+    own = [name.removesuffix(".in") for name in names if name.startswith("blocks.") and name.endswith("attention.in")]
+    return [f"{name}.{'heads' if f'{name}.heads' in names else 'output'}" for name in own]
+
+
 def _parts(model: LanguageModel, seen: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return what was added to the residual path, each (batch, tokens, model width) or what broadcasts to it."""
     parts: dict[str, Tensor] = {name: seen[name] for name in ("embedding", "position") if name in seen}
@@ -90,6 +97,9 @@ def _parts(model: LanguageModel, seen: dict[str, Tensor]) -> dict[str, Tensor]:
             if layer is None:
                 continue
             path = f"blocks.{number}.{name}"
+            if not layer.spec.observed_heads:
+                parts[path] = seen[f"{path}.output"]
+                continue
             heads = head_outputs(layer, seen[f"{path}.heads"]).unbind(1)
             parts |= {f"{path}.heads.{head}": written for head, written in enumerate(heads)}
             bias = output_bias(layer)

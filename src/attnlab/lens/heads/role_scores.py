@@ -212,7 +212,7 @@ class RoleReading:
 
         `also` sees the maps that are not of repeated text.
         """
-        heads = [layer.spec.num_heads for layer in attention_layers(model, self.of)]
+        heads = [layer.spec.observed_heads for layer in attention_layers(model, self.of)]
         found: dict[str, list[list[Tensor]]] = {role: [[] for _ in heads] for role in ROLES}
         for name, inputs in self.texts.items():
             roles = {role: one for role, one in ROLES.items() if one.repeated == (name == "repeated")}

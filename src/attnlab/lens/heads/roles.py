@@ -203,7 +203,7 @@ def _chances(model: LanguageModel, reading: RoleReading, controls: int, seed: in
     highest: dict[str, list[float]] = {role: [] for role in ROLES}
     for copied in shuffled_models(model, controls, seed):
         for role, layers in excerpt.scores(copied).items():
-            highest[role].append(torch.cat([_excess(one) for one in layers]).max().item())
+            highest[role].append(max(torch.cat([_excess(one) for one in layers]).tolist(), default=-math.inf))
     return {
         role: [
             [(1 + sum(x >= one for x in highest[role])) / (1 + controls) for one in layer.tolist()] for layer in layers
@@ -254,6 +254,8 @@ def head_ranks(model: LanguageModel, of: Place = "self") -> list[tuple[Tensor, T
 
 def _ranks(layer: MultiHeadAttention, gain: Tensor | None) -> tuple[Tensor, Tensor]:
     spec = layer.spec
+    if spec.layer is not None:
+        return torch.zeros(0), torch.zeros(0)
     other = None if spec.source == "cross" else gain  # what is read of another sequence has its norm behind it
     value = _projection(layer, ("value", "key", "query"), spec.num_key_value_heads, spec.value_width, other)
     out = _outputs(layer)

@@ -69,6 +69,8 @@ class HeadSimilarity:
 
     def redundancy(self, of: Literal["maps", "effects"] = "effects") -> float | None:
         """Return the mean over heads of their similarity to the head that is the most similar to them."""
+        if not self.heads:
+            return None
         table: Tensor = (self.maps if of == "maps" else self.effects).clone().fill_diagonal_(math.nan)
         best = table.nan_to_num(-math.inf).amax(-1)
         best = best[best.isfinite()]
@@ -182,7 +184,7 @@ def over_checkpoints(
 
 def _heads(model: LanguageModel, of: Place) -> Iterator[Head]:
     for number, layer in enumerate(attention_layers(model, of)):
-        yield from ((number, head) for head in range(layer.spec.num_heads))
+        yield from ((number, head) for head in range(layer.spec.observed_heads))
 
 
 def _parts(model: LanguageModel, inputs: Given, of: Place) -> Iterator[Inputs]:
@@ -193,7 +195,7 @@ def _parts(model: LanguageModel, inputs: Given, of: Place) -> Iterator[Inputs]:
         raise InputError(
             f"tokens have shape {tuple(tokens.shape)}, not (texts, tokens)", hint="one text is tokens[None]"
         )
-    length, heads = tokens.shape[1], len(list(_heads(model, of)))
+    length, heads = tokens.shape[1], max(1, len(list(_heads(model, of))))
     yield from inputs.parts(_MOST_VALUES // (heads * length * max(length, model.spec.model_width)))
 
 
@@ -203,7 +205,7 @@ def _patterns(model: LanguageModel, inputs: Inputs, of: Place) -> Tensor:
 
     def see(layer: int, maps: LayerMaps) -> None:
         if maps.weights is None:
-            found.append(attention_layers(model, of)[layer].spec.num_heads)
+            found.append(attention_layers(model, of)[layer].spec.observed_heads)
             return
         shares, count = maps.shares, maps.num_visible[..., None]
         known = maps.pairs & (count > 1) & shares.isfinite()
@@ -217,11 +219,16 @@ def _patterns(model: LanguageModel, inputs: Inputs, of: Place) -> Tensor:
 
 def _written(model: LanguageModel, inputs: Inputs, of: Place) -> Tensor:
     """Return what every head adds to the residual path, (heads, texts × tokens, model width)."""
-    layers = attention_layers(model, of)
-    names = [_POINTS[of].format(number) for number in range(len(layers))]
-    with evaluating(model), model.tap(*names) as seen:
+    layers = {
+        _POINTS[of].format(number): layer
+        for number, layer in enumerate(attention_layers(model, of))
+        if layer.spec.observed_heads
+    }
+    with evaluating(model), model.tap(*layers) as seen:
         inputs.read(model)
-        made = [head_outputs(layer, seen[name]) for layer, name in zip(layers, names, strict=True)]
+        made = [head_outputs(layer, seen[name]) for name, layer in layers.items()]
+    if not made:
+        return torch.zeros(0, inputs.tokens.numel(), model.spec.model_width)
     return torch.cat([one.transpose(0, 1).flatten(1, 2) for one in made])
 
 

@@ -115,7 +115,7 @@ def ablated_batch(batch: Batch) -> Batch:
 def ablation_work(model: LanguageModel, batch: Batch) -> float:
     """Return about how many multiplications and additions removing every part takes."""
     spec = model.spec
-    parts = sum(one.num_heads + 2 for one in (*spec.attention, *spec.cross_attention))
+    parts = sum(one.observed_heads + 2 for one in (*spec.attention, *spec.cross_attention))
     blocks = sum(parameter.numel() for parameter in model.stack.blocks.parameters())
     head = spec.vocabulary_size * spec.model_width
     return float(2 * parts * batch.inputs.numel() * (blocks / 2 + head))

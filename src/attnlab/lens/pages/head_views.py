@@ -182,6 +182,9 @@ def _similar(study: Study) -> LookView:
     data = {}
     for place in study.places:
         copies = [[head_name(place.place, *head) for head in group] for group in place.similarity.copies()]
+        if not place.similarity.heads:
+            parts.append("No layer has heads to compare.")
+            continue
         redundancy = {of: place.similarity.redundancy(of) for of in ("maps", "effects")}
         label = f"{LABELS[place.place].strip() or 'heads'}: "
         means = and_list([f"{fixed(value)} in {of}" for of, value in redundancy.items()])

@@ -19,8 +19,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from attnlab.attention.layers.own import NO_MAPS
 from attnlab.corpora import IGNORED, Tokenizer
-from attnlab.errors import AttnlabError, InputError
+from attnlab.errors import AttnlabError, InputError, UnsupportedError
 from attnlab.lens.embeddings import token_of
 from attnlab.lens.heads.role_scores import delimiter_tokens
 from attnlab.lens.heads.study import Study, study_heads
@@ -314,7 +315,9 @@ class _Chosen:
 
     def check(self, model: LanguageModel, ids: dict[str, Tensor]) -> None:
         spec = model.spec
-        most = max(one.num_heads for one in attention_specs(model))
+        most = max(one.observed_heads for one in attention_specs(model))
+        if self.heads and most == 0:
+            raise UnsupportedError(f"no layer of this model has heads: {NO_MAPS}", hint="leave out the heads")
         for kind, wanted, count in (("layer", self.layers, spec.num_layers), ("head", self.heads, most)):
             odd = [number for number in wanted or () if not 0 <= number < count]
             if odd:
@@ -335,8 +338,10 @@ class _Chosen:
         visible = maps.visible.cpu()
         if maps.weights is None:
             specs = {"self": model.spec.attention, "encoder": model.spec.encoder_attention}
-            operator = specs.get(place, model.spec.cross_attention)[layer].operator
-            words = f"no map: {operator} attention gives no weight to a single token"
+            spec = specs.get(place, model.spec.cross_attention)[layer]
+            words = f"no map: {spec.operator} attention gives no weight to a single token"
+            if spec.layer is not None:
+                words = f"{spec.layer}: {NO_MAPS}"
             return [LayerLook(place, layer, (), None, visible, absence=words)]
         count = maps.weights.shape[1]
         heads = tuple(head for head in range(count) if self.heads is None or head in self.heads)

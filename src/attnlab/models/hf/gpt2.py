@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Dot, Learned, ScaledDot
-from attnlab.models.meta import on_meta
 from attnlab.errors import FileError, SpecError, UnsupportedError
 from attnlab.models.hf.folder import CONFIG, TensorFiles, open_tensors, read_config, write_folder
 from attnlab.models.language_model import LanguageModel
+from attnlab.models.meta import on_meta
 from attnlab.models.spec import ModelSpec
 
 # What Transformers takes for granted where config.json is silent.

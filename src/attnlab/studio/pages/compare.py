@@ -140,7 +140,8 @@ class ComparePage:
         await self._replan()
 
     def _request(self) -> Request:
-        request = Request(**{name: value for name, value in self.fields.items() if name != "size" or value})
+        fields = {name: value for name, value in self.fields.items() if name != "size" or value}
+        request = Request.with_variants_of(self.studio.settings.variants_from, **fields)
         if len(request.variants) > _MOST_VARIANTS:
             raise AttnlabError(
                 f"{len(request.variants)} variants at once are too many for a page",

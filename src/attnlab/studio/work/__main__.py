@@ -1,11 +1,16 @@
-"""`python -m attnlab.studio.work`: answer questions, one JSON object a line, until there are no more."""
+"""`python -m attnlab.studio.work [FILE]`: answer questions, one JSON object a line, until there are no more.
+
+FILE adds variants of one's own."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from attnlab.attention import load_variants
 from attnlab.errors import UnknownNameError
 from attnlab.processes.child import serve
 
@@ -52,4 +57,6 @@ def answer(question: dict[str, Any]) -> Mapping[str, object]:
 
 
 if __name__ == "__main__":
+    for path in sys.argv[1:]:
+        load_variants(Path(path))
     serve(answer)

@@ -41,7 +41,8 @@ _STEPS = ("query", "key", "value", "scores", "weights", "output")
 
 def form() -> dict[str, object]:
     """Return what can be chosen about attention."""
-    return {"fields": describe(AttentionSpec, FIELDS), "variants": [one.name for one in variants()]}
+    names = [one.name for one in variants() if "layer" not in one.changes]  # a whole layer has no matrices to show
+    return {"fields": describe(AttentionSpec, FIELDS), "variants": names}
 
 
 def attend(state: object = None, link: str | None = None) -> dict[str, object]:
