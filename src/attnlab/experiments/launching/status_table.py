@@ -137,7 +137,7 @@ class StatusTable:
 
     def _found(self, number: int) -> JobEnd:
         directory = RunDirectory.open(self.path(number))
-        return JobEnd(self.jobs[number], RunResult.of(directory, already=True), None, read_peak(directory.path))
+        return JobEnd(self.jobs[number], RunResult.of_ended(directory), None, read_peak(directory.path))
 
 
 def _place(job: Job, path: Path, text: Corpus) -> Place:

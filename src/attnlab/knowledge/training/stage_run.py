@@ -100,7 +100,7 @@ def train_stage(
     weights = "" if parent is None else weights_digest(parent.path)
     path = run_path(options, stage, recipe, length, material.hash + weights)
     if RunDirectory.exists(path) and RunDirectory.open(path).result is not None:
-        return _checked(RunResult.of(RunDirectory.open(path), already=True))
+        return _checked(RunResult.of_ended(RunDirectory.open(path)))
     keep_memory()
     corpus = make_corpus()
     model = recipe.model(corpus.vocabulary_size)
