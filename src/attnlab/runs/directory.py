@@ -57,6 +57,7 @@ class RunResult:
     tokens_per_second: float | None = None
     weights_sha256: str | None = None
     message: str | None = None
+    signal: int | None = None  # that stopped it
     already: bool = False  # nothing was done, because the run had ended before
 
     @classmethod

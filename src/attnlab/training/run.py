@@ -27,6 +27,7 @@ from attnlab.runs.verification import hash_text
 from attnlab.training.engine import LocalProcesses, ProcessGroup, make_process_group
 from attnlab.training.execution import Execution, choose_execution, keep_memory
 from attnlab.training.fitting import fitted, steps_in
+from attnlab.training.limits import check_least, check_run
 from attnlab.training.loading import resolved_of
 from attnlab.training.loop import Loop, Saving
 from attnlab.training.progress import Reporter, Silent, Tracker
@@ -117,7 +118,10 @@ def _train(
             return RunResult.of_ended(directory)
         execution = resolved_of(directory).execution
     else:
-        new = fitted(resolve())
+        asked = resolve()
+        check_least(asked)
+        new = fitted(asked)
+        check_run(new)
         _check_lengths(new, corpus)
         execution = new.execution
     group = make_process_group(execution.workers, execution.device)
