@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class AttnlabError(Exception):
-    """The root: whatever is raised because of what a user asked for."""
+    """The root: whatever is raised because of what a user asked for. A command ends with `exit_code`."""
+
+    exit_code = 2
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -26,6 +28,10 @@ class AttnlabError(Exception):
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\n\nhint: {self.hint}"
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where it is heard like Ctrl-C."""
 
 
 class SpecError(AttnlabError, ValueError):
@@ -58,6 +64,9 @@ class FileError(AttnlabError, OSError):
     """A file that cannot be read or written, or that does not hold what it should."""
 
 
+_BOUNDS = {"gt": "above {}", "ge": "from {} on", "lt": "below {}", "le": "up to {}"}  # by their names in pydantic
+
+
 def as_spec_error(
     error: ValidationError, what: str, *, fields: Iterable[str] = (), hint: str | None = None
 ) -> AttnlabError:
@@ -77,7 +86,9 @@ def as_spec_error(
     if first["type"] == "missing":
         return SpecError(f"{what} needs {where!r}", hint=f"give {where}=…")
     message = first["msg"][0].lower() + first["msg"][1:]
-    return SpecError(f"{where or 'the text'} of {what} is {first['input']!r}: {message}", hint=hint)
+    allowed = [_BOUNDS[name].format(limit) for name, limit in first.get("ctx", {}).items() if name in _BOUNDS]
+    range_hint = f"use a number {' '.join(allowed)} for `{where}`" if allowed and where else hint
+    return SpecError(f"{where or 'the text'} of {what} is {first['input']!r}: {message}", hint=range_hint)
 
 
 def check_extra(name: str, extra: str) -> None:

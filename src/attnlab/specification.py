@@ -39,6 +39,14 @@ class Specification(BaseModel):
         except ValidationError as error:
             raise as_spec_error(error, cls.what, fields=cls.model_fields, hint=cls.help_at) from None
 
+    @classmethod
+    def from_plain(cls, data: object) -> Self:
+        """Return what plain data, as read from JSON, specifies."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise cls.explain(error) from None
+
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed, validated like a new one."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})

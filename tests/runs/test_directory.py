@@ -48,6 +48,7 @@ def test_a_record_is_strict_json(tmp_path: Path) -> None:
     record = {"width": math.nan, "folder": tmp_path, "shape": (1, 2), "words": "ü", "format": 99}
     run = RunDirectory.create(tmp_path / "run", record)
     written = json.loads((run.path / "run.json").read_bytes(), parse_constant=lambda word: pytest.fail(word))
+    assert len(written.pop("sha256")) == 64
     assert written == {"format": FORMAT, "width": "nan", "folder": str(tmp_path), "shape": [1, 2], "words": "ü"}
     assert run.record == written
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import pickle
@@ -15,9 +14,11 @@ from typing import Any
 import pytest
 
 from attnlab.errors import AttnlabError, FileError, SpecError, UnknownNameError, UnsupportedError
+from attnlab.runs import RunDirectory
 from attnlab.storage import disk
 from attnlab.training import RunResult, resume
 from support.disk import FailingDisk, raising
+from support.runs import change_record
 from support.training import At, ending, smoke, train_in
 
 
@@ -138,11 +139,6 @@ def stopped(tmp_path: Path) -> RunResult:
     return train_in(tmp_path, reporter=At(3, lambda: os.kill(os.getpid(), signal.SIGTERM)))
 
 
-def change_record(path: Path, **changes: Any) -> None:
-    record = json.loads((path / "run.json").read_text())
-    (path / "run.json").write_text(json.dumps({**record, **changes}))
-
-
 def test_a_run_of_another_format(tmp_path: Path, stopped: RunResult) -> None:
     change_record(stopped.path, format=99)
     for again in (lambda: train_in(tmp_path), lambda: resume(stopped.path)):
@@ -163,9 +159,9 @@ def test_a_run_of_a_graphics_card_where_there_is_none(
     tmp_path: Path, stopped: RunResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    record = json.loads((stopped.path / "run.json").read_text())
-    record["resolved"]["execution"]["device"] = "cuda"
-    (stopped.path / "run.json").write_text(json.dumps(record))
+    resolved = RunDirectory.open(stopped.path).record["resolved"]
+    resolved["execution"]["device"] = "cuda"
+    change_record(stopped.path, resolved=resolved)
     with pytest.raises(UnsupportedError, match="begun on a graphics card"):
         resume(stopped.path, cache=tmp_path / "cache")
 

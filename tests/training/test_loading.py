@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -17,6 +16,7 @@ from attnlab.runs import RunDirectory
 from attnlab.runs.checkpoints import DamagedCheckpointWarning, digest
 from attnlab.training import Saving, load_run
 from support.checkpoints import flip
+from support.runs import change_record
 from support.training import KINSHIP, TRANSLATION, At, smoke, train_in
 
 
@@ -149,9 +149,9 @@ def test_a_damaged_tokenizer(tmp_path: Path, content: str) -> None:
 
 def test_weights_of_another_model(tmp_path: Path) -> None:
     result = train_in(tmp_path)
-    record = json.loads((result.path / "run.json").read_text())
-    record["resolved"]["model"]["vocabulary_size"] += 1
-    (result.path / "run.json").write_text(json.dumps(record))
+    resolved = RunDirectory.open(result.path).record["resolved"]
+    resolved["model"]["vocabulary_size"] += 1
+    change_record(result.path, resolved=resolved)
     with pytest.raises(FileError, match="not those of its model"):
         load_run(result.path)
 

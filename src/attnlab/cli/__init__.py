@@ -2,6 +2,8 @@
 
 app         the commands, `main`, and exit codes
 errors      errors as they are printed, with parameters as options
+terminal    streams, width and warnings
+recorded    options beside a recorded run or comparison
 options     options that commands share
 printing    tables and data on stdout, everything else on stderr
 measuring   options, progress and output of measurements

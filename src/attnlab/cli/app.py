@@ -4,6 +4,7 @@
     1    a defect of attnlab, or the reader of its output was gone
     2    something about the request: an `AttnlabError`, or a command line that cannot be understood
     130  interrupted from the keyboard
+    143  ended by SIGTERM
 
 Data goes to stdout, everything else to stderr.
 """
@@ -12,19 +13,20 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import os
 import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
 import attnlab
 from attnlab.cli.errors import explain_usage, print_error, set_running
-from attnlab.errors import AttnlabError
+from attnlab.cli.terminal import discard_output, explain_failure, prepared
+from attnlab.errors import AttnlabError, Terminated
 
 # To add a verb, write `cli/commands/<verb>.py` with a function of the verb's name, and add its path here. The
 # function's parameters are the verb's arguments and options, its docstring is the help, and it returns None or an exit
@@ -57,29 +59,39 @@ class GlobalOptions:
 
 def main(tokens: Sequence[str] | None = None, *, verbs: Sequence[str] = VERBS) -> int:
     """Run one command line (by default that of this process), without the program's name, and return its exit code."""
+    with prepared():
+        return _run(sys.argv[1:] if tokens is None else tokens, verbs)
+
+
+def _run(tokens: Sequence[str], verbs: Sequence[str]) -> int:
     options = GlobalOptions()
     set_running(None)
     app = build_app(verbs, options)
     try:
         # cyclopts passes an exit code on; with these settings it raises its errors instead of printing them.
-        code: int = app.meta(sys.argv[1:] if tokens is None else tokens, print_error=False, exit_on_error=False)
+        code: int = app.meta(tokens, print_error=False, exit_on_error=False)
         sys.stdout.flush()
     except AttnlabError as error:
         print_error(error, error if options.verbose else None)
-        return 2
+        return error.exit_code
     except CycloptsError as error:
         print_error(explain_usage(error), error if options.verbose else None)
         return 2
     except KeyboardInterrupt as interrupt:
         if options.verbose:
             traceback.print_exception(interrupt)
-        print("interrupted", file=sys.stderr)
-        return 130
+        what = "terminated" if isinstance(interrupt, Terminated) else "interrupted"
+        print(": ".join([what, *map(str, interrupt.args)]), file=sys.stderr)
+        return 128 + (SIGTERM if isinstance(interrupt, Terminated) else SIGINT)
     except BrokenPipeError:
-        # The reader left, as `head` does. Python flushes stdout once more when it ends; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()  # the reader left, as `head` does
         return 1  # as rich does when it notices first
     except Exception as error:
+        explained = explain_failure(error)
+        if explained is not None:
+            discard_output()
+            print_error(explained, error if options.verbose else None)
+            return explained.exit_code
         explained = AttnlabError(
             f"attnlab failed in a way it should not: {type(error).__name__}: {error}",
             hint="with --verbose, the same command shows where it happened",

@@ -36,6 +36,13 @@ def set_running(app: App | None, tokens: Sequence[str] = ()) -> None:
     _running.set(None if app is None else (app, tokens))
 
 
+def given_options() -> frozenset[str]:
+    """Return the parameters whose options stand in the running command line, such as `corpus_option`."""
+    tokens = () if (running := _running.get()) is None else running[1]
+    options = (token.partition("=")[0] for token in tokens if token.startswith("--"))
+    return frozenset(option.removeprefix("--").replace("-", "_") for option in options)
+
+
 def with_options(text: str) -> str:
     """Return a text with its parameters as options of the running command."""
     running = _running.get()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -156,11 +156,16 @@ class StudyOutput:
             if path is not None:
                 check_writable(path)
 
-    def console(self) -> AbstractContextManager[LaunchConsole | None]:
-        """Return what prints the progress of runs, if anything does."""
+    @contextmanager
+    def console(self) -> Iterator[LaunchConsole | None]:
+        """Yield what prints the progress of runs, if anything does; an interruption says what is kept."""
         from attnlab.experiments.launching.progress import LaunchConsole
 
-        return nullcontext() if self.quiet else LaunchConsole()
+        try:
+            with nullcontext() if self.quiet else LaunchConsole() as console:
+                yield console
+        except KeyboardInterrupt as interrupt:
+            raise type(interrupt)("what was trained is kept, and the same command resumes from there") from None
 
 
 @Parameter(name="*")
@@ -189,11 +194,15 @@ class ExecutionOptions:
     quiet: Flag = False
 
     def check(self) -> None:
-        if self.checkpoint_seconds <= 0:
+        """Refuse values that cannot be, before anything else."""
+        if not self.checkpoint_seconds > 0:
             raise AttnlabError(
                 f"{self.checkpoint_seconds:g} seconds between checkpoints cannot be",
                 hint="use a number above 0 for `checkpoint_seconds`",
             )
+        for name, count in {"threads": self.threads, "workers": self.workers}.items():
+            if count is not None and count < 1:
+                raise AttnlabError(f"{name} is {count}", hint=f"use `{name}=1` or more, or leave it out")
 
 
 CORPUS, LAUNCH, OUTPUT, EXECUTION = CorpusOptions(), LaunchOptions(), StudyOutput(), ExecutionOptions()

@@ -109,7 +109,7 @@ def unknown(kind: str, pieces: Iterable[str]) -> InputError:
     shown = ", ".join(repr(piece) for piece in found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
     return InputError(
         f"the {kind} tokenizer does not know {shown}: not in the text that it was made from",
-        hint='remove it, or use a corpus with tokenizer="byte" or "bpe", which know every text',
+        hint="remove it, or train with `tokenizer=byte` or `tokenizer=bpe`, which know every text",
     )
 
 

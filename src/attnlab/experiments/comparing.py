@@ -24,7 +24,7 @@ from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.planning.budgets import check_rungs
 from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.planning.planner import Trials, corpus_spec, make_plan
-from attnlab.experiments.request import ExperimentRequest, Request
+from attnlab.experiments.request import MOST, ExperimentRequest, Request
 from attnlab.experiments.results import AnalysisLog, Comparison
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.disk import make_folders, refusal
@@ -57,8 +57,8 @@ def compare(
     """
     if request is not None and fields:
         raise SpecError("a request was given, and fields of one too", hint="give one or the other")
-    if add_seeds < 0:
-        raise SpecError(f"{add_seeds} seeds cannot be added", hint="give a number above 0")
+    if not 0 <= add_seeds <= MOST:
+        raise SpecError(f"{add_seeds} seeds cannot be added", hint=f"use a number from 1 to {MOST} for `add_seeds`")
     listener = listener or LaunchListener()
     with _made_ready(request or Request(**fields), out, on, where, cache, listener, runs_folder, trials) as made:
         plan, folder, works = made

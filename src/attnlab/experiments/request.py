@@ -31,6 +31,8 @@ from attnlab.storage.plans import PLAN, read_plan
 # One projection for keys and values; normalised dot products, literal and with a learned temperature; no softmax.
 QUESTIONS = ("tied-kv", "cosine", "cosine-learned", "sigmoid")
 DEFAULT_SIZE, DEFAULT_RUNGS, DEFAULT_TOKENS = "25k", ("14k",), 80.0
+MOST = 10_000  # seeds, trials or analyses; more would take years
+Count = Annotated[int, Field(ge=1, le=MOST)]
 Match = Literal["parameters", "flops", "cache"]
 RUNGS = ("14k", "25k", "55k", "100k")
 FEWEST_RUNGS = 3  # for a trend
@@ -61,7 +63,7 @@ class ExperimentRequest(Specification):
     tokenizer: str = "char"
     vocabulary_size: PositiveInt | None = None
     changes: tuple[str, ...] = ()  # treatments of all arms alike, the baseline included
-    seeds: PositiveInt = 4
+    seeds: Count = 4
     first_seed: NonNegativeInt = 0
     margin: PositiveFloat = 0.03  # of perplexity
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
@@ -112,11 +114,11 @@ class Request(ExperimentRequest):
     corpus: str = "pydoc"
     corpus_options: dict[str, int | float | str | bool] = Field(default_factory=dict)
     steps: PositiveInt | None = None
-    looks: PositiveInt = 1  # interim analyses, the last one included
+    looks: Count = 1  # interim analyses, the last one included
     match: Match | None = None
-    tune: NonNegativeInt = 0  # learning-rate trials of each arm
-    tune_seeds: PositiveInt = 1  # that each trial is a mean over
-    pilot: NonNegativeInt | None = None  # seeds of the pilot; None: as many as are needed
+    tune: Annotated[int, Field(ge=0, le=MOST)] = 0  # learning-rate trials of each arm
+    tune_seeds: Count = 1  # that each trial is a mean over
+    pilot: Annotated[int, Field(ge=0, le=MOST)] | None = None  # seeds of the pilot; None: as many as are needed
     claims: bool = False  # whether published claims are judged too
 
     @model_validator(mode="before")
@@ -148,11 +150,11 @@ class Request(ExperimentRequest):
 
     @classmethod
     def of(cls, folder: Path) -> Request | None:
-        """Return what the comparison in a folder was asked; None if there is none. The plan itself is checked later."""
+        """Return what the comparison in a folder was asked; None if there is none. A changed plan is refused."""
         if not (folder / PLAN).is_file():
             return None
         try:
-            return cls(**read_plan(folder, verify=False)["request"])
+            return cls(**read_plan(folder)["request"])
         except (SpecError, LookupError, TypeError) as error:
             raise FileError(f"{folder / PLAN} is damaged: {error}", hint="compare again in another folder") from None
 
@@ -224,12 +226,12 @@ class ScaleRequest(ExperimentRequest):
     rungs: tuple[str, ...] = RUNGS
     tokens_per_parameter: PositiveFloat = DEFAULT_TOKENS
     half_tokens: bool = True
-    seeds: PositiveInt = 5
+    seeds: Count = 5
     corpora: tuple[str, ...] = ("python",)
     held_out: str | None = None
     rate_rungs: PositiveInt = 2
     rate_count: Annotated[int, Field(ge=3, le=15)] = 5
-    rate_seeds: PositiveInt = 3
+    rate_seeds: Count = 3
     hours: PositiveFloat | None = None
     target: str = "gpt2"
 

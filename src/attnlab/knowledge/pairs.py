@@ -114,7 +114,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 def split_pairs(pairs: Sequence[Pair], shares: Sequence[float], seed: int = 0) -> list[list[Pair]]:
     """Return a random split: a list for each share, and one of what is left; a pair is in exactly one."""
-    if any(share < 0 for share in shares) or sum(shares) >= 1:
+    if not (all(share >= 0 for share in shares) and sum(shares) < 1):  # nan is refused too
         raise InputError(
             f"pairs cannot be split by the shares {', '.join(map(str, shares))}", hint="give shares that add up below 1"
         )

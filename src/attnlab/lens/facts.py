@@ -98,7 +98,7 @@ def _fact(tokenizer: Tokenizer, prompt: str, person: Person) -> Fact:
     if tokens != tokenizer.encode("".join(parts)):
         raise InputError(
             f"the tokens of {''.join(parts)!r} reach across the ends of the name or of the answer",
-            hint='use a corpus with tokenizer="word", or another phrasing',
+            hint="use a run trained with `tokenizer=word`, or another phrasing",
         )
     first, answer = len(pieces[0]), len(pieces[3])
     return Fact(tuple(tokens[:-answer]), (first, first + len(pieces[1])), tuple(tokens[-answer:]), person.name)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from attnlab.errors import InputError
@@ -36,7 +36,7 @@ class Sampling(Specification):
     temperature: Annotated[float, Field(ge=0)] = 1.0  # below 1e-4 the likeliest is taken
     top_k: PositiveInt | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    seed: NonNegativeInt = 0
+    seed: Annotated[int, Field(ge=0, lt=2**40)] = 0  # a generator of PyTorch takes 64 bits
 
 
 def generate(

@@ -29,6 +29,8 @@ from attnlab.specification import Specification
 Family = Literal["decoder", "encoder", "encoder-decoder"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
+MOST_LAYERS = 10_000  # far more than any model has; the spec of each is made
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -160,6 +162,11 @@ class ModelSpec(Specification):
         mlp_width = changes.pop("mlp_width", None) or 4 * dimensions["model_width"]
         fields = {**vars(style), **dimensions, "mlp_width": mlp_width, "position": place, **changes}
         dropout = fields.get("dropout", 0.0)
+        if fields["num_layers"] > MOST_LAYERS:
+            raise SpecError(
+                f"num_layers is {fields['num_layers']}, and at most {MOST_LAYERS} can be built",
+                hint=f"use `num_layers` up to {MOST_LAYERS}",
+            )
 
         def layers(**base: Any) -> tuple[AttentionSpec, ...]:
             return attention_layers(

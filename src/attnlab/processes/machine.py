@@ -15,7 +15,7 @@ import torch
 
 from attnlab import __version__
 from attnlab.errors import SpecError
-from attnlab.formats import plural
+from attnlab.formats import byte_count, plural
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def describe_machine() -> Machine:
         processor=_processor(),
         cores=available_cores(),
         threads=torch.get_num_threads(),
-        memory_bytes=_memory(),
+        memory_bytes=memory_bytes(),
         load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
@@ -121,7 +121,8 @@ def _processor() -> str:
     return platform.processor() or platform.machine() or "unknown processor"
 
 
-def _memory() -> int | None:
+@functools.cache
+def memory_bytes() -> int | None:
     """Return the bytes of memory that this process may use: the machine's, or what its container allows."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -130,3 +131,13 @@ def _memory() -> int | None:
     limit = Path("/sys/fs/cgroup/memory.max")
     allowed = limit.read_text(encoding="utf-8").strip() if limit.is_file() else ""
     return min(memory, int(allowed)) if allowed.isdigit() else memory
+
+
+def check_memory(what: str, needed: float) -> None:
+    """Refuse what needs more bytes than this machine has."""
+    memory = memory_bytes()
+    if memory is not None and needed > memory:
+        raise SpecError(
+            f"{what} needs about {byte_count(int(needed))} of memory, and this machine has {byte_count(memory)}",
+            hint="use a smaller model, batch or number of texts",
+        )

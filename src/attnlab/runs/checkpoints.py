@@ -27,7 +27,7 @@ from torch import Tensor
 from attnlab.errors import FileError, InputError
 from attnlab.storage import disk
 from attnlab.storage.files import hash_file
-from attnlab.storage.records import encode_json, read_json
+from attnlab.storage.records import content_hash, encode_json, read_json
 from attnlab.storage.tensors import encode_tensors, read_tensors, tensor_bytes
 
 FORMAT = 1
@@ -64,7 +64,7 @@ class Manifest:
 
     def encode(self) -> bytes:
         content = {"format": FORMAT, "step": self.step, "files": self.files, "groups": self.groups}
-        return encode_json({**content, "sha256": _hash(content)})
+        return encode_json({**content, "sha256": content_hash(content)})
 
     @classmethod
     def read(cls, folder: Path, step: int) -> Manifest:
@@ -76,7 +76,7 @@ class Manifest:
             content = read_json(path)
         except FileError as error:
             raise DamagedCheckpointError(error.message) from error
-        if content.pop("sha256", None) != _hash(content):
+        if content.pop("sha256", None) != content_hash(content):
             raise DamagedCheckpointError(f"{MANIFEST} has changed since it was written")
         if content.get("format") != FORMAT:
             raise DamagedCheckpointError(
@@ -260,9 +260,14 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     """Return the SHA-256 of names, types, shapes and values, in the order of the names."""
     found = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
-        found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        found.update(tensor_bytes(tensor))
+        add_to_digest(found, name, tensor)
     return found.hexdigest()
+
+
+def add_to_digest(found: hashlib._Hash, name: str, tensor: Tensor) -> None:
+    """Add one tensor to the hash that `digest` returns."""
+    found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+    found.update(tensor_bytes(tensor))
 
 
 def _encode_state(state: Mapping[str, Any]) -> bytes:
@@ -337,7 +342,3 @@ def _check_file(path: Path, written: dict[str, Any], *, hashes: bool) -> None:
         raise DamagedCheckpointError(f"{path.name} has {size} bytes instead of {written.get('bytes')}")
     if hashes and hash_file(path) != written.get("sha256"):
         raise DamagedCheckpointError(f"{path.name} has changed since it was written")
-
-
-def _hash(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,8 +1,9 @@
 """A run directory: all there is to know about one run, and the only truth about it.
 
-runs/<id>/  run.json           what is trained and with what; written once, before step 0
+runs/<id>/  run.json           what is trained and with what, and its own hash; written once, before step 0
             metrics.jsonl      one line for each thing measured
             checkpoints/       see `checkpoints`
+            tokenizer.json     the tokenizer
             model.safetensors  the final weights
             result.json        how it ended; a run that has none is unfinished
 """
@@ -17,10 +18,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from torch import Tensor
+
 import attnlab
 from attnlab.errors import FileError
 from attnlab.runs.checkpoints import Checkpoints
 from attnlab.runs.metrics import Metrics
+from attnlab.runs.verification import (
+    check_record,
+    check_result,
+    check_tokenizer,
+    read_final_weights,
+    seal,
+    train_again,
+)
 from attnlab.storage import disk
 from attnlab.storage.locks import Holder, RunHeldError, find_holder, holding
 from attnlab.storage.records import read_json, to_plain, write_json
@@ -29,7 +40,7 @@ __all__ = ["FORMAT", "Holder", "RunDirectory", "RunHeldError", "RunResult", "Sta
 
 FORMAT = 1
 RUN, METRICS, RESULT = "run.json", "metrics.jsonl", "result.json"
-CHECKPOINTS, MODEL = "checkpoints", "model.safetensors"
+CHECKPOINTS, MODEL, TOKENIZER = "checkpoints", "model.safetensors", "tokenizer.json"
 
 Status = Literal["new", "unfinished", "running", "finished", "diverged"]
 
@@ -46,6 +57,7 @@ class RunResult:
     tokens_per_second: float | None = None
     weights_sha256: str | None = None
     message: str | None = None
+    signal: int | None = None  # that stopped it
     already: bool = False  # nothing was done, because the run had ended before
 
     @classmethod
@@ -55,6 +67,12 @@ class RunResult:
         names = ("outcome", "steps", "validation_loss", "seconds", "tokens_per_second", "weights_sha256", "message")
         known: dict[str, Any] = {name: result.get(name) for name in names}
         return cls(path=directory.path, already=already, **known)
+
+    @classmethod
+    def of_ended(cls, directory: RunDirectory) -> RunResult:
+        """Return the result of a run that had ended before, after checking what it left."""
+        directory.check_end()
+        return cls.of(directory, already=True)
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> RunResult:
@@ -88,7 +106,7 @@ class RunDirectory:
             if cls.exists(path):
                 hint = "resume it as it was begun, or choose another folder by `out=FOLDER`"
                 raise FileError(f"there is a run in {path} already", hint=hint)
-            write_json(path / RUN, content)
+            write_json(path / RUN, seal(content))
         return cls(path, content)
 
     @classmethod
@@ -105,7 +123,7 @@ class RunDirectory:
             raise FileError(error.message, hint=hint) from error
         if record.get("format") != FORMAT:
             raise _of_another_version(path, record)
-        return cls(path, record)
+        return cls(path, check_record(path / RUN, record))
 
     @staticmethod
     def exists(path: Path) -> bool:
@@ -165,7 +183,40 @@ class RunDirectory:
     @property
     def result(self) -> dict[str, Any] | None:
         """Return result.json, if the run has ended."""
-        return read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
+        if not (self.path / RESULT).exists():
+            return None
+        result = read_json(self.path / RESULT)
+        check_result(self.path / RESULT, result)
+        return result
+
+    def final_weights(self) -> dict[str, Tensor]:
+        """Return the weights that the run finished with, checked against the hash in its result."""
+        return read_final_weights(self.path / MODEL, (self.result or {}).get("weights_sha256"))
+
+    def tokenizer(self) -> str:
+        """Return the tokenizer as text, checked against the hash in run.json."""
+        path = self.path / TOKENIZER
+        text = read_json(path).get("tokenizer")
+        if not isinstance(text, str):
+            raise FileError(f"{path} holds no tokenizer", hint=train_again(path))
+        check_tokenizer(path, text, self._tokenizer_hash)
+        return text
+
+    def write_tokenizer(self, text: str) -> None:
+        """Write the tokenizer, also over a damaged one."""
+        write_json(self.path / TOKENIZER, {"tokenizer": text})
+
+    def check_end(self) -> None:
+        """Refuse a finished run whose weights or tokenizer are missing or were changed."""
+        if (self.result or {}).get("outcome") == "finished":
+            self.final_weights()
+            if self._tokenizer_hash is not None:
+                self.tokenizer()
+
+    @property
+    def _tokenizer_hash(self) -> str | None:
+        corpus = self._record.get("corpus")
+        return corpus.get("tokenizer_sha256") if isinstance(corpus, dict) else None
 
 
 def _of_another_version(path: Path, record: Mapping[str, Any]) -> FileError:

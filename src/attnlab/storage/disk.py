@@ -21,8 +21,9 @@ _PIECE = 1 << 24  # bytes given to the system at once, which takes 2 GiB at most
 _LABEL = 50  # letters of a name in that of its temporary
 _TEMPORARY = re.compile(r"\.tmp-(?P<label>.+)-(?P<process>\d+)-[0-9a-f]{8}")
 
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 
 class Disk:
@@ -225,11 +226,17 @@ def refusal(what: str, error: OSError, *, after: str = "") -> FileError:
     """Return an error that says what failed, why, and what to do about it; `after` is what to do then."""
     if isinstance(error, FileError):
         return error
-    if error.errno in _NO_SPACE:
+    if error.errno in NO_SPACE:
         hint = "free some space, such as the checkpoints of finished runs"
     elif error.errno in _NOT_ALLOWED:
         hint = "choose a folder of your own by `out=FOLDER`"
+    elif error.errno in _NO_FOLDER:
+        hint = "a file has the name of a folder; name another folder by `out=FOLDER`"
     else:
         hint = "check the disk, or choose a folder on another one by `out=FOLDER`"
-    reason = (error.strerror or str(error)).lower()
-    return FileError(f"{what}: {reason}", hint=f"{hint}; {after}" if after else hint)
+    return FileError(f"{what}: {reason(error)}", hint=f"{hint}; {after}" if after else hint)
+
+
+def reason(error: OSError) -> str:
+    """Return what the system says, to be read after a colon."""
+    return (error.strerror or str(error)).lower()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -37,6 +38,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise FileError(f"{path} is damaged: it holds no JSON object")
     return data
+
+
+def content_hash(data: object) -> str:
+    """Return the SHA-256 of plain data, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def to_plain(data: object, *, nulls: bool = False, digits: int | None = None) -> Any:

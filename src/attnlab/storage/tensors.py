@@ -52,10 +52,16 @@ def _explaining(what: object) -> Iterator[None]:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file, on the CPU and independent of the file."""
+    return dict(iterate_tensors(path))
+
+
+def iterate_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a safetensors file in the order of their names, on the CPU and independent of the file."""
     try:
         with safe_open(path, framework="pt") as file:
-            # Cloned, because what is only mapped would end the process if the disk failed or the file was cut later.
-            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            for name in sorted(file.keys()):
+                # Cloned, because mapped memory would end the process if the disk failed or the file was cut later.
+                yield name, file.get_tensor(name).clone()
     except OSError as error:
         raise refusal(f"{path} cannot be read", error) from error
     except SafetensorError as error:

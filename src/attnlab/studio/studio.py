@@ -49,6 +49,10 @@ class Settings:
             )
         if self.runs.exists() and not self.runs.is_dir():
             raise InputError(f"{self.runs} is no folder", hint="name the folder that the runs lie in")
+        if not is_loopback(self.host) and not _is_wildcard(self.host) and not _resolves(self.host):
+            raise InputError(
+                f"{self.host!r} is no known host", hint="leave `host` out, or give an address of this machine"
+            )
         if not self.exposed and not is_loopback(self.host):
             raise InputError(
                 f"{self.host} can be reached by other machines: anyone with the printed address could train, stop and "
@@ -204,6 +208,14 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
+        return False
+
+
+def _resolves(host: str) -> bool:
+    """Return whether a host has an address."""
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, UnicodeError):
         return False
 
 

@@ -4,6 +4,7 @@ recipes      optimizers, schedules and recipes by name
 execution    threads, processes and precision on this machine
 spec         a run as a value, and named changes of it
 engine/      one training step: parameters, optimizers, process group
+limits       sizes that this machine cannot train
 fitting      rows that fit into memory, and steps that fit into the time
 progress     reporters and trackers
 loop         the steps of a run, from the last checkpoint to the end

@@ -13,6 +13,7 @@ from attnlab.corpora import Corpus
 from attnlab.cost import model_cost
 from attnlab.training.engine import Engine
 from attnlab.training.execution import Execution, under_torchrun
+from attnlab.training.limits import check_run
 from attnlab.training.spec import ResolvedRun, RunSpec
 
 _LARGE = 512 << 20  # bytes of activations that are kept at once without a thought
@@ -50,6 +51,7 @@ def steps_in(spec: RunSpec, corpus: Corpus, execution: Execution) -> int:
 
 def step_seconds(run: ResolvedRun, corpus: Corpus, seconds: float = _SECONDS) -> float:
     """Return the time of one step in this process, measured for about so many seconds."""
+    check_run(run)
     engine = Engine.build(run, corpus)
     for number in range(_WARM_UP):
         engine.step(number)

@@ -11,22 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from torch import Tensor
 
 from attnlab.attention.names.files import file_hashes
 from attnlab.corpora import Tokenizer
-from attnlab.errors import FileError, InputError, UnknownNameError
+from attnlab.errors import AttnlabError, FileError, InputError, UnknownNameError
 from attnlab.models import LanguageModel
 from attnlab.models.initial import restore_constants
 from attnlab.models.language_model import empty_model
 from attnlab.runs.checkpoints import DamagedCheckpointError
-from attnlab.runs.directory import MODEL, RunDirectory
-from attnlab.storage.records import read_json
-from attnlab.storage.tensors import read_tensors
+from attnlab.runs.directory import TOKENIZER, RunDirectory
+from attnlab.runs.verification import train_again
 from attnlab.training.spec import ResolvedRun
-
-TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -46,24 +42,19 @@ def load_run(path: Path, step: int | None = None) -> LoadedRun:
     check_variants(directory, known_only=True)
     resolved = resolved_of(directory)
     weights, found = _weights(directory, step)
-    tokenizer = _tokenizer(path)
+    tokenizer = _tokenizer(directory)
     return LoadedRun(_model(resolved, weights, path), tokenizer, resolved, directory.record, found)
 
 
 def resolved_of(directory: RunDirectory) -> ResolvedRun:
     """Return what the run in this directory does, with nothing left open."""
     try:
-        return ResolvedRun.model_validate(directory.record["resolved"])
-    except ValidationError as error:
-        found = ResolvedRun.explain(error)
+        return ResolvedRun.from_plain(directory.record.get("resolved"))
+    except (AttnlabError, LookupError) as error:
+        reason, hint = (error.message, error.hint) if isinstance(error, AttnlabError) else (str(error), None)
         raise FileError(
-            f"{directory.path} holds no run that this attnlab can resume: {found.message}",
-            hint=found.hint or "train it anew in another folder, or use the version that began it",
-        ) from None
-    except (KeyError, ValueError, LookupError) as error:
-        raise FileError(
-            f"{directory.path} holds no run that this attnlab can resume: {error}",
-            hint="train it anew in another folder, or use the version that began it",
+            f"{directory.path} holds no run that this attnlab can resume: {reason}",
+            hint=hint or "train it anew in another folder, or use the version that began it",
         ) from None
 
 
@@ -90,7 +81,7 @@ def _weights(directory: RunDirectory, step: int | None) -> tuple[dict[str, Tenso
     """Return the weights, and the number of steps before them."""
     last = _last_step(directory)
     if last is not None and step in {None, last}:
-        return read_tensors(directory.path / MODEL), last
+        return directory.final_weights(), last
     saved = directory.checkpoints.steps()
     if step is None:
         found = directory.checkpoints.latest()
@@ -111,27 +102,42 @@ def _weights(directory: RunDirectory, step: int | None) -> tuple[dict[str, Tenso
 
 
 def _last_step(directory: RunDirectory) -> int | None:
-    """Return the number of steps before the final weights, if there are any."""
+    """Return the number of steps before the final weights, if the run has finished."""
     result = directory.result
-    if result is None or not (directory.path / MODEL).exists():
+    if result is None or result.get("outcome") != "finished":
         return None
+    if "steps" not in result:
+        raise FileError(f"the result of {directory.path} is damaged: it has no steps", hint="train the run again")
     return int(result["steps"])
 
 
-def _tokenizer(path: Path) -> Tokenizer:
+def _tokenizer(directory: RunDirectory) -> Tokenizer:
     try:
-        return Tokenizer.from_json(read_json(path / TOKENIZER)["tokenizer"])
-    except (KeyError, InputError, UnknownNameError) as error:
-        raise FileError(f"{path / TOKENIZER} holds no tokenizer: {error}", hint="train the run anew") from None
+        return Tokenizer.from_json(directory.tokenizer())
+    except (InputError, UnknownNameError) as error:
+        path = directory.path / TOKENIZER
+        raise FileError(f"{path} holds no tokenizer: {error.message}", hint=train_again(path)) from None
 
 
 def _model(resolved: ResolvedRun, weights: Mapping[str, Tensor], path: Path) -> LanguageModel:
     model = empty_model(resolved.model)
     try:
         model.load_state_dict(weights, assign=True)
-    except RuntimeError as error:
+    except RuntimeError:
         raise FileError(
-            f"the weights in {path} are not those of its model: {error}", hint="use the attnlab that trained it"
+            f"the weights in {path} are not those of its model: {_difference(model, weights)}",
+            hint="use the attnlab that trained it",
         ) from None
     restore_constants(model)
     return model.eval()
+
+
+def _difference(model: LanguageModel, weights: Mapping[str, Tensor]) -> str:
+    """Return in a few words how weights differ from those that a model has."""
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    if missing := shapes.keys() - weights.keys():
+        return f"{min(missing)} is missing" + (f", and {len(missing) - 1} more" if len(missing) > 1 else "")
+    if extra := weights.keys() - shapes.keys():
+        return f"the model has no {min(extra)}"
+    name = next(name for name, shape in shapes.items() if weights[name].shape != shape)
+    return f"{name} has the shape {tuple(weights[name].shape)} instead of {tuple(shapes[name])}"

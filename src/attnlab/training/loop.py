@@ -43,6 +43,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.requested = False
+        self.signal: int | None = None  # the first that was heard
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -65,6 +66,7 @@ class StopRequest:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.requested = True
+        self.signal = self.signal or number
 
 
 class Loop:
@@ -126,8 +128,13 @@ class Loop:
                 if message is not None:
                     return self._finish("diverged", message)
                 if step.stop and self.done < plan.steps:
-                    return RunResult(self.directory.path, "stopped", self.done, _number(self.validation), self.seconds)
+                    return self._stopped()
         return self._finish("finished")
+
+    def _stopped(self) -> RunResult:
+        number = self.stop.signal or signal.SIGINT  # which another process of the group heard
+        loss = _number(self.validation)
+        return RunResult(self.directory.path, "stopped", self.done, loss, self.seconds, signal=number)
 
     def _announce(self) -> None:
         run, execution = self.plan, self.plan.execution

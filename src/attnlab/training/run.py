@@ -23,11 +23,12 @@ from attnlab.errors import FileError, SpecError, UnsupportedError
 from attnlab.processes.machine import describe_machine
 from attnlab.runs.directory import RunDirectory, RunResult
 from attnlab.runs.ledger import DEFAULT_ROOT
-from attnlab.storage.records import write_json
+from attnlab.runs.verification import hash_text
 from attnlab.training.engine import LocalProcesses, ProcessGroup, make_process_group
 from attnlab.training.execution import Execution, choose_execution, keep_memory
 from attnlab.training.fitting import fitted, steps_in
-from attnlab.training.loading import TOKENIZER, check_variants, resolved_of
+from attnlab.training.limits import check_least, check_run
+from attnlab.training.loading import check_variants, resolved_of
 from attnlab.training.loop import Loop, Saving
 from attnlab.training.progress import Reporter, Silent, Tracker
 from attnlab.training.spec import ResolvedRun, RunSpec
@@ -92,7 +93,7 @@ def resume(
     """Resume a run as its directory says."""
     directory = RunDirectory.open(path)
     if directory.result is not None:
-        return RunResult.of(directory, already=True)
+        return RunResult.of_ended(directory)
     corpus = open_corpus(_corpus_of(directory), cache)
     return _train(path, corpus, lambda: resolved_of(directory), {}, reporter, trackers, saving)
 
@@ -114,10 +115,13 @@ def _train(
         directory = RunDirectory.open(path)
         check_variants(directory)
         if directory.result is not None:
-            return RunResult.of(directory, already=True)
+            return RunResult.of_ended(directory)
         execution = resolved_of(directory).execution
     else:
-        new = fitted(resolve())
+        asked = resolve()
+        check_least(asked)
+        new = fitted(asked)
+        check_run(new)
         _check_lengths(new, corpus)
         execution = new.execution
     group = make_process_group(execution.workers, execution.device)
@@ -144,7 +148,11 @@ def _write_record(path: Path, asked: Mapping[str, Any], resolved: ResolvedRun, c
     record = {
         **asked,
         "resolved": resolved.model_dump(mode="json"),
-        "corpus": {"hash": corpus.hash, "training_tokens": corpus.training_tokens},
+        "corpus": {
+            "hash": corpus.hash,
+            "training_tokens": corpus.training_tokens,
+            "tokenizer_sha256": hash_text(corpus.tokenizer.to_json()),
+        },
         "versions": {"python": machine.python, "torch": machine.torch, "attnlab": machine.attnlab},
         "machine": {"processor": machine.processor, "cores": machine.cores, "system": machine.system},
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -191,8 +199,8 @@ def _continue(
     with directory.hold() if group.leads else contextlib.nullcontext():
         if directory.result is not None:
             return RunResult.of(directory, already=True)
-        if group.leads and not (path / TOKENIZER).exists():
-            write_json(path / TOKENIZER, {"tokenizer": corpus.tokenizer.to_json()})
+        if group.leads:
+            directory.write_tokenizer(corpus.tokenizer.to_json())
         torch.set_num_threads(run.execution.threads)
         loop = Loop(directory, run, corpus, group, reporter, saving, start)
         group.start(loop.optimizer)

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import signal
+import threading
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -24,6 +27,8 @@ from attnlab.attention.names.mixtures import mixture
 from attnlab.errors import AttnlabError, FileError
 
 GROUP = "attnlab.variants"
+LIMIT = 20.0  # seconds that a file may take
+_AGAIN = 0.5  # seconds until the next alarm, if the file caught one
 
 
 def load_variants(path: Path) -> tuple[Variant, ...]:
@@ -47,7 +52,8 @@ def load_source(text: str, name: str) -> tuple[Variant, ...]:
     def run() -> None:
         exec(compile(text, name, "exec"), module.__dict__)
 
-    added = _added_by(run, name)
+    with _time_limit(name):
+        added = _added_by(run, name)
     digest = hashlib.sha256(text.encode()).hexdigest()
     for one in added:
         catalogue._known[one.name] = replace(one, file_hash=digest)
@@ -59,6 +65,34 @@ def file_hashes(names: str) -> dict[str, str]:
     parts = (part for one in mixture(names).variants for part in one.name.split("+"))
     found = {part: variant(part).file_hash for part in parts}
     return {name: known for name, known in found.items() if known}
+
+
+class _TooLongError(BaseException):
+    """The time of a file is over. A file that catches every `Exception` does not catch it."""
+
+
+@contextmanager
+def _time_limit(name: str) -> Iterator[None]:
+    """Interrupt what runs longer than `LIMIT` inside, if this is the main thread, which alone has an alarm."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT, _AGAIN)
+    try:
+        yield
+    except _TooLongError:
+        raise FileError(
+            f"{name} did not end within {LIMIT:g} s",
+            hint="let it only call add_variant: what takes time belongs elsewhere",
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @functools.cache
@@ -77,10 +111,10 @@ def _added_by(run: Callable[[], object], name: str) -> tuple[Variant, ...]:
     try:
         with catalogue.adding_once():
             run()
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, _TooLongError) as error:
         catalogue._known.clear()
         catalogue._known.update(before)
-        if isinstance(error, AttnlabError):
+        if isinstance(error, AttnlabError | _TooLongError):
             raise
         raise FileError(
             f"{name} failed: {type(error).__name__}: {error}", hint="run it by itself to see where"

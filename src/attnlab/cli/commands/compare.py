@@ -21,6 +21,7 @@ from attnlab.cli.options import (
     names_in,
 )
 from attnlab.cli.printing import fits, pairs_table, say, show, show_json
+from attnlab.cli.recorded import check_options
 from attnlab.errors import AttnlabError
 from attnlab.experiments.judging.claims import arms_of, published_claims
 from attnlab.experiments.reporting.answer import TONES, Answer, find_answer
@@ -152,13 +153,11 @@ def compare(
         Print the table in Markdown.
     """
     opened = _opened(variants, launching.out)
-    if opened is not None:
-        request, out = opened
-    else:
-        out = launching.out
-        request = Request.with_variants_of(
+    named = variants if opened is None else opened[0].variants
+    request, out = (
+        Request.with_variants_of(
             launching.variants_from,
-            variants=variants or (arms_of(published_claims(), baseline) if judging.claims else QUESTIONS),
+            variants=named or (arms_of(published_claims(), baseline) if judging.claims else QUESTIONS),
             baseline=baseline,
             seeds=seeds,
             recipe=recipe,
@@ -169,7 +168,12 @@ def compare(
             changes=tuple(change),
             **sizes.fields(),
             **asdict(judging),
-        )
+        ),
+        launching.out,
+    )
+    if opened is not None:
+        _check_recorded(out / variants[0], request, opened[0])
+        request, out = opened
     if ladder_ and (output.report or output.csv):
         raise AttnlabError(
             "a ladder has a report and a table for each rung", hint="find them in the folders of the comparisons"
@@ -198,12 +202,27 @@ def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:
     for path in (Path(variants[0]), out / variants[0]):
         request = Request.of(path)
         if request is not None:
+            if request.folder != path.resolve().name:
+                raise AttnlabError(
+                    f"the plan in {path} does not belong there: the folder was renamed, or another version of attnlab "
+                    "made the plan",
+                    hint="name the variants and options again instead of the folder",
+                )
             return request, path.parent
         if (path / "run.json").is_file():
             raise AttnlabError(
                 f"{path} is a single run, and no comparison", hint="`attnlab runs show` tells about a run"
             )
     return None
+
+
+def _check_recorded(path: Path, asked: Request, recorded: Request) -> None:
+    """Refuse options beside the folder of a comparison that differ from what its plan was asked."""
+    renamed = {"corpus_options": "corpus_option", "changes": "change"}
+    options, known = (
+        {renamed.get(name, name): value for name, value in dict(one).items()} for one in (asked, recorded)
+    )
+    check_options(path, options, known, instead="or name the variants for another comparison")
 
 
 def _make(
@@ -217,7 +236,11 @@ def _make(
     output.check()
     with output.console() as console:
         if only_plan:
-            show(*_plan_lines(plan_comparison(request, listener=console, **launch)))
+            found = plan_comparison(request, listener=console, **launch)
+            if output.as_json:
+                show_json({"folder": str(launch["out"] / request.folder), **found.model_dump(mode="json")})
+            else:
+                show(*_plan_lines(found))
             return None
 
         def planned(plan: Plan) -> None:

@@ -15,9 +15,11 @@ from attnlab.cli.printing import show_json
 from attnlab.corpora import Gpt2Tokenizer, Tokenizer
 from attnlab.errors import FileError, InputError
 from attnlab.models import LanguageModel, Sampling, load_gpt2, stream
+from attnlab.processes.machine import check_memory
 from attnlab.runs.ledger import locate_run
 from attnlab.training import load_run
 
+_TOKEN_BYTES = 8  # of a token in a list
 _HALF_A_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -65,6 +67,7 @@ def generate(
     if variants_from is not None:
         load_variants(variants_from)
     model, tokenizer = _load(run, out)
+    _check_memory(model, len(prompts or [""]) * samples, tokens)
     begin = [prompt for prompt in prompts or [""] for _ in range(samples)]
     encoded = [tokenizer.encode(prompt or "\n") for prompt in begin]
     if len(begin) == 1 and not as_json:
@@ -91,6 +94,13 @@ def _load(run: Path, out: Path) -> tuple[LanguageModel, Tokenizer]:
         f"{run} is neither a run nor a GPT-2 folder",
         hint="`attnlab runs list` shows the runs; `attnlab train` makes one",
     )
+
+
+def _check_memory(model: LanguageModel, texts: int, tokens: int) -> None:
+    """Refuse more texts at a time than memory holds: the keys, values and logits of each, and the tokens written."""
+    spec = model.spec
+    cached = 2 * spec.num_layers * spec.model_width * min(spec.context_length, max(1, tokens))
+    check_memory("this generation", texts * (4 * (cached + spec.vocabulary_size) + _TOKEN_BYTES * tokens))
 
 
 def _write_live(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from signal import SIGINT
 from typing import Any, Literal
 
 from attnlab.attention import load_variants
+from attnlab.cli.errors import given_options
 from attnlab.cli.options import (
     CORPUS,
     EXECUTION,
@@ -16,16 +20,20 @@ from attnlab.cli.options import (
     VariantsFile,
 )
 from attnlab.cli.printing import say, show_json, show_pairs
+from attnlab.cli.recorded import check_options, check_value
 from attnlab.conformance import require_sound
 from attnlab.corpora import CorpusSpec
+from attnlab.errors import AttnlabError
 from attnlab.formats import NOTHING, fixed
+from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import find_run
 from attnlab.training import RunResult, RunSpec, Saving, treatment
+from attnlab.training.loading import resolved_of
 from attnlab.training.progress import ConsoleReporter, Silent, TensorBoard
 from attnlab.training.run import resume
 from attnlab.training.run import train as train_run
 
-_DIVERGED, _STOPPED = 3, 130
+_DIVERGED = 3
 
 
 def train(
@@ -91,14 +99,28 @@ def train(
         "trackers": [TensorBoard] if tensorboard else [],
         "saving": Saving(seconds=execution.checkpoint_seconds),
     }
-    if run is not None:
-        return _tell(resume(find_run(run, execution.out), **options), as_json)
     corpus = CorpusSpec(
         name=text.corpus, tokenizer=text.tokenizer, vocabulary_size=text.vocabulary_size, options=text.values
     )
     spec = RunSpec(variant=variant, recipe=recipe, size=size, corpus=corpus, steps=steps, minutes=minutes, seed=seed)
-    for name in change:
-        spec = treatment(name).change(spec)
+    changes = treatment(" & ".join(change)).changes if change else {}
+    for name in sorted(changes.keys() & given_options()):
+        if getattr(spec, name) != changes[name]:
+            raise AttnlabError(
+                f"`{name}={getattr(spec, name)}` and --change both set {name}", hint="leave out one of the two"
+            )
+    if run is not None:
+        machine = {
+            "threads": execution.threads,
+            "workers": execution.workers,
+            "precision": precision,
+            "compile": compile,
+            "micro_batch_size": micro_batch_size,
+        }
+        path = find_run(run, execution.out)
+        _check_recorded(path, spec, changes, machine)
+        return _tell(resume(path, **options), as_json)
+    spec = spec.replace(**changes)
     if not unchecked:
         require_sound([spec.variant])
     result = train_run(
@@ -112,6 +134,27 @@ def train(
         **options,
     )
     return _tell(result, as_json)
+
+
+def _check_recorded(path: Path, spec: RunSpec, changes: Mapping[str, Any], machine: Mapping[str, object]) -> None:
+    """Refuse options that differ from what the run in `path` records."""
+    directory = RunDirectory.open(path)
+    resolved = resolved_of(directory)
+    known = directory.record.get("spec", {})
+    known_corpus = known["corpus"] if isinstance(known.get("corpus"), dict) else {}
+    parts = (resolved.model, resolved.optimizer, resolved.schedule, resolved.execution, resolved)
+    values = {name: value for part in parts for name, value in dict(part).items()}
+    recorded = values | {name: value for name, value in known.items() if value is not None}
+    recorded |= {"corpus": known_corpus.get("name"), "corpus_option": known_corpus.get("options")}
+    recorded |= {name: known_corpus.get(name) for name in ("tokenizer", "vocabulary_size")}
+    asked = {name: getattr(spec, name) for name in ("variant", "recipe", "size", "steps", "minutes", "seed")}
+    asked |= {"corpus": spec.corpus.name, "corpus_option": spec.corpus.options, "tokenizer": spec.corpus.tokenizer}
+    asked |= {"vocabulary_size": spec.corpus.vocabulary_size, **machine}
+    instead = "or leave out RUN to train another run"
+    check_options(path, asked, recorded, instead=instead)
+    plain = spec.replace(**changes).model_dump(mode="json")
+    for name in changes:
+        check_value(path, f"change={name}", plain[name], recorded.get(name), instead=instead)
 
 
 def _tell(result: RunResult, as_json: bool) -> int:
@@ -138,5 +181,5 @@ def _tell(result: RunResult, as_json: bool) -> int:
         return _DIVERGED
     if result.outcome == "stopped":
         say("\nStopped. The same command resumes it.")
-        return _STOPPED
+        return 128 + (result.signal or SIGINT)
     return 0

@@ -188,11 +188,12 @@ def retract(fact: int, /, *, store: StoreFile = DEFAULT_STORE, who: Author = Non
         Its number, as `search` shows it.
     """
     with FactStore(store, create=False) as opened:
+        before = opened.fact(fact)
         found = opened.retract(fact, who=author(who))
     if as_json:
         show_json(found)
         return
-    show(f"no longer used: {found}")
+    show(f"{'no longer used' if before.retracted_at is None else 'not used since before'}: {found}")
 
 
 @facts.command

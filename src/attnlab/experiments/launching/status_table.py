@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
-from attnlab.errors import AttnlabError, FileError
+from attnlab.errors import AttnlabError, FileError, Terminated
 from attnlab.experiments.launching.jobs import Job, JobEnd, LaunchListener, Place, Watch, Work
 from attnlab.experiments.launching.worker import read_peak
 from attnlab.runs import RunDirectory
@@ -137,7 +137,7 @@ class StatusTable:
 
     def _found(self, number: int) -> JobEnd:
         directory = RunDirectory.open(self.path(number))
-        return JobEnd(self.jobs[number], RunResult.of(directory, already=True), None, read_peak(directory.path))
+        return JobEnd(self.jobs[number], RunResult.of_ended(directory), None, read_peak(directory.path))
 
 
 def _place(job: Job, path: Path, text: Corpus) -> Place:
@@ -164,4 +164,4 @@ def interruptible(*, heard: bool = True) -> Iterator[None]:
 
 
 def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    raise Terminated

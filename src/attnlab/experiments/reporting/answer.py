@@ -1,27 +1,28 @@
 """The answer of a comparison as it was printed, kept so that a question asked again is answered at once.
 
 Importing this file loads neither PyTorch nor anything else that takes its time. An answer is given again only if all
-that it rests on is as it was: the request, the version, the files that the text was read from and, where the text is
-Python's own, the Python. In any doubt there is none, and the comparison is looked at afresh, which trains nothing that
-is finished.
+that it rests on is as it was: the answer itself, the request, the version, the plan, the records and results of the
+runs, the files that the text was read from and, where the text is Python's own, the Python. In any doubt there is none,
+and the comparison is looked at afresh, which trains nothing that is finished.
 """
 
 from __future__ import annotations
 
 import json
 import platform
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attnlab.experiments.request import Request, sha256_of
 from attnlab.pages.tables import Tone
 from attnlab.storage.files import write_whole
-from attnlab.storage.records import to_plain
+from attnlab.storage.records import content_hash, to_plain
 
 ANSWER = "answer.json"
-_FORMAT = 1
+_FORMAT = 2
 TONES: Mapping[str, Tone] = {
     "better": "good",
     "worse": "bad",
@@ -34,6 +35,10 @@ TONES: Mapping[str, Tone] = {
     "underpowered": "open",
 }
 _PYTHONS_OWN = ("pydoc", "python", "docstrings")  # the corpora that differ between releases of Python
+
+
+class ChangedAnswerWarning(UserWarning):
+    """An answer was passed over because its file was changed."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Answer:
     markdown: str  # the table, to paste
     claims: tuple[tuple[str, ...], ...]  # what became of published claims, a row each
     data: dict[str, Any]  # everything, as JSON holds it
+    records: dict[str, str] = field(default_factory=dict)  # plan, analyses and runs: files with their SHA-256
 
 
 def save(answer: Answer, folder: Path) -> None:
@@ -60,7 +66,8 @@ def save(answer: Answer, folder: Path) -> None:
     if report and report.is_relative_to(folder.resolve()):
         report = report.relative_to(folder.resolve())
     fields = to_plain({**vars(answer), "report": report}, nulls=True)
-    text = json.dumps({"format": _FORMAT, "answer": fields}, ensure_ascii=False, allow_nan=False)
+    record = {"format": _FORMAT, "sha256": content_hash(fields), "answer": fields}
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
     write_whole(folder / ANSWER, text + "\n")
 
 
@@ -79,6 +86,10 @@ def _read(folder: Path) -> Answer:
     if record["format"] != _FORMAT:
         raise ValueError("another version")
     fields = record["answer"]
+    if record["sha256"] != content_hash(fields):
+        message = f"{folder / ANSWER} was changed after it was written; the answer is computed again from the runs"
+        warnings.warn(ChangedAnswerWarning(message), stacklevel=3)
+        raise ValueError("changed")
     if not isinstance(fields["data"], dict):
         raise TypeError("not an object")
     lines = {name: _texts(fields[name]) for name in ("first_lines", "headings", "notes")}
@@ -99,4 +110,5 @@ def _still_holds(answer: Answer, request: Request) -> bool:
         and (request.corpus not in _PYTHONS_OWN or answer.python == platform.python_version())
         and (not answer.report or Path(answer.report).is_file())
         and all(sha256_of(Path(path)) == digest for path, digest in answer.sources.items())
+        and all(sha256_of(Path(answer.folder, path)) == digest for path, digest in answer.records.items())
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from attnlab.experiments.reporting.charts import DifferenceAxis
 from attnlab.experiments.reporting.report import comparison_page
 from attnlab.experiments.reporting.tables import HEADINGS, rows, verdict_table
 from attnlab.experiments.reporting.wording import first_lines, notes, row_words, verdict_sentences
-from attnlab.experiments.results import ArmResult, Comparison, RungResult
+from attnlab.experiments.request import sha256_of
+from attnlab.experiments.results import LOOKS, ArmResult, Comparison, RungResult
 from attnlab.formats import csv_text
 from attnlab.pages import prose, write_page
+from attnlab.runs.directory import RESULT, RUN
 from attnlab.storage.files import write_whole
+from attnlab.storage.plans import PLAN
 from attnlab.storage.records import to_plain
 
 REPORT = "report.html"
@@ -51,9 +55,18 @@ def conclude(comparison: Comparison, *, report: Path | None = None, csv: Path | 
         markdown=to_markdown(comparison),
         claims=tuple((one.claim.statement, one.standing, one.found, one.claim.source) for one in standpoints),
         data=data,
+        records=_records(comparison),
     )
     save(answer, comparison.path)
     return answer
+
+
+def _records(comparison: Comparison) -> dict[str, str]:
+    """Return the files that the verdicts were computed from, relative to the comparison's folder, with their hashes."""
+    runs = [run.path for rung in comparison.rungs for arm in rung.arms for run in arm.runs]
+    files = [comparison.path / name for name in (PLAN, LOOKS)]
+    files += [path / name for path in runs for name in (RUN, RESULT)]
+    return {os.path.relpath(path, comparison.path): sha256_of(path) for path in files if path.is_file()}
 
 
 def to_dict(comparison: Comparison) -> dict[str, Any]:

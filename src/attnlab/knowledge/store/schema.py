@@ -7,14 +7,16 @@ writer waits for the others, takes the whole file for the length of one batch, a
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from attnlab.errors import FileError
+from attnlab.storage import disk
 
 APPLICATION = 0x61746E6C  # "atnl": what kind of file this is
 VERSION = 1
@@ -134,6 +136,9 @@ def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
             raise FileError(f"there is no fact store {path}", hint="import a file of facts, which makes one")
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
+            _make(path)
+    elif path.stat().st_size == 0:
+        raise FileError(f"{path} is empty and no fact store", hint="remove it, or name another file")
     with explained(path):
         database = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
         try:
@@ -142,6 +147,24 @@ def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
             database.close()
             raise
     return database
+
+
+def _make(path: Path) -> None:
+    """Make an empty store beside `path`, and give it that name when it is whole, unless another process was first."""
+    for left in disk.find_temporaries(path.parent, path.name):
+        left.unlink(missing_ok=True)
+    temporary = disk.name_temporary(path.parent, path.name)
+    database = sqlite3.connect(temporary, timeout=WAIT, isolation_level=None)
+    try:
+        database.execute("PRAGMA journal_mode = MEMORY")  # no second file to leave behind
+        _prepare(database, path)
+        database.close()
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+        disk.flush_folder(path.parent)
+    finally:
+        database.close()
+        temporary.unlink(missing_ok=True)
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:

@@ -33,6 +33,7 @@ from attnlab.knowledge.store.schema import (
 from attnlab.knowledge.text import fold, key, shorten, tidy
 
 _BATCH = 2000
+MOST = 2**63 - 1  # that SQLite can count
 _MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole
 Progress = Callable[[Imported], None]
 _FACT = (
@@ -120,16 +121,21 @@ class FactStore:
         """Say that a fact is not to be used any more. It stays in the file, with who said so."""
         who = _word(who, "name of who retracts it")
         with explained(self.path), writing(self._database):
-            found = self._facts("WHERE facts.id = ?", number)
-            if not found:
-                raise InputError(f"there is no fact {number}", hint="search for it: the results show the numbers")
-            if found[0].retracted_at is None:
+            if self.fact(number).retracted_at is None:
                 self._database.execute(
                     "UPDATE facts SET retracted_at = ?, retracted_by = ? WHERE id = ?", (_now(), who, number)
                 )
-            return self._facts("WHERE facts.id = ?", number)[0]
+            return self.fact(number)
 
     # What comes out
+
+    def fact(self, number: int) -> StoredFact:
+        """Return one fact by its number, retracted or not."""
+        with explained(self.path):
+            found = self._facts("WHERE facts.id = ?", number) if 0 < number <= MOST else []
+        if not found:
+            raise InputError(f"there is no fact {number}", hint="search for it: the results show the numbers")
+        return found[0]
 
     def answers(self, question: str) -> tuple[StoredFact, ...]:
         """The facts that answer a question: typed the same way or, if there are none, but for its accents."""
@@ -161,8 +167,8 @@ class FactStore:
         folded = fold(tidy(words, "search"))
         if not folded or not _has_words(folded):
             raise InputError(f"nothing to search for in {shorten(words)!r}", hint="give a name or some words")
-        if limit < 1:
-            raise InputError(f"a limit of {limit} shows nothing", hint="use at least 1")
+        if not 1 <= limit <= MOST:
+            raise InputError(f"the limit is {limit}", hint=f"use `limit=1` or more, up to {MOST}")
         match = " ".join(_phrase(word) for word in folded.split()[:_MOST_WORDS] if _has_words(word))
         with explained(self.path):
             facts = self._facts(

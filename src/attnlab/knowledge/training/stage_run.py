@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import SIGINT
 from typing import Any, Literal
 
 import torch
@@ -48,6 +49,10 @@ class StageDivergedError(AttnlabError):
 
 class StoppedError(AttnlabError):
     """A stage that was asked to stop before its end; the same request resumes it."""
+
+    def __init__(self, result: RunResult) -> None:
+        super().__init__(f"{result.path} stopped after step {result.steps}", hint="the same request resumes it")
+        self.exit_code = 128 + (result.signal or SIGINT)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def train_stage(
     weights = "" if parent is None else weights_digest(parent.path)
     path = run_path(options, stage, recipe, length, material.hash + weights)
     if RunDirectory.exists(path) and RunDirectory.open(path).result is not None:
-        return _checked(RunResult.of(RunDirectory.open(path), already=True))
+        return _checked(RunResult.of_ended(RunDirectory.open(path)))
     keep_memory()
     corpus = make_corpus()
     model = recipe.model(corpus.vocabulary_size)
@@ -151,7 +156,7 @@ def _checked(result: RunResult) -> RunResult:
     if result.outcome == "diverged":
         raise StageDivergedError(f"{result.path} diverged: {result.message}", hint="use the recipe's own learning rate")
     if result.outcome == "stopped":
-        raise StoppedError(f"{result.path} stopped after step {result.steps}", hint="the same request resumes it")
+        raise StoppedError(result)
     return result
 
 

@@ -1,0 +1,107 @@
+"""Checks of what is read back from a run directory against the hashes that were written with it.
+
+    run.json            holds the hash of its own content
+    model.safetensors   result.json holds the hash of the final weights
+    tokenizer.json      run.json holds the hash of the tokenizer
+
+A run of an older attnlab, which has no such hash, is read without the check.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from attnlab.errors import FileError
+from attnlab.runs.checkpoints import add_to_digest
+from attnlab.storage.records import content_hash
+from attnlab.storage.tensors import iterate_tensors
+
+SEAL = "sha256"
+_NUMBER = (int, float, type(None))
+_RESULT = {
+    "outcome": (str,),
+    "steps": (int,),
+    "seconds": (int, float),
+    "validation_loss": _NUMBER,
+    "tokens_per_second": _NUMBER,
+    "weights_sha256": (str, type(None)),
+    "message": (str, type(None)),
+}
+
+
+def seal(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with the hash of its content."""
+    return {**record, SEAL: content_hash(record)}
+
+
+def check_record(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a record that was read from `path`; refuse one that was changed after it was written."""
+    content = {name: value for name, value in record.items() if name != SEAL}
+    if SEAL in record and record[SEAL] != content_hash(content):
+        raise FileError(
+            f"{path} was changed after the run began: its content does not have the recorded hash",
+            hint="bring the old file back, or train in another folder by `out=FOLDER`",
+        )
+    return content
+
+
+def check_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Refuse a result with values that no run writes."""
+    for name, kinds in _RESULT.items():
+        value = result.get(name, 0)
+        if name in result and (not isinstance(value, kinds) or isinstance(value, bool)):
+            raise FileError(
+                f"{path} is damaged: {name} is {value!r}", hint="bring the old file back, or train the run again"
+            )
+
+
+def read_final_weights(path: Path, known: str | None) -> dict[str, Tensor]:
+    """Return the final weights in a file after comparing all of them with their hash, if that is known."""
+    if not path.exists():
+        raise FileError(
+            f"{path.parent} has finished, but its final weights are missing: there is no {path.name}",
+            hint=train_again(path),
+        )
+    tensors, found = _read_hashed(path)
+    if known not in {None, found}:
+        raise FileError(
+            f"{path} was changed after the run finished: its weights do not have the hash in result.json",
+            hint=train_again(path),
+        )
+    return tensors
+
+
+def _read_hashed(path: Path) -> tuple[dict[str, Tensor], str]:
+    """Return tensors with their digest; a second thread hashes each while the next one is read."""
+    tensors: dict[str, Tensor] = {}
+    found = hashlib.sha256()
+    with ThreadPoolExecutor(1) as hashing:
+        waiting: Future[None] | None = None
+        for name, tensor in iterate_tensors(path):
+            tensors[name] = tensor
+            waiting = hashing.submit(add_to_digest, found, name, tensor)
+        if waiting is not None:
+            waiting.result()
+    return tensors, found.hexdigest()
+
+
+def check_tokenizer(path: Path, tokenizer: str, known: str | None) -> None:
+    """Refuse a tokenizer, as text, that was changed after the run began."""
+    if known is not None and hash_text(tokenizer) != known:
+        raise FileError(f"{path} was changed after the run began: it is another tokenizer", hint=train_again(path))
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def train_again(path: Path) -> str:
+    """Return what to do about a damaged file of a finished run."""
+    return f"bring the old file back, or remove the run by `attnlab runs rm {path.parent}` and train it again"
