@@ -27,7 +27,7 @@ from torch import Tensor
 from attnlab.errors import FileError, InputError
 from attnlab.storage import disk
 from attnlab.storage.files import hash_file
-from attnlab.storage.records import encode_json, read_json
+from attnlab.storage.records import encode_json, json_hash, read_json
 from attnlab.storage.tensors import encode_tensors, read_tensors, tensor_bytes
 
 FORMAT = 1
@@ -64,7 +64,7 @@ class Manifest:
 
     def encode(self) -> bytes:
         content = {"format": FORMAT, "step": self.step, "files": self.files, "groups": self.groups}
-        return encode_json({**content, "sha256": _hash(content)})
+        return encode_json({**content, "sha256": json_hash(content)})
 
     @classmethod
     def read(cls, folder: Path, step: int) -> Manifest:
@@ -76,7 +76,7 @@ class Manifest:
             content = read_json(path)
         except FileError as error:
             raise DamagedCheckpointError(error.message) from error
-        if content.pop("sha256", None) != _hash(content):
+        if content.pop("sha256", None) != json_hash(content):
             raise DamagedCheckpointError(f"{MANIFEST} has changed since it was written")
         if content.get("format") != FORMAT:
             raise DamagedCheckpointError(
@@ -337,7 +337,3 @@ def _check_file(path: Path, written: dict[str, Any], *, hashes: bool) -> None:
         raise DamagedCheckpointError(f"{path.name} has {size} bytes instead of {written.get('bytes')}")
     if hashes and hash_file(path) != written.get("sha256"):
         raise DamagedCheckpointError(f"{path.name} has changed since it was written")
-
-
-def _hash(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -19,11 +19,10 @@ from attnlab.models import LanguageModel
 from attnlab.models.language_model import empty_model
 from attnlab.runs.checkpoints import DamagedCheckpointError
 from attnlab.runs.directory import MODEL, RunDirectory
+from attnlab.runs.receipts import TOKENIZER
 from attnlab.storage.records import read_json
 from attnlab.storage.tensors import read_tensors
 from attnlab.training.spec import ResolvedRun
-
-TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from attnlab.cost import model_cost
 from attnlab.processes.machine import available_cores, matmul_peak
 from attnlab.runs.checkpoints import Checkpoint, digest
 from attnlab.runs.directory import MODEL, RunDirectory, RunResult
+from attnlab.runs.receipts import State
 from attnlab.storage.tensors import write_tensors
 from attnlab.training.engine import Engine, ProcessGroup, Step
 from attnlab.training.progress import Reporter, Silent, Tracker
@@ -94,6 +95,11 @@ class Loop:
             self._take(start())
         if group.leads:
             directory.rewind(self.done if checkpoint is not None else -1)
+            self.receipts = directory.receipts(run.steps)
+            if checkpoint is None:
+                self.receipts.begin(self._state())
+            else:
+                self.receipts.resume(self.done, self._state())
 
     def _agreed_checkpoint(self) -> Checkpoint | None:
         """Return the newest checkpoint that the leader can read; the others take the same."""
@@ -120,6 +126,8 @@ class Loop:
                 self.seconds = before + now - begin
                 if self.group.leads:
                     self._report(step, evaluated)
+                    if message is None and self.receipts.is_due(self.done):
+                        self.receipts.add(self.done, self._state())
                     if message is None and (step.stop or self.saving.is_due(self.done, now - saved)):
                         self._save()
                         saved = time.perf_counter()
@@ -189,6 +197,9 @@ class Loop:
         self.seconds, self.above = checkpoint.state["seconds"], checkpoint.state["above"]
         self.validation = checkpoint.state["validation_loss"]
 
+    def _state(self) -> State:
+        return {"weights": self._weights(), "optimizer": self.optimizer.state()}
+
     def _weights(self) -> dict[str, torch.Tensor]:
         return self.optimizer.flat.named(self.optimizer.flat.values)
 
@@ -202,17 +213,17 @@ class Loop:
         weights = {name: tensor.cpu() for name, tensor in self._weights().items()}
         if outcome == "finished":
             write_tensors(self.directory.path / MODEL, weights)
-        self.directory.finish(
-            {
-                "outcome": outcome,
-                "steps": self.done,
-                "validation_loss": _number(self.validation),
-                "seconds": round(self.seconds, 3),
-                "tokens_per_second": round(self.done * self.tokens_per_step / self.seconds, 1),
-                "weights_sha256": digest(weights),
-                "message": message,
-            }
-        )
+        result = {
+            "outcome": outcome,
+            "steps": self.done,
+            "validation_loss": _number(self.validation),
+            "seconds": round(self.seconds, 3),
+            "tokens_per_second": round(self.done * self.tokens_per_step / self.seconds, 1),
+            "weights_sha256": digest(weights),
+            "message": message,
+        }
+        self.receipts.finish(self.done, result)
+        self.directory.finish(result)
 
 
 def _number(value: float) -> float | None:

@@ -23,11 +23,12 @@ from attnlab.errors import FileError, SpecError, UnknownNameError, UnsupportedEr
 from attnlab.processes.machine import describe_machine
 from attnlab.runs.directory import RunDirectory, RunResult
 from attnlab.runs.ledger import DEFAULT_ROOT
+from attnlab.runs.receipts import TOKENIZER
 from attnlab.storage.records import write_json
 from attnlab.training.engine import LocalProcesses, ProcessGroup, make_process_group
 from attnlab.training.execution import Execution, choose_execution, keep_memory
 from attnlab.training.fitting import fitted, steps_in
-from attnlab.training.loading import TOKENIZER, resolved_of
+from attnlab.training.loading import resolved_of
 from attnlab.training.loop import Loop, Saving
 from attnlab.training.progress import Reporter, Silent, Tracker
 from attnlab.training.spec import ResolvedRun, RunSpec
