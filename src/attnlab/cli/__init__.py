@@ -2,6 +2,7 @@
 
 app         the commands, `main`, and exit codes
 errors      errors as they are printed, with parameters as options
+bundling    bundles that commands write, and how a result is cited
 options     options that commands share
 printing    tables and data on stdout, everything else on stderr
 measuring   options, progress and output of measurements

@@ -120,7 +120,7 @@ class Loop:
                 self.done += 1
                 message = self._diverged(step)
                 evaluated = None
-                if message is None and (self.done % plan.evaluate_every == 0 or self.done == plan.steps):
+                if message is None and plan.is_evaluated(self.done):
                     evaluated = self.validation = self.engine.evaluate()
                 now = time.perf_counter()
                 self.seconds = before + now - begin
@@ -150,14 +150,8 @@ class Loop:
         self.reporter.begin(self.done, run.steps, self.tokens_per_step, cost.useful_training_flops, peak)
 
     def _report(self, step: Step, validation: float | None) -> None:
-        entry = {
-            "step": self.done,
-            "loss": step.loss,
-            "gradient_norm": step.gradient_norm,
-            "learning_rate": self.plan.optimizer.learning_rate * step.factor,
-        }
+        entry = metrics_of(self.plan, self.done, step, validation)
         if validation is not None:
-            entry["validation_loss"] = validation
             self.reporter.evaluated(self.done, validation)
         self.directory.log(entry)
         self.reporter.step(self.done, step.loss)
@@ -224,6 +218,17 @@ class Loop:
         }
         self.receipts.finish(self.done, result)
         self.directory.finish(result)
+
+
+def metrics_of(run: ResolvedRun, done: int, step: Step, validation: float | None) -> dict[str, float | int]:
+    """Return what is logged of a step, after which `done` steps are done."""
+    entry = {
+        "step": done,
+        "loss": step.loss,
+        "gradient_norm": step.gradient_norm,
+        "learning_rate": run.optimizer.learning_rate * step.factor,
+    }
+    return entry if validation is None else {**entry, "validation_loss": validation}
 
 
 def _number(value: float) -> float | None:

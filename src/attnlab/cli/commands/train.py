@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 from attnlab.attention import load_variants
+from attnlab.cli.bundling import bundled
 from attnlab.cli.options import (
+    BUNDLE_LIMIT,
     CORPUS,
     EXECUTION,
     CorpusOptions,
@@ -20,6 +23,7 @@ from attnlab.conformance import require_sound
 from attnlab.corpora import CorpusSpec
 from attnlab.formats import NOTHING, fixed
 from attnlab.runs.ledger import find_run
+from attnlab.storage.files import check_writable
 from attnlab.training import RunResult, RunSpec, Saving, treatment
 from attnlab.training.progress import ConsoleReporter, Silent, TensorBoard
 from attnlab.training.run import resume
@@ -47,6 +51,8 @@ def train(
     tensorboard: Flag = False,
     variants_from: VariantsFile = None,
     unchecked: Flag = False,
+    bundle: Path | None = None,
+    bundle_limit: float = BUNDLE_LIMIT,
     as_json: JsonFlag = False,
 ) -> int:
     """Train a model, or resume one: the same command after any interruption ends with the same weights.
@@ -80,19 +86,25 @@ def train(
         Write event files for TensorBoard into the run's folder.
     unchecked
         Train a variant of your own that leaks or loses gradients, too.
+    bundle
+        Also write one file with all that others need to verify the run.
+    bundle_limit
+        Megabytes that the bundle may have; states to replay from are left out above it.
     as_json
         Print the result as JSON.
     """
     if variants_from is not None:
         load_variants(variants_from)
     execution.check()
+    if bundle is not None:
+        check_writable(bundle)
     options: dict[str, Any] = {
         "reporter": Silent() if execution.quiet else ConsoleReporter(),
         "trackers": [TensorBoard] if tensorboard else [],
         "saving": Saving(seconds=execution.checkpoint_seconds),
     }
     if run is not None:
-        return _tell(resume(find_run(run, execution.out), **options), as_json)
+        return _tell(resume(find_run(run, execution.out), **options), as_json, bundle, bundle_limit)
     corpus = CorpusSpec(
         name=text.corpus, tokenizer=text.tokenizer, vocabulary_size=text.vocabulary_size, options=text.values
     )
@@ -111,10 +123,12 @@ def train(
         micro_batch_size=micro_batch_size,
         **options,
     )
-    return _tell(result, as_json)
+    return _tell(result, as_json, bundle, bundle_limit)
 
 
-def _tell(result: RunResult, as_json: bool) -> int:
+def _tell(result: RunResult, as_json: bool, bundle: Path | None, bundle_limit: float) -> int:
+    if bundle is not None and result.outcome != "stopped":
+        bundled(bundle, result.path, bundle_limit, [result.path])
     if as_json:
         show_json(result)
     elif result.already:
