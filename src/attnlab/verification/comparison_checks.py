@@ -1,4 +1,4 @@
-"""The checks of a comparison: its plan, all of its runs, and every figure that was made of them."""
+"""The checks of a comparison: its plan, all of its runs, and what was measured of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from attnlab.lens.runs import measures_of_run
 from attnlab.runs.directory import MODEL, RESULT, RUN
 from attnlab.runs.receipts import TOKENIZER
 from attnlab.verification.checks import CheckList, MismatchError, UncheckedError
-from attnlab.verification.figures import check_figures, compare_data
+from attnlab.verification.figures import compare_data
 from attnlab.verification.run_checks import OpenedCorpora, RecordedRun, check_run
 
 
-def check_comparison(folder: Path, corpora: OpenedCorpora, checks: CheckList, cache: Path | None) -> list[RecordedRun]:
-    """Check a comparison without training anything; return the runs that can be replayed."""
+def check_comparison(folder: Path, corpora: OpenedCorpora, checks: CheckList) -> list[RecordedRun]:
+    """Check the plan of a comparison and its runs without training anything; return the runs that can be replayed."""
     paths: list[Path] = []
     with checks.checking("plan", folder.name):
         plan = Plan.load(folder)
@@ -29,9 +29,7 @@ def check_comparison(folder: Path, corpora: OpenedCorpora, checks: CheckList, ca
         paths += [plan.run_path(folder, arm.at(seed)) for _, arm, seed in plan.runs(seeds)]
         _check_plan(plan, folder, corpora)
         check_runs(plan, folder, seeds)
-    runs = [run for path in paths if (run := check_run(path, corpora, checks)) is not None]
-    check_figures(folder, checks, cache)
-    return runs
+    return [run for path in paths if (run := check_run(path, corpora, checks)) is not None]
 
 
 def _check_plan(plan: Plan, folder: Path, corpora: OpenedCorpora) -> None:

@@ -26,18 +26,20 @@ _MOST_NAMED = 5
 _DRAWN_BY = re.compile(r"plotly\.js v[0-9.]+")
 
 
-def check_figures(folder: Path, checks: CheckList, cache: Path | None = None) -> Comparison | None:
-    """Compute everything that a comparison's folder says from its runs; return the comparison if that is possible."""
+def check_figures(folder: Path, checks: CheckList, cache: Path | None = None, report: Path | None = None) -> None:
+    """Compute everything that a comparison's folder says from its runs; `report` is a page elsewhere."""
     name = folder.name
     comparison: Comparison | None = None
     with checks.checking("verdicts and figures", name):
+        if not (folder / ANSWER).exists():
+            raise UncheckedError(f"it has no {ANSWER}: it was not concluded, or that was removed")
         comparison = read_comparison(folder, cache=cache)
         receipt = make_receipt(comparison)
         answer = answer_of(comparison, receipt["sha256"])
         recorded = read_json(folder / ANSWER)["answer"]
         compare_data(recorded, to_plain({**vars(answer)}, nulls=True))
     if comparison is None:
-        return None
+        return
     with checks.checking("interim analyses", name):
         _check_analyses(comparison, cache)
     with checks.checking("receipt", name):
@@ -45,9 +47,9 @@ def check_figures(folder: Path, checks: CheckList, cache: Path | None = None) ->
     with checks.checking("table of runs", name):
         if (folder / TABLE).read_text(encoding="utf-8") != to_csv(comparison):
             raise MismatchError(f"{TABLE} is not the table of these runs")
-    with checks.checking("report", name):
-        check_page((folder / REPORT).read_text(encoding="utf-8"), report_of(comparison))
-    return comparison
+    for path in (folder / REPORT, *([] if report is None else [report])):
+        with checks.checking("report", path.name if path == report else name):
+            check_page(path.read_text(encoding="utf-8"), report_of(comparison))
 
 
 def _check_analyses(comparison: Comparison, cache: Path | None) -> None:

@@ -30,6 +30,7 @@ def verify(
     *,
     segments: int = 5,
     receipt: str | None = None,
+    report: Path | None = None,
     page: Path | None = None,
     variants_from: VariantsFile = None,
     out: RunsFolder = RUNS,
@@ -42,11 +43,13 @@ def verify(
     Parameters
     ----------
     subject
-        The folder or name of a run or a comparison, or a bundle.
+        The folder or name of a run, a comparison or a study, a report in it, or a bundle.
     segments
         Segments of training that are drawn at random and replayed.
     receipt
         The receipt that was cited, or the beginning of it.
+    report
+        A page elsewhere that is said to be the report of this comparison.
     page
         Also write what was found to this HTML file.
     as_json
@@ -57,7 +60,7 @@ def verify(
     if variants_from is not None:
         load_variants(variants_from)
     path = Path(subject) if Path(subject).exists() else out / subject
-    found = verify_path(path, segments=segments, receipt=receipt, note=say)
+    found = verify_path(path, segments=segments, receipt=receipt, report=report, note=say)
     if page is not None:
         write_page(page_of(found), page)
     if as_json:
