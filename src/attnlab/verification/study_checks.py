@@ -43,7 +43,8 @@ def _read_study(folder: Path, recorded: Mapping[str, Any], cache: Path | None) -
     plan = recorded["plan"]
     request = ScaleRequest(**plan["request"])
     costs = tuple(
-        RungCost(**{**one, **{name: tuple(one[name]) for name in ("arms", "seconds", "flops")}}) for one in plan["rungs"]
+        RungCost(**{**one, **{name: tuple(one[name]) for name in ("arms", "seconds", "flops")}})
+        for one in plan["rungs"]
     )
     hours = plan["rate_hours"], plan["run_hours"]
     made = StudyPlan(request, request, costs, *hours, plan["processes"], tuple(plan["reductions"]))

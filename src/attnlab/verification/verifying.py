@@ -108,7 +108,9 @@ def _check_folder(
     if (folder / RUN).is_file():
         return "run", [run for run in [check_run(folder, corpora, checks)] if run is not None]
     if studies := sorted(folder.glob(f"study-*/{DATA}")):
-        runs = [run for plan in sorted(folder.glob(f"*/*/{PLAN}")) for run in check_comparison(plan.parent, corpora, checks)]
+        runs = [
+            run for plan in sorted(folder.glob(f"*/*/{PLAN}")) for run in check_comparison(plan.parent, corpora, checks)
+        ]
         for study in studies:
             check_study(study.parent, checks, cache)
         return "study", runs
