@@ -13,13 +13,15 @@ from attnlab.cli.app import VERBS, GlobalOptions, build_app
 OPTIONS = {
     "compare": (
         "--add-seeds --alpha --baseline --bundle --bundle-limit --change --claims --corpus --corpus-option --csv "
-        "--first-seed --json --ladder --looks --margin --markdown --match --on --out --pilot --plan --processes --quiet --recipe "
+        "--first-seed --json --ladder --looks --margin --markdown --match "
+        "--on --out --pilot --plan --processes --quiet --recipe "
         "--report --rungs --seeds --size --steps --threads --tokenizer --tokens-per-parameter --tune --tune-seeds "
         "--unchecked --variants-from --vocabulary-size --where VARIANTS"
     ),
     "scale": (
         "--alpha --baseline --bundle --bundle-limit --change --corpus --csv --first-seed --half-tokens --held-out "
-        "--hours --json --least-tokens --margin --no-half-tokens --on --out --plan --processes --quiet --rate-count --rate-rungs "
+        "--hours --json --least-tokens --margin --no-half-tokens --on "
+        "--out --plan --processes --quiet --rate-count --rate-rungs "
         "--rate-seeds --rates-only --recipe --report --rungs --seeds --target --threads --tokenizer "
         "--tokens-per-parameter --unchecked --up-to --variants-from --vocabulary-size --where VARIANTS"
     ),
@@ -32,7 +34,8 @@ OPTIONS = {
     ),
     "train": (
         "--bundle --bundle-limit --change --checkpoint-seconds --compile --corpus --corpus-option --json "
-        "--micro-batch-size --minutes --out --precision --quiet --recipe --seed --size --steps --tensorboard --threads --tokenizer --unchecked "
+        "--micro-batch-size --minutes --out --precision --quiet --recipe "
+        "--seed --size --steps --tensorboard --threads --tokenizer --unchecked "
         "--variant --variants-from --vocabulary-size --workers RUN"
     ),
     "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p PROMPTS RUN",

@@ -43,7 +43,7 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.knowledge.commands:knowledge",
     "attnlab.cli.knowledge.ask:ask",
     "attnlab.cli.commands.runs:runs",
-    "attnlab.cli.commands.verify:verify",
+    "attnlab.cli.verify:verify",
     "attnlab.cli.commands.studio:studio",
     "attnlab.cli.commands.bench:bench",
 )

@@ -10,7 +10,6 @@ generate       generate text
 look           look inside a trained model
 exhibit        worked theory, computed and checked
 runs           list, show, remove and clean up runs
-verify         check a recorded result
 studio         the laboratory in a web page
 bench          measure this machine against the peers
 bench_facts    the fact store measured, for `attnlab bench facts`

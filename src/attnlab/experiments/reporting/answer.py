@@ -52,7 +52,7 @@ class Answer:
     markdown: str  # the table, to paste
     claims: tuple[tuple[str, ...], ...]  # what became of published claims, a row each
     data: dict[str, Any]  # everything, as JSON holds it
-    receipt: str  # the hash that stands for the plan and all runs
+    receipt: str = ""  # the hash that stands for the plan and all runs
 
 
 def save(answer: Answer, folder: Path) -> None:
