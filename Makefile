@@ -18,7 +18,7 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help compare variants exhibits studio test bench slow kills trust docs clean
+.PHONY: help compare variants exhibits studio test bench slow kills forgeries trust docs clean
 .NOTPARALLEL:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make bench      measure attention on this machine against the peers"
 	@echo "make slow       run the tests that take long"
 	@echo "make kills      kill training 200 times at random moments, and compare what comes out"
+	@echo "make forgeries  forge results in many ways, and verify each of them and many honest ones"
 	@echo "make trust      count how often verdicts are wrong where the truth is known, and time the main job"
 	@echo "make docs       write the tables of variants and exhibits into docs/"
 	@echo "make clean      remove .venv and everything else that was generated"
@@ -64,6 +65,9 @@ slow: $(TEST)
 
 kills: $(TEST)
 	$(BIN)/pytest -m slow -s tests/training/test_campaign.py
+
+forgeries: $(TEST)
+	$(BIN)/pytest -m slow -s tests/verification/test_forgeries.py
 
 trust: $(RUNTIME)
 	$(BIN)/attnlab bench verdicts --trained runs/null --bars

@@ -10,6 +10,7 @@ cost, training, lens               what a model costs, how it is trained, what i
 conformance                        whether a variant, perhaps one's own, is what it says
 experiments                        compare and scale: request, plan, launch, judge, report
 knowledge, exhibits, bench         applications: question answering, claims as programs, measurements
+verification                       application: checking results that someone else recorded
 studio, cli                        applications: the laboratory in a browser and on the command line
 
 Importing this package is cheap on purpose: nothing heavy is imported before it is used, so that `attnlab --help`

@@ -12,14 +12,16 @@ from attnlab.cli.app import VERBS, GlobalOptions, build_app
 # Each command with its arguments and options, in alphabetical order.
 OPTIONS = {
     "compare": (
-        "--add-seeds --alpha --baseline --change --claims --corpus --corpus-option --csv --first-seed --json "
-        "--ladder --looks --margin --markdown --match --on --out --pilot --plan --processes --quiet --recipe "
+        "--add-seeds --alpha --baseline --bundle --bundle-limit --change --claims --corpus --corpus-option --csv "
+        "--first-seed --json --ladder --looks --margin --markdown --match "
+        "--on --out --pilot --plan --processes --quiet --recipe "
         "--report --rungs --seeds --size --steps --threads --tokenizer --tokens-per-parameter --tune --tune-seeds "
         "--unchecked --variants-from --vocabulary-size --where VARIANTS"
     ),
     "scale": (
-        "--alpha --baseline --change --corpus --csv --first-seed --half-tokens --held-out --hours --json "
-        "--least-tokens --margin --no-half-tokens --on --out --plan --processes --quiet --rate-count --rate-rungs "
+        "--alpha --baseline --bundle --bundle-limit --change --corpus --csv --first-seed --half-tokens --held-out "
+        "--hours --json --least-tokens --margin --no-half-tokens --on "
+        "--out --plan --processes --quiet --rate-count --rate-rungs "
         "--rate-seeds --rates-only --recipe --report --rungs --seeds --target --threads --tokenizer "
         "--tokens-per-parameter --unchecked --up-to --variants-from --vocabulary-size --where VARIANTS"
     ),
@@ -31,8 +33,9 @@ OPTIONS = {
         "--vocabulary SIZES"
     ),
     "train": (
-        "--change --checkpoint-seconds --compile --corpus --corpus-option --json --micro-batch-size --minutes "
-        "--out --precision --quiet --recipe --seed --size --steps --tensorboard --threads --tokenizer --unchecked "
+        "--bundle --bundle-limit --change --checkpoint-seconds --compile --corpus --corpus-option --json "
+        "--micro-batch-size --minutes --out --precision --quiet --recipe "
+        "--seed --size --steps --tensorboard --threads --tokenizer --unchecked "
         "--variant --variants-from --vocabulary-size --workers RUN"
     ),
     "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p --variants-from PROMPTS RUN",
@@ -75,6 +78,7 @@ OPTIONS = {
     "runs show": "--json --out RUN",
     "runs rm": "--out --yes RUN",
     "runs gc": "--dry-run --json --out",
+    "verify": "--json --out --page --receipt --report --segments --variants-from SUBJECT",
     "studio": "--expose --host --json --no-browser --port --runs --variants-from",
     "bench train": (
         "--against --bars --grid --json --memory --nanogpt --no-transformers --out --rounds --shape --smoke "

@@ -38,6 +38,7 @@ def make_answer(out: Path, request: Request = REQUEST, **changes: Any) -> Answer
         markdown="| table |",
         claims=(("one", "reproduced"),),
         data={"verdicts": [{"arm": "tied-kv", "mean": 0.02}]},
+        receipt="0" * 64,
     )
     return dataclasses.replace(answer, **changes)
 

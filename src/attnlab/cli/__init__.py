@@ -4,10 +4,12 @@ app         the commands, `main`, and exit codes
 errors      errors as they are printed, with parameters as options
 terminal    streams, width and warnings
 recorded    options beside a recorded run or comparison
+bundling    bundles that commands write, and how a result is cited
 options     options that commands share
 printing    tables and data on stdout, everything else on stderr
 measuring   options, progress and output of measurements
 commands    one file per command
+verify      `attnlab verify`
 knowledge   `attnlab knowledge …` and `attnlab ask`
 """
 

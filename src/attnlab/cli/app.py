@@ -45,6 +45,7 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.knowledge.commands:knowledge",
     "attnlab.cli.knowledge.ask:ask",
     "attnlab.cli.commands.runs:runs",
+    "attnlab.cli.verify:verify",
     "attnlab.cli.commands.studio:studio",
     "attnlab.cli.commands.bench:bench",
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Value = int | float | str | bool
 
 RUNS = Path("runs")
+BUNDLE_LIMIT = 40.0  # MB
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 JsonFlag = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print it as JSON.")]
@@ -139,6 +140,10 @@ class StudyOutput:
         Also write the report to this HTML file.
     csv
         Also write all runs to this CSV file.
+    bundle
+        Also write one file with all that others need to verify the result.
+    bundle_limit
+        Megabytes that the bundle may have; states to replay from are left out above it.
     quiet
         Print nothing while it trains.
     as_json
@@ -147,12 +152,14 @@ class StudyOutput:
 
     report: Path | None = None
     csv: Path | None = None
+    bundle: Path | None = None
+    bundle_limit: float = BUNDLE_LIMIT
     quiet: Flag = False
     as_json: JsonFlag = False
 
     def check(self) -> None:
         """Refuse files that cannot be written, before any work."""
-        for path in (self.report, self.csv):
+        for path in (self.report, self.csv, self.bundle):
             if path is not None:
                 check_writable(path)
 

@@ -15,7 +15,7 @@ from attnlab.errors import AttnlabError
 def check_options(path: Path, asked: Mapping[str, object], recorded: Mapping[str, object], *, instead: str) -> None:
     """Refuse options of the running command that differ from what `path` records.
 
-    `asked` and `recorded` are values by the name of their parameter. `instead` says how to get what the options ask for.
+    `asked` and `recorded` are values by the name of their parameter; `instead` says how to get what was asked for.
     """
     given = given_options()
     for name in asked:

@@ -5,6 +5,7 @@
     launching    its runs, on this machine, on Ray or on Slurm
     judging      verdicts, trends over sizes, published claims
     results      all that was found, and the interim analyses that are done
+    receipt      one hash over the plan and the receipts of all runs
     numbers      numbers of a comparison as text
     reporting    the page, tables, words, JSON and CSV
     comparing    all of these in one call

@@ -72,9 +72,22 @@ def compare(
         with log.timed(folder):
             ends = works.run(jobs_of(plan, folder, log.seeds), listener=listener)
         _check_ends(ends)
-        *lower, largest = (collect_rung(plan, rung, folder, log.seeds, cache) for rung in plan.rungs)
-        log.complete(largest.judgements)
+        found = _collected(plan, folder, log, cache)
         log.save(folder)
+    return found
+
+
+def read_comparison(folder: Path, *, cache: Path | None = None) -> Comparison:
+    """Return what the runs of a comparison that was carried out say, judged anew; nothing is trained."""
+    plan = Plan.load(folder)
+    log = AnalysisLog.load(folder, plan)
+    check_runs(plan, folder, log.seeds)
+    return _collected(plan, folder, log, cache)
+
+
+def _collected(plan: Plan, folder: Path, log: AnalysisLog, cache: Path | None) -> Comparison:
+    *lower, largest = (collect_rung(plan, rung, folder, log.seeds, cache) for rung in plan.rungs)
+    log.complete(largest.judgements)
     analyses, judgements = tuple(log.analyses), largest.judgements
     return Comparison(plan, folder, largest.arms, judgements, analyses, log.seconds, tuple(lower))
 

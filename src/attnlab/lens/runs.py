@@ -18,8 +18,6 @@ the model; where variants are compared over seeds, the baseline is the control.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,7 +37,7 @@ from attnlab.lens.subjects import corpus_of_run
 from attnlab.lens.taps import Inputs, evaluating
 from attnlab.models import LanguageModel
 from attnlab.runs import RunDirectory
-from attnlab.storage.records import read_json, to_plain, write_json
+from attnlab.storage.records import content_hash, read_json, to_plain, write_json
 from attnlab.training import LoadedRun, ResolvedRun, load_run
 
 FORMAT = 1  # to be raised when an instrument changes, so that what the old one measured is measured again
@@ -119,7 +117,7 @@ def _stored(
         found = take(loaded, corpus_of_run(path, loaded.record, cache), result)
         content = {"format": FORMAT, "weights_sha256": weights, Path(file).stem: found}
         with suppress(FileError):  # where nothing can be written, it is only measured again the next time
-            signature = {"sha256": _hash(content)} if file == MEASURES_FILE else {}
+            signature = {"sha256": content_hash(content)} if file == MEASURES_FILE else {}
             write_json(path / file, {**content, **signature})
     return found
 
@@ -130,16 +128,12 @@ def _read(path: Path, weights: object) -> Any:
         content = read_json(path)
     except FileError:
         return None
-    if path.name == MEASURES_FILE and content.pop("sha256", None) != _hash(content):
+    if path.name == MEASURES_FILE and content.pop("sha256", None) != content_hash(content):
         return None
     if content.get("format") != FORMAT or content.get("weights_sha256") != weights:
         return None
     found = content.get(path.stem)
     return found if isinstance(found, dict) else None
-
-
-def _hash(content: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 # What heads do

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import time
@@ -56,6 +57,30 @@ def describe_machine() -> Machine:
         torch=torch.__version__,
         attnlab=__version__,
     )
+
+
+def describe_environment() -> dict[str, str]:
+    """Return what the bits of a result depend on besides its specification."""
+    machine = describe_machine()
+    return {
+        "processor": machine.processor,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "system": machine.system,
+        "python": machine.python,
+        "torch": machine.torch,
+        "attnlab": machine.attnlab,
+        "code": _code_hash(),
+    }
+
+
+@functools.cache
+def _code_hash() -> str:
+    """Return a hash of the source files of attnlab."""
+    root = Path(__file__).parents[1]
+    found = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
 
 
 _PEAK_SIZES = (384, 1024, 1536)

@@ -2,6 +2,7 @@
 
 runs/<id>/  run.json           what is trained and with what, and its own hash; written once, before step 0
             metrics.jsonl      one line for each thing measured
+            receipts.jsonl     see `receipts`
             checkpoints/       see `checkpoints`
             tokenizer.json     the tokenizer
             model.safetensors  the final weights
@@ -24,6 +25,7 @@ import attnlab
 from attnlab.errors import FileError
 from attnlab.runs.checkpoints import Checkpoints
 from attnlab.runs.metrics import Metrics
+from attnlab.runs.receipts import METRICS, RECEIPTS, TOKENIZER, ReceiptWriter
 from attnlab.runs.verification import (
     check_record,
     check_result,
@@ -36,11 +38,11 @@ from attnlab.storage import disk
 from attnlab.storage.locks import Holder, RunHeldError, find_holder, holding
 from attnlab.storage.records import read_json, to_plain, write_json
 
-__all__ = ["FORMAT", "Holder", "RunDirectory", "RunHeldError", "RunResult", "Status"]
+__all__ = ["FORMAT", "METRICS", "Holder", "RunDirectory", "RunHeldError", "RunResult", "Status"]
 
 FORMAT = 1
-RUN, METRICS, RESULT = "run.json", "metrics.jsonl", "result.json"
-CHECKPOINTS, MODEL, TOKENIZER = "checkpoints", "model.safetensors", "tokenizer.json"
+RUN, RESULT = "run.json", "result.json"
+CHECKPOINTS, MODEL = "checkpoints", "model.safetensors"
 
 Status = Literal["new", "unfinished", "running", "finished", "diverged"]
 
@@ -161,8 +163,12 @@ class RunDirectory:
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """Return the checkpoints. The metrics are flushed to disk before each of them."""
-        return Checkpoints(self.path / CHECKPOINTS, flush_first=[self.path / METRICS])
+        """Return the checkpoints. Metrics and receipts are flushed to disk before each of them."""
+        return Checkpoints(self.path / CHECKPOINTS, flush_first=[self.path / METRICS, self.path / RECEIPTS])
+
+    def receipts(self, steps: int) -> ReceiptWriter:
+        """Return what writes the receipts of this run, which has so many steps."""
+        return ReceiptWriter(self.path, self._record, steps)
 
     def log(self, entry: Mapping[str, float | int | str | None]) -> None:
         """Add a line to the metrics; it names its step."""

@@ -29,11 +29,11 @@ class Metrics:
         """Add a line. What a crash left of half a line is removed first."""
         if not _is_step(entry.get("step")):
             raise InputError(f"metrics need the step they belong to: {dict(entry)}", hint='give "step", a whole number')
-        line = json.dumps(to_plain(entry), ensure_ascii=False) + "\n"
+        line = encode_entry(entry)
         try:
             if not self._ends_a_line():
                 self._keep([text for text, _ in self._lines()])
-            disk.append(self.path, line.encode("utf-8", "surrogatepass"))
+            disk.append(self.path, line)
         except OSError as error:
             raise disk.refusal(f"{self.path} cannot be written", error) from error
 
@@ -87,6 +87,11 @@ class Metrics:
         with self.path.open("rb") as file:
             file.seek(-1, 2)
             return file.read() == b"\n"
+
+
+def encode_entry(entry: Mapping[str, float | int | str | None]) -> bytes:
+    """Return an entry as the line that is written."""
+    return (json.dumps(to_plain(entry), ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
 
 
 class MetricsFollower:

@@ -20,7 +20,7 @@ _FORMAT = 1
 
 def write_plan(folder: Path, plan: Mapping[str, object]) -> None:
     """Write a plan, as plain data, with its hash."""
-    write_json(folder / PLAN, {"format": _FORMAT, "sha256": _hash(plan), "plan": plan})
+    write_json(folder / PLAN, {"format": _FORMAT, "sha256": plan_hash(plan), "plan": plan})
 
 
 def read_plan(folder: Path, *, verify: bool = True) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def read_plan(folder: Path, *, verify: bool = True) -> dict[str, Any]:
     if verify and record.get("format") != _FORMAT:
         raise FileError(f"{path} is of another version of attnlab", hint="compare again in another folder `out`")
     plan = record.get("plan")
-    if verify and _hash(plan) != record.get("sha256"):
+    if verify and plan_hash(plan) != record.get("sha256"):
         raise FileError(
             f"{path} was changed after it was made; a plan that can change afterwards is none",
             hint="bring the old file back, or make another comparison",
@@ -42,5 +42,6 @@ def read_plan(folder: Path, *, verify: bool = True) -> dict[str, Any]:
     return plan
 
 
-def _hash(plan: object) -> str:
+def plan_hash(plan: object) -> str:
+    """Return the hash of a plan as plain data."""
     return hashlib.sha256(json.dumps(plan, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

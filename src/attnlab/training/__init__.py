@@ -10,6 +10,7 @@ progress     reporters and trackers
 loop         the steps of a run, from the last checkpoint to the end
 run          train, resume
 loading      the model of a run
+replaying    steps of a run taken again, and its final weights evaluated again
 learner      training in memory, without a directory
 """
 

@@ -20,7 +20,8 @@ from attnlab.models import LanguageModel
 from attnlab.models.initial import restore_constants
 from attnlab.models.language_model import empty_model
 from attnlab.runs.checkpoints import DamagedCheckpointError
-from attnlab.runs.directory import TOKENIZER, RunDirectory
+from attnlab.runs.directory import RunDirectory
+from attnlab.runs.receipts import TOKENIZER
 from attnlab.runs.verification import train_again
 from attnlab.training.spec import ResolvedRun
 

@@ -18,6 +18,7 @@ from attnlab.cost import model_cost
 from attnlab.processes.machine import available_cores, matmul_peak
 from attnlab.runs.checkpoints import Checkpoint, digest
 from attnlab.runs.directory import MODEL, RunDirectory, RunResult
+from attnlab.runs.receipts import State
 from attnlab.storage.tensors import write_tensors
 from attnlab.training.engine import Engine, ProcessGroup, Step
 from attnlab.training.progress import Reporter, Silent, Tracker
@@ -96,6 +97,11 @@ class Loop:
             self._take(start())
         if group.leads:
             directory.rewind(self.done if checkpoint is not None else -1)
+            self.receipts = directory.receipts(run.steps)
+            if checkpoint is None:
+                self.receipts.begin(self._state())
+            else:
+                self.receipts.resume(self.done, self._state())
 
     def _agreed_checkpoint(self) -> Checkpoint | None:
         """Return the newest checkpoint that the leader can read; the others take the same."""
@@ -116,12 +122,14 @@ class Loop:
                 self.done += 1
                 message = self._diverged(step)
                 evaluated = None
-                if message is None and (self.done % plan.evaluate_every == 0 or self.done == plan.steps):
+                if message is None and plan.is_evaluated(self.done):
                     evaluated = self.validation = self.engine.evaluate()
                 now = time.perf_counter()
                 self.seconds = before + now - begin
                 if self.group.leads:
                     self._report(step, evaluated)
+                    if message is None and self.receipts.is_due(self.done):
+                        self.receipts.add(self.done, self._state())
                     if message is None and (step.stop or self.saving.is_due(self.done, now - saved)):
                         self._save()
                         saved = time.perf_counter()
@@ -149,14 +157,8 @@ class Loop:
         self.reporter.begin(self.done, run.steps, self.tokens_per_step, cost.useful_training_flops, peak)
 
     def _report(self, step: Step, validation: float | None) -> None:
-        entry = {
-            "step": self.done,
-            "loss": step.loss,
-            "gradient_norm": step.gradient_norm,
-            "learning_rate": self.plan.optimizer.learning_rate * step.factor,
-        }
+        entry = metrics_of(self.plan, self.done, step, validation)
         if validation is not None:
-            entry["validation_loss"] = validation
             self.reporter.evaluated(self.done, validation)
         self.directory.log(entry)
         self.reporter.step(self.done, step.loss)
@@ -196,6 +198,9 @@ class Loop:
         self.seconds, self.above = checkpoint.state["seconds"], checkpoint.state["above"]
         self.validation = checkpoint.state["validation_loss"]
 
+    def _state(self) -> State:
+        return {"weights": self._weights(), "optimizer": self.optimizer.state()}
+
     def _weights(self) -> dict[str, torch.Tensor]:
         return self.optimizer.flat.named(self.optimizer.flat.values)
 
@@ -209,17 +214,28 @@ class Loop:
         weights = {name: tensor.cpu() for name, tensor in self._weights().items()}
         if outcome == "finished":
             write_tensors(self.directory.path / MODEL, weights)
-        self.directory.finish(
-            {
-                "outcome": outcome,
-                "steps": self.done,
-                "validation_loss": _number(self.validation),
-                "seconds": round(self.seconds, 3),
-                "tokens_per_second": round(self.done * self.tokens_per_step / self.seconds, 1),
-                "weights_sha256": digest(weights),
-                "message": message,
-            }
-        )
+        result = {
+            "outcome": outcome,
+            "steps": self.done,
+            "validation_loss": _number(self.validation),
+            "seconds": round(self.seconds, 3),
+            "tokens_per_second": round(self.done * self.tokens_per_step / self.seconds, 1),
+            "weights_sha256": digest(weights),
+            "message": message,
+        }
+        self.receipts.finish(self.done, result)
+        self.directory.finish(result)
+
+
+def metrics_of(run: ResolvedRun, done: int, step: Step, validation: float | None) -> dict[str, float | int]:
+    """Return what is logged of a step, after which `done` steps are done."""
+    entry = {
+        "step": done,
+        "loss": step.loss,
+        "gradient_norm": step.gradient_norm,
+        "learning_rate": run.optimizer.learning_rate * step.factor,
+    }
+    return entry if validation is None else {**entry, "validation_loss": validation}
 
 
 def _number(value: float) -> float | None:

@@ -173,6 +173,10 @@ class ResolvedRun(Specification):
     def tokens_per_step(self) -> int:
         return self.batch_size * self.model.context_length
 
+    def is_evaluated(self, done: int) -> bool:
+        """Return whether the model is evaluated after so many steps."""
+        return done % self.evaluate_every == 0 or done == self.steps
+
 
 def _given(spec: RunSpec, *names: str) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in names if getattr(spec, name) is not None}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from attnlab.cli.bundling import bundled, citation
 from attnlab.cli.options import (
     CORPUS,
     LAUNCH,
@@ -26,6 +27,7 @@ from attnlab.errors import AttnlabError
 from attnlab.experiments.judging.claims import arms_of, published_claims
 from attnlab.experiments.reporting.answer import TONES, Answer, find_answer
 from attnlab.experiments.request import QUESTIONS, Request, ladder
+from attnlab.formats import byte_count
 from attnlab.pages import Table
 
 if TYPE_CHECKING:
@@ -174,14 +176,15 @@ def compare(
     if opened is not None:
         _check_recorded(out / variants[0], request, opened[0])
         request, out = opened
-    if ladder_ and (output.report or output.csv):
+    if ladder_ and (output.report or output.csv or output.bundle):
         raise AttnlabError(
             "a ladder has a report and a table for each rung", hint="find them in the folders of the comparisons"
         )
     launch = launching.launch(out)
     answers = []
     for wanted in [request, *(ladder(request) if ladder_ else [])]:
-        answer = None if add_seeds or plan or output.csv or output.report else find_answer(wanted, out)
+        again = add_seeds or plan or output.csv or output.report or output.bundle
+        answer = None if again else find_answer(wanted, out)
         answer = answer or _make(wanted, launch, add_seeds, output, only_plan=plan)
         if answer is not None:
             answers.append(answer)
@@ -246,9 +249,21 @@ def _make(
         def planned(plan: Plan) -> None:
             if not output.quiet:
                 say(*_plan_lines(plan), "")
+            if output.bundle is not None and not output.quiet:
+                say(f"The bundle will have about {_predicted(plan)}.\n")
 
         comparison = carry_out(request, add_seeds=add_seeds, planned=planned, listener=console, **launch)
-    return conclude(comparison, report=output.report, csv=output.csv)
+    answer = conclude(comparison, report=output.report, csv=output.csv)
+    if output.bundle is not None:
+        runs = [run.path for result in comparison.rungs for arm in result.arms for run in arm.runs]
+        bundled(output.bundle, comparison.path, output.bundle_limit, runs, [comparison.path])
+    return answer
+
+
+def _predicted(plan: Plan) -> str:
+    from attnlab.verification.bundles import predict_bytes
+
+    return byte_count(predict_bytes([(arm.parameters, arm.run.steps or 0) for _, arm, _ in plan.runs(plan.seeds)]))
 
 
 def _plan_lines(plan: Plan) -> list[Table | str]:
@@ -271,6 +286,8 @@ def _tell(answer: Answer, *, markdown: bool) -> None:
         show("", Table(headings, answer.claims, text_columns=(0, 1, 3), wrap_columns=(0, 2, 3), tones=TONES))
     if answer.report:
         say(f"\nreport: {answer.report}")
+    if answer.receipt:
+        say(f"\nTo paste into a paper: {citation(answer.folder, answer.receipt)}")
 
 
 def _table(answer: Answer) -> Table:

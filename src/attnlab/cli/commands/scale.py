@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from attnlab.cli.bundling import bundled
 from attnlab.cli.options import (
     LAUNCH,
     OUTPUT,
@@ -199,6 +200,12 @@ def _carry_out(request: ScaleRequest, launch: Mapping[str, Any], output: StudyOu
     with output.console() as console:
         study = carry_out(request, planned=planned, listener=console, **launch)
     page, data = write_study(study, output.report, output.csv)
+    if output.bundle is not None:
+        comparisons = [one.comparison for one in study.corpora]
+        rungs = [result for comparison in comparisons for result in comparison.rungs]
+        runs = [run.path for result in rungs for arm in result.arms for run in arm.runs]
+        folders = [comparison.path for comparison in comparisons]
+        bundled(output.bundle, study.path, output.bundle_limit, runs, folders, [page.parent])
     if output.as_json:
         show_json(data)
         return 0

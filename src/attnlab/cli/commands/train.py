@@ -8,8 +8,10 @@ from signal import SIGINT
 from typing import Any, Literal
 
 from attnlab.attention import load_variants
+from attnlab.cli.bundling import bundled
 from attnlab.cli.errors import given_options
 from attnlab.cli.options import (
+    BUNDLE_LIMIT,
     CORPUS,
     EXECUTION,
     CorpusOptions,
@@ -27,6 +29,7 @@ from attnlab.errors import AttnlabError
 from attnlab.formats import NOTHING, fixed
 from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import find_run
+from attnlab.storage.files import check_writable
 from attnlab.training import RunResult, RunSpec, Saving, treatment
 from attnlab.training.loading import resolved_of
 from attnlab.training.progress import ConsoleReporter, Silent, TensorBoard
@@ -55,6 +58,8 @@ def train(
     tensorboard: Flag = False,
     variants_from: VariantsFile = None,
     unchecked: Flag = False,
+    bundle: Path | None = None,
+    bundle_limit: float = BUNDLE_LIMIT,
     as_json: JsonFlag = False,
 ) -> int:
     """Train a model, or resume one: the same command after any interruption ends with the same weights.
@@ -88,12 +93,18 @@ def train(
         Write event files for TensorBoard into the run's folder.
     unchecked
         Train a variant of your own that leaks or loses gradients, too.
+    bundle
+        Also write one file with all that others need to verify the run.
+    bundle_limit
+        Megabytes that the bundle may have; states to replay from are left out above it.
     as_json
         Print the result as JSON.
     """
     if variants_from is not None:
         load_variants(variants_from)
     execution.check()
+    if bundle is not None:
+        check_writable(bundle)
     options: dict[str, Any] = {
         "reporter": Silent() if execution.quiet else ConsoleReporter(),
         "trackers": [TensorBoard] if tensorboard else [],
@@ -119,7 +130,7 @@ def train(
         }
         path = find_run(run, execution.out)
         _check_recorded(path, spec, changes, machine)
-        return _tell(resume(path, **options), as_json)
+        return _tell(resume(path, **options), as_json, bundle, bundle_limit)
     spec = spec.replace(**changes)
     if not unchecked:
         require_sound([spec.variant])
@@ -133,7 +144,7 @@ def train(
         micro_batch_size=micro_batch_size,
         **options,
     )
-    return _tell(result, as_json)
+    return _tell(result, as_json, bundle, bundle_limit)
 
 
 def _check_recorded(path: Path, spec: RunSpec, changes: Mapping[str, Any], machine: Mapping[str, object]) -> None:
@@ -157,7 +168,9 @@ def _check_recorded(path: Path, spec: RunSpec, changes: Mapping[str, Any], machi
         check_value(path, f"change={name}", plain[name], recorded.get(name), instead=instead)
 
 
-def _tell(result: RunResult, as_json: bool) -> int:
+def _tell(result: RunResult, as_json: bool, bundle: Path | None, bundle_limit: float) -> int:
+    if bundle is not None and result.outcome != "stopped":
+        bundled(bundle, result.path, bundle_limit, [result.path])
     if as_json:
         show_json(result)
     elif result.already:

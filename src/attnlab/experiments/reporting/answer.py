@@ -57,6 +57,7 @@ class Answer:
     markdown: str  # the table, to paste
     claims: tuple[tuple[str, ...], ...]  # what became of published claims, a row each
     data: dict[str, Any]  # everything, as JSON holds it
+    receipt: str  # the hash that stands for the plan and all runs
     records: dict[str, str] = field(default_factory=dict)  # plan, analyses and runs: files with their SHA-256
 
 

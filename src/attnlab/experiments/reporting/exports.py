@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlab.experiments.judging.claims import judge_claims, published_claims
+from attnlab.experiments.judging.claims import Standpoint, judge_claims, published_claims
 from attnlab.experiments.judging.judgement import Judgement
 from attnlab.experiments.judging.trends import ArmTrend, arm_trends
 from attnlab.experiments.numbers import percent_text
+from attnlab.experiments.receipt import RECEIPT, make_receipt
 from attnlab.experiments.reporting.answer import Answer, save
 from attnlab.experiments.reporting.charts import DifferenceAxis
 from attnlab.experiments.reporting.report import comparison_page
@@ -20,45 +21,61 @@ from attnlab.experiments.reporting.wording import first_lines, notes, row_words,
 from attnlab.experiments.request import sha256_of
 from attnlab.experiments.results import LOOKS, ArmResult, Comparison, RungResult
 from attnlab.formats import csv_text
-from attnlab.pages import prose, write_page
+from attnlab.pages import Page, prose, write_page
 from attnlab.runs.directory import RESULT, RUN
 from attnlab.storage.files import write_whole
 from attnlab.storage.plans import PLAN
-from attnlab.storage.records import to_plain
+from attnlab.storage.records import to_plain, write_json
 
-REPORT = "report.html"
+REPORT, TABLE = "report.html", "runs.csv"
 _WIDTH, _NAMES, _ROW, _FOOT = 640, 190, 26, 34  # pixels
 
 
 def conclude(comparison: Comparison, *, report: Path | None = None, csv: Path | None = None) -> Answer:
     """Write page, table and answer into the comparison's folder, and where else they are wanted."""
-    standpoints = judge_claims(comparison, published_claims()) if comparison.plan.request.claims else ()
-    page = comparison_page(comparison, standpoints)
-    own = comparison.path / REPORT
-    for path in (own, *([] if report is None else [report])):
+    receipt = make_receipt(comparison)
+    write_json(comparison.path / RECEIPT, receipt)
+    page = report_of(comparison)
+    for path in (comparison.path / REPORT, *([] if report is None else [report])):
         write_page(page, path)
-    for path in (comparison.path / "runs.csv", *([] if csv is None else [csv])):
+    for path in (comparison.path / TABLE, *([] if csv is None else [csv])):
         write_whole(path, to_csv(comparison))
+    answer = answer_of(comparison, receipt["sha256"])
+    save(answer, comparison.path)
+    return answer
+
+
+def report_of(comparison: Comparison) -> Page:
+    """Return the report, with published claims where they are to be judged."""
+    return comparison_page(comparison, _standpoints(comparison))
+
+
+def _standpoints(comparison: Comparison) -> tuple[Standpoint, ...]:
+    return tuple(judge_claims(comparison, published_claims())) if comparison.plan.request.claims else ()
+
+
+def answer_of(comparison: Comparison, receipt: str) -> Answer:
+    """Return what the terminal shows of a comparison with this receipt."""
+    standpoints = _standpoints(comparison)
     data = to_dict(comparison)
     if standpoints:
         data["claims"] = to_plain([standpoint.model_dump() for standpoint in standpoints])
-    answer = Answer(
+    return Answer(
         request_hash=comparison.plan.request.hash,
         folder=str(comparison.path),
         first_lines=first_lines(comparison),
         headings=HEADINGS,
         rows=tuple(rows(comparison)),
         notes=(row_words(comparison), *notes(comparison)),
-        report=str(own),
+        report=str(comparison.path / REPORT),
         python=comparison.plan.python,
         sources=comparison.plan.sources,
         markdown=to_markdown(comparison),
         claims=tuple((one.claim.statement, one.standing, one.found, one.claim.source) for one in standpoints),
         data=data,
         records=_records(comparison),
+        receipt=receipt,
     )
-    save(answer, comparison.path)
-    return answer
 
 
 def _records(comparison: Comparison) -> dict[str, str]:
