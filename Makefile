@@ -87,7 +87,7 @@ site: $(SITE)
 	$(BIN)/python -m website
 
 wheel: $(RUNTIME)
-	$(BIN)/python -m tools.wheel
+	$(BIN)/python tools/wheel.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -5,9 +5,10 @@ Runs are kept, so that only what is new is trained, and pages are written again 
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +28,13 @@ class Report:
     title: str
     shows: str
     command: tuple[str, ...]
+    before: tuple[str, ...] | None = None  # a command that trains what the page is about
+
+    def write(self, page: Path) -> None:
+        """Write the page."""
+        for command in (self.before, self.command):
+            if command is not None:
+                _attnlab(command, page)
 
     @property
     def shown_command(self) -> str:
@@ -81,28 +89,27 @@ REPORTS = (
         "What a model knows",
         "A model that learned the facts of a generated world: accuracy, calibration, and abstention with a guarantee.",
         ("knowledge", "report", "{knowledge}", "--page", "{page}"),
+        before=("knowledge", "demo", "--quiet", "--out", "{runs}/knowledge"),
     ),
 )
-_BEFORE = {"knowledge": ("knowledge", "demo", "--quiet", "--out", "{runs}/knowledge")}
 
 
 def make_gallery() -> None:
     """Write all pages that are missing or older than the source code."""
     key = source_hash()
-    for name in (one.name for one in exhibits()):
-        _make(GALLERY / "exhibits" / f"{name}.html", key, ("exhibit", name, "--out", "{page}"), "../../")
+    for one in exhibits():
+        # What `attnlab exhibit NAME --out PAGE` does, without a process for each.
+        _make(GALLERY / "exhibits" / f"{one.name}.html", key, "../../", lambda page, one=one: one.run().write(page))
     for report in REPORTS:
-        _make(GALLERY / f"{report.name}.html", key, report.command, "../", _BEFORE.get(report.name))
+        _make(GALLERY / f"{report.name}.html", key, "../", report.write)
 
 
-def _make(page: Path, key: str, command: tuple[str, ...], up: str, before: tuple[str, ...] | None = None) -> None:
+def _make(page: Path, key: str, up: str, write: Callable[[Path], None]) -> None:
     if is_current(page, key):
         return
     print(f"gallery: {page.stem}", flush=True)
     page.parent.mkdir(parents=True, exist_ok=True)
-    if before is not None:
-        _attnlab(before, page)
-    _attnlab(command, page)
+    write(page)
     page.write_text(share(page.read_text(encoding="utf-8"), up), encoding="utf-8")
     keep(page, key)
 
@@ -118,17 +125,26 @@ def _fill(word: str, page: Path) -> str:
     if word == "{page}":
         return str(page)
     if word == "{knowledge}":
-        return str(_newest("knowledge", "knowledge.json"))
+        return str(_finetuned())
     word = word.replace("{runs}", str(RUNS))
-    return str(_newest(word[1:-1], "result.json")) if word.startswith("{") else word
+    return str(_newest(word[1:-1])) if word.startswith("{") else word
 
 
-def _newest(name: str, file: str) -> Path:
-    """Return the folder of the newest finished run whose path has a part that begins with `name`."""
-    found = [path for path in RUNS.rglob(file) if any(part.startswith(name) for part in path.relative_to(RUNS).parts)]
+def _newest(variant: str) -> Path:
+    """Return the folder of the newest finished run of a variant."""
+    found = [path for path in RUNS.rglob("result.json") if path.parent.name.startswith(f"{variant}-")]
     if not found:
-        raise SystemExit(f"there is no run {name}-… below {RUNS}")
+        raise SystemExit(f"there is no run {variant}-… below {RUNS}")
     return max(found, key=lambda path: path.stat().st_mtime).parent
+
+
+def _finetuned() -> Path:
+    """Return the run that was finetuned after pretraining; beside it lies one that was not pretrained."""
+    for path in sorted(RUNS.rglob("knowledge.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["stage"] == "finetune" and record["parent"]:
+            return path.parent
+    raise SystemExit(f"there is no finetuned run below {RUNS}")
 
 
 def gallery_index() -> str:

@@ -20,6 +20,7 @@ from website.shared import NAME, library
 
 # Pages of the site that are kept elsewhere, with the names that others link to them by.
 ELSEWHERE = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+_FOLDERS = {"docs/decisions": "decisions/0001-records.md", "docs/tutorials": "tutorials/index.md"}
 _SERVED = {".css", ".html", ".js", ".png", ".svg"}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)((?:#[^)\s]*)?)\)")
 
@@ -71,7 +72,7 @@ def complete(nav: list[Any], pages: list[str]) -> list[Any]:
     return list(found)
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> str:
     """Resolve links as they work in the repository to where they lead on the site."""
     source = ELSEWHERE.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     known = {file.src_uri for file in files}
@@ -84,9 +85,7 @@ def _resolve(found: re.Match[str], uri: str, folder: Path, known: set[str]) -> s
         return found[0]
     path = _normal(folder / target)
     elsewhere = {source: page for page, source in ELSEWHERE.items()}
-    on_site = elsewhere.get(path, path.removeprefix("docs/"))
-    if on_site == "decisions":
-        on_site = "decisions/0001-records.md"
+    on_site = elsewhere.get(path, _FOLDERS.get(path, path.removeprefix("docs/").replace(".ipynb", ".md")))
     if on_site not in known:
         return words if (ROOT / path).exists() else found[0]  # a file of the repository, without a page
     up = "../" * uri.count("/")

@@ -30,6 +30,14 @@ from attnlab.pages import Table
 if TYPE_CHECKING:
     from attnlab.experiments.planning.plan import Plan
 
+# A comparison of seconds: one layer, twenty steps, two seeds, on generated text.
+_SMOKE: dict[str, Any] = {
+    "corpus": "kinship",
+    "changes": ("num_layers=1", "model_width=32", "num_heads=2", "context_length=16"),
+    "steps": 20,
+    "seeds": 2,
+    "pilot": 0,
+}
 _DISPENSABLE = ("tokens/s", "parameters", "Δ loss", "cache", "worth", "p")  # the report has them all
 
 
@@ -118,6 +126,7 @@ def compare(
     judging: JudgingOptions = _JUDGING,
     ladder_: Annotated[bool, Parameter(name="--ladder", negative="", show_default=False)] = False,
     plan: Flag = False,
+    smoke: Flag = False,
     launching: LaunchOptions = LAUNCH,
     output: StudyOutput = OUTPUT,
     markdown: Flag = False,
@@ -148,6 +157,8 @@ def compare(
         The same arms on associative recall too, with more and more to remember.
     plan
         Write the plan and stop.
+    smoke
+        Compare at a size of seconds, on generated text. This shows that it works; the numbers mean nothing.
     markdown
         Print the table in Markdown.
     """
@@ -156,20 +167,22 @@ def compare(
         request, out = opened
     else:
         out = launching.out
-        request = Request.with_variants_of(
-            launching.variants_from,
-            variants=variants or (arms_of(published_claims(), baseline) if judging.claims else QUESTIONS),
-            baseline=baseline,
-            seeds=seeds,
-            recipe=recipe,
-            corpus=text.corpus,
-            corpus_options=text.values,
-            tokenizer=text.tokenizer,
-            vocabulary_size=text.vocabulary_size,
-            changes=tuple(change),
+        fields = {
+            "variants": variants or (arms_of(published_claims(), baseline) if judging.claims else QUESTIONS),
+            "baseline": baseline,
+            "seeds": seeds,
+            "recipe": recipe,
+            "corpus": text.corpus,
+            "corpus_options": text.values,
+            "tokenizer": text.tokenizer,
+            "vocabulary_size": text.vocabulary_size,
+            "changes": tuple(change),
             **sizes.fields(),
             **asdict(judging),
-        )
+        }
+        if smoke and (sizes.fields() or change):
+            raise AttnlabError("--smoke sets sizes and changes of its own", hint="leave out --smoke or the others")
+        request = Request.with_variants_of(launching.variants_from, **fields | (_SMOKE if smoke else {}))
     if ladder_ and (output.report or output.csv):
         raise AttnlabError(
             "a ladder has a report and a table for each rung", hint="find them in the folders of the comparisons"
