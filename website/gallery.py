@@ -10,10 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from attnlab.exhibits import exhibits
+from attnlab.exhibits import exhibit_named, exhibits
 from website.paths import GALLERY, RUNS, is_current, keep, source_hash
 from website.shared import share
 
@@ -99,9 +100,13 @@ def make_gallery() -> None:
     key = source_hash()
     for one in exhibits():
         # What `attnlab exhibit NAME --out PAGE` does, without a process for each.
-        _make(GALLERY / "exhibits" / f"{one.name}.html", key, "../../", lambda page, one=one: one.run().write(page))
+        _make(GALLERY / "exhibits" / f"{one.name}.html", key, "../../", partial(_write_exhibit, one.name))
     for report in REPORTS:
         _make(GALLERY / f"{report.name}.html", key, "../", report.write)
+
+
+def _write_exhibit(name: str, page: Path) -> None:
+    exhibit_named(name).run().write(page)
 
 
 def _make(page: Path, key: str, up: str, write: Callable[[Path], None]) -> None:
