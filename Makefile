@@ -10,6 +10,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c co
 # A stamp says that what it is named after is installed. What a larger one installs covers the smaller ones.
 RUNTIME := $(VENV)/.installed-runtime
 BENCH := $(VENV)/.installed-bench
+SITE := $(VENV)/.installed-site
 STUDIO := $(VENV)/.installed-studio
 TEST := $(VENV)/.installed-test
 
@@ -18,13 +19,13 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help compare variants exhibits studio test bench slow kills forgeries trust docs clean
+.PHONY: help compare variants exhibits studio test bench slow kills forgeries trust docs site wheel clean
 .NOTPARALLEL:
 
 help:
 	@echo "make compare    the main job: what happens to GPT-2 with one projection for key and value, and so on"
 	@echo "make variants   show the catalogue of attention variants"
-	@echo "make exhibits   compute and check every claim of the notes"
+	@echo "make exhibits   compute and check every claim of docs/claims.md"
 	@echo "make studio     open the laboratory in a web page"
 	@echo "make test       check style, types and imports, and run the tests"
 	@echo "make bench      measure attention on this machine against the peers"
@@ -33,6 +34,8 @@ help:
 	@echo "make forgeries  forge results in many ways, and verify each of them and many honest ones"
 	@echo "make trust      count how often verdicts are wrong where the truth is known, and time the main job"
 	@echo "make docs       write the tables of variants and exhibits into docs/"
+	@echo "make site       build the documentation site into build/site"
+	@echo "make wheel      build the wheel, install it into an empty environment and use it there"
 	@echo "make clean      remove .venv and everything else that was generated"
 	@echo
 	@echo "PYTHON=python3.12 chooses the Python that .venv is made with; WORKERS=2 the number of test processes."
@@ -84,6 +87,12 @@ docs: $(RUNTIME)
 	$(call insert,catalogue,docs/variants.md,variants --markdown)
 	$(call insert,exhibits,docs/exhibits.md,exhibit --markdown)
 
+site: $(SITE)
+	$(BIN)/python -m website
+
+wheel: $(RUNTIME)
+	$(BIN)/python tools/wheel.py
+
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
@@ -100,7 +109,7 @@ $(WHOLE):
 
 # $(call install,EXTRAS): the project itself, editable, with what it needs.
 define install
-@rm -f $(WHOLE) $(RUNTIME) $(BENCH) $(STUDIO) $(TEST)
+@rm -f $(WHOLE) $(RUNTIME) $(BENCH) $(SITE) $(STUDIO) $(TEST)
 $(PIP_INSTALL) -e '.$(1)'
 @touch $(WHOLE)
 endef
@@ -113,10 +122,14 @@ $(BENCH): pyproject.toml constraints.txt | $(WHOLE)
 	$(call install,[bench])
 	@touch $(RUNTIME) $(BENCH)
 
+$(SITE): pyproject.toml constraints.txt | $(WHOLE)
+	$(call install,[site])
+	@touch $(RUNTIME) $(SITE)
+
 $(STUDIO): pyproject.toml constraints.txt | $(WHOLE)
 	$(call install,[studio])
 	@touch $(RUNTIME) $(STUDIO)
 
 $(TEST): pyproject.toml constraints.txt | $(WHOLE)
 	$(call install,[test])
-	@touch $(RUNTIME) $(BENCH) $(STUDIO) $(TEST)
+	@touch $(RUNTIME) $(BENCH) $(SITE) $(STUDIO) $(TEST)

@@ -59,7 +59,7 @@ def test_one_is_shown_with_claim_equation_numbers_and_checks(
     assert err == ""
     assert out.startswith("copying · Attention copies")
     assert "g = log((n − 1)(1 − ε) / ε)" in out
-    assert "the note (a) says" in out
+    assert "the source of claim a says" in out
     assert "✓ holds" in out
     assert "--set error=0.001" in out
     assert "3 of 3 checks hold" in out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,10 @@ import pytest
 
 from attnlab.experiments import compare
 from attnlab.experiments.reporting.exports import conclude
+from support.browser import open_browser
 from support.knowledge import finetuned
 from support.requests import InProcess, small
 from support.studio import StudioServer
-
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 
 
 @pytest.fixture(scope="session")
@@ -42,10 +38,4 @@ def server(trained: Path) -> Iterator[StudioServer]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on the PATH to open pages with")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    yield from open_browser()

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from support.browser import findings
 from support.studio import StudioServer, Visit
-
-NO_FINDING = {"serious", "critical"}
 
 
 def comparison_of(server: StudioServer) -> str:
@@ -24,17 +23,6 @@ def _links(server: StudioServer) -> list[str]:
     import hashlib
 
     return [f"/compare/{hashlib.sha256(path.name.encode()).hexdigest()[:16]}" for path in server.runs.glob("compare-*")]
-
-
-def findings(page: Any) -> list[str]:
-    """What axe-core has against a page, the serious and worse."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    found = axe.Axe().run(page).response["violations"]
-    return [
-        f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes'][:3]]}"
-        for one in found
-        if one["impact"] in NO_FINDING
-    ]
 
 
 PAGES = {

@@ -33,6 +33,8 @@ class NoOptions(GeneratorOptions):
 
 
 class WorldOptions(GeneratorOptions):
+    """Options of `world`: generated documents that state birthplaces of people."""
+
     what: ClassVar[str] = "the world"
 
     people: Annotated[int, Field(gt=0, le=200_000)] = 1000  # who are in the text
@@ -59,6 +61,8 @@ class WorldOptions(GeneratorOptions):
 
 
 class KinshipOptions(GeneratorOptions):
+    """Options of `kinship`: generated sentences about relatives."""
+
     what: ClassVar[str] = "the kinship text"
 
     families: Annotated[int, Field(gt=0, le=200)] = 20
@@ -67,6 +71,8 @@ class KinshipOptions(GeneratorOptions):
 
 
 class MqarOptions(GeneratorOptions):
+    """Options of `mqar`: multi-query associative recall."""
+
     what: ClassVar[str] = "associative recall"
 
     pairs: PositiveInt = 8
@@ -76,6 +82,8 @@ class MqarOptions(GeneratorOptions):
 
 
 class MatchingOptions(GeneratorOptions):
+    """Options of `matching`: find the position of an equal symbol."""
+
     what: ClassVar[str] = "the matching task"
 
     places: Annotated[int, Field(ge=2, le=10_000)] = 16  # of symbols, and of the questions after them
@@ -83,6 +91,8 @@ class MatchingOptions(GeneratorOptions):
 
 
 class AdjectivesOptions(GeneratorOptions):
+    """Options of `adjectives`: sentences whose verb depends on an adjective."""
+
     what: ClassVar[str] = "the sentences with adjectives"
 
     sentences: Annotated[int, Field(gt=0, le=1000)] = 3  # of a row
@@ -96,6 +106,8 @@ class AdjectivesOptions(GeneratorOptions):
 
 
 class TranslationOptions(GeneratorOptions):
+    """Options of `translation`: sentence pairs with known alignment."""
+
     what: ClassVar[str] = "the translation task"
 
     clauses: Annotated[int, Field(gt=0, le=100)] = 2  # at most so many in a sentence

@@ -86,7 +86,7 @@ def _part(block: blocks.Block) -> list[Part]:
         case blocks.TableBlock():
             return [block.table(caption=block.title)]
         case blocks.Slip():
-            return [Note(f"The note ({block.claim}) says: {block.says}. Computed: {block.computed}.")]
+            return [Note(f"The source of claim {block.claim} says: {block.says}. Computed: {block.computed}.")]
         case blocks.Plot():
             return [plot_figure(block)]
         case blocks.Heatmap():

@@ -101,7 +101,7 @@ class Printer(Watcher):
             case blocks.TableBlock():
                 self._print("", Text(block.title, style="bold"), self._table(block))
             case blocks.Slip():
-                note = Text(f"the note ({block.claim}) says", style="bold")
+                note = Text(f"the source of claim {block.claim} says", style="bold")
                 computed = Text("computed".ljust(len(note)), style="bold")
                 self._print("", _side_by_side(note, Text(block.says)))
                 self._print(_side_by_side(computed, Text(block.computed)), "")

@@ -24,7 +24,7 @@ from attnlab.training.replaying import Replay, replay
 from attnlab.verification.checks import CheckList, MismatchError
 from attnlab.verification.run_checks import OpenedCorpora, RecordedRun
 
-# On another machine or build rounding differs, and training amplifies it: see docs/decisions/0017-receipts.md.
+# On another machine or build rounding differs, and training amplifies it: see docs/decisions/0018-receipts.md.
 MEAN_TOLERANCE, MOST_TOLERANCE = 0.01, 0.1  # nats, of the training losses of a replay: their mean and each of them
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
 

@@ -45,7 +45,7 @@ class Variant:
     meaning: str
     changes: Mapping[str, Change]
     source: str = ""
-    asks: str = ""  # what the notes ask of it, with the ids of their claims
+    asks: str = ""  # the question that it examines, after the ids of its claims in docs/claims.md
     builtin: bool = False
     file_hash: str = ""  # of the file that added it, if one did
     number: Number | None = None  # that may follow the name
@@ -170,7 +170,7 @@ _FAMILIES = {
     _field(family): family
     for family in (Score, Normaliser, Mask, Position, Operator, HeadOutput, Latent, Values, OwnLayer)
 }
-_NOTES = "the notes"
+_NOTES = "docs/claims.md"
 _SHARING = "0.5: what sharing costs"
 _BUILTIN: tuple[Variant, ...] = (
     _of_spec(
@@ -193,7 +193,7 @@ _BUILTIN: tuple[Variant, ...] = (
     _of_spec(
         "tied-kv",
         "One projection is both key and value: what is matched is what is returned.",
-        "the notes; arXiv 2606.04032",
+        "docs/claims.md; arXiv 2606.04032",
         "0.5, 0.10: train GPT-2 with the same key and value parameters",
         sharing="key-value",
     ),

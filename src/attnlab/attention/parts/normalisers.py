@@ -128,6 +128,8 @@ class _Exponential(Normaliser):
 
 
 class Softmax(_Exponential):
+    """Softmax: weights are exponentials of the scores, divided by their sum."""
+
     kind: ClassVar[str] = "softmax"
     equation: ClassVar[str] = "e^s_j / Σ e^s_l"
     sums_to_one: ClassVar[bool] = True
@@ -184,6 +186,8 @@ class _WithSink(_Exponential):
 
 
 class SoftmaxPlusOne(_WithSink):
+    """Softmax with 1 added to the denominator, so that a row may sum to less than 1."""
+
     kind: ClassVar[str] = "softmax-plus-one"
     equation: ClassVar[str] = "e^s_j / (1 + Σ e^s_l)"
     variants = (

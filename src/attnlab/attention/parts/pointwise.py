@@ -99,6 +99,8 @@ class Relu(_Pointwise):
 
 
 class SquaredRelu(_Pointwise):
+    """Positive scores squared, divided by the number of visible keys."""
+
     kind: ClassVar[str] = "squared-relu"
     only_positive: ClassVar[bool] = True
     equation: ClassVar[str] = "ReLU(s_j)² / n"

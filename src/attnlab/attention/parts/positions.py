@@ -30,6 +30,8 @@ class Position(Biased):
 
 
 class Learned(Position):
+    """A learned vector for each position, added to the embedding, as in GPT-2."""
+
     kind: ClassVar[str] = "learned"
 
 
@@ -121,6 +123,8 @@ class Alibi(Position):
 
 
 class NoPosition(Position):
+    """No position: only the causal mask tells tokens where they are."""
+
     kind: ClassVar[str] = "none"
     variants = (
         Declared(

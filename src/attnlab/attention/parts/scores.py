@@ -168,7 +168,7 @@ class Cosine(Score):
         Declared(
             "cosine",
             "Scores are the cosine of query and key: direction without length.",
-            "the notes",
+            "docs/claims.md",
             "0.2, 0.3, 0.11: normalise the dot product",
             number=Number("temperature", "0.5", "The cosine of query and key, divided by a temperature of {}."),
         ),

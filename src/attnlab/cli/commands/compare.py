@@ -33,6 +33,14 @@ from attnlab.pages import Table
 if TYPE_CHECKING:
     from attnlab.experiments.planning.plan import Plan
 
+# A comparison of seconds: one layer, twenty steps, two seeds, on generated text.
+_SMOKE: dict[str, Any] = {
+    "corpus": "kinship",
+    "changes": ("num_layers=1", "model_width=32", "num_heads=2", "context_length=16"),
+    "steps": 20,
+    "seeds": 2,
+    "pilot": 0,
+}
 _DISPENSABLE = ("tokens/s", "parameters", "Δ loss", "cache", "worth", "p")  # the report has them all
 
 
@@ -121,6 +129,7 @@ def compare(
     judging: JudgingOptions = _JUDGING,
     ladder_: Annotated[bool, Parameter(name="--ladder", negative="", show_default=False)] = False,
     plan: Flag = False,
+    smoke: Flag = False,
     launching: LaunchOptions = LAUNCH,
     output: StudyOutput = OUTPUT,
     markdown: Flag = False,
@@ -151,28 +160,30 @@ def compare(
         The same arms on associative recall too, with more and more to remember.
     plan
         Write the plan and stop.
+    smoke
+        Compare at a size of seconds, on generated text. This shows that it works; the numbers mean nothing.
     markdown
         Print the table in Markdown.
     """
     opened = _opened(variants, launching.out)
     named = variants if opened is None else opened[0].variants
-    request, out = (
-        Request.with_variants_of(
-            launching.variants_from,
-            variants=named or (arms_of(published_claims(), baseline) if judging.claims else QUESTIONS),
-            baseline=baseline,
-            seeds=seeds,
-            recipe=recipe,
-            corpus=text.corpus,
-            corpus_options=text.values,
-            tokenizer=text.tokenizer,
-            vocabulary_size=text.vocabulary_size,
-            changes=tuple(change),
-            **sizes.fields(),
-            **asdict(judging),
-        ),
-        launching.out,
-    )
+    fields = {
+        "variants": named or (arms_of(published_claims(), baseline) if judging.claims else QUESTIONS),
+        "baseline": baseline,
+        "seeds": seeds,
+        "recipe": recipe,
+        "corpus": text.corpus,
+        "corpus_options": text.values,
+        "tokenizer": text.tokenizer,
+        "vocabulary_size": text.vocabulary_size,
+        "changes": tuple(change),
+        **sizes.fields(),
+        **asdict(judging),
+    }
+    if smoke and (sizes.fields() or change):
+        raise AttnlabError("--smoke sets sizes and changes of its own", hint="leave out --smoke or the others")
+    request = Request.with_variants_of(launching.variants_from, **fields | (_SMOKE if smoke else {}))
+    out = launching.out
     if opened is not None:
         _check_recorded(out / variants[0], request, opened[0])
         request, out = opened

@@ -82,7 +82,7 @@ def _list(chosen: Sequence[Exhibit[Any]], *, as_json: bool, markdown: bool) -> i
         show_json([one.describe() for one in chosen])
     elif markdown:
         rows = [
-            [one.chapter, f"`{one.name}`", ", ".join(one.claims), one.claim, "<br>".join(one.equation.splitlines())]
+            [one.chapter, f"`{one.name}`", _links(one), one.claim, "<br>".join(one.equation.splitlines())]
             for one in chosen
         ]
         headings = ("chapter", "exhibit", "claims", "what it shows", "equation")
@@ -94,6 +94,10 @@ def _list(chosen: Sequence[Exhibit[Any]], *, as_json: bool, markdown: bool) -> i
             show(Text(chapter, style="bold"), table, "")
         show(f"{len(chosen)} exhibits, in the order of a course. `attnlab exhibit NAME` runs one, --all all of them.")
     return 0
+
+
+def _links(one: Exhibit[Any]) -> str:
+    return ", ".join(f"[{claim}](claims.md#claim-{claim})" for claim in one.claims)
 
 
 def _run(

@@ -87,8 +87,16 @@ def _markdown(chosen: Sequence[Variant]) -> str:
     rows = []
     for one in chosen:
         changed = [line for line in one.equations() if line not in ordinary] or (ordinary if not one.changes else [])
-        rows.append([f"`{one.name}`", one.meaning, "<br>".join(changed), one.source, one.kernel, *_ratios(one)])
+        rows.append([f"`{one.name}`", one.meaning, "<br>".join(changed), _source(one), one.kernel, *_ratios(one)])
     return Table(headings, rows, text_columns=range(5)).to_markdown()
+
+
+def _source(one: Variant) -> str:
+    """Return where a variant comes from, and links to the claims that it examines."""
+    ids, colon, _ = one.asks.partition(":")
+    links = [f"[{claim}](claims.md#claim-{claim.split('–')[0]})" for claim in ids.split(", ") if colon]
+    named = [one.source.removeprefix("docs/claims.md").removeprefix("; "), f"claim {', '.join(links)}" if links else ""]
+    return "; ".join(part for part in named if part)
 
 
 def _ratios(one: Variant) -> list[str]:
@@ -102,7 +110,7 @@ def _explain(one: Variant) -> None:
     facts = {
         "changes": ", ".join(f"{field} = {getattr(spec, field)}" for field in one.changes) or "nothing",
         "source": one.source or "your own",
-        "the notes": one.asks,
+        "claims": one.asks,
         "kernel": f"{one.kernel}: {_KERNELS[one.kernel]}",
         "number": one.number and f"{_example(one)} sets {one.number.field}",
     }

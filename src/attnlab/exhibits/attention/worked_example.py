@@ -54,7 +54,7 @@ class WorkedExample(Parameters):
     equation="q = W_Qᵀ x,  k = W_Kᵀ x,  v = W_Vᵀ x\nz_ij = q_i · k_j,  a_i = softmax(z_i),  o_i = Σ_j a_ij v_j",
 )
 def worked_example(show: Stage, parameters: WorkedExample) -> None:
-    """Every token asks with its query, is found by its key and gives its value: all numbers of the sheet."""
+    """Every token asks with its query, is found by its key and gives its value: every number of a worked example."""
     printed(show)
     in_matrices(show, torch.tensor([parameters.x1, parameters.x2, parameters.x3], dtype=torch.float64))
     scale(show)

@@ -79,6 +79,8 @@ class HeadSimilarity:
 
 @dataclass(frozen=True)
 class Pair:
+    """Two heads and the similarity of their attention maps."""
+
     a: Head
     b: Head
     similarity: float  # the cosine of their maps
