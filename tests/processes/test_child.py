@@ -120,8 +120,12 @@ def test_the_asyncio_face(echo: str) -> None:
         with pytest.raises(AttnlabError, match=r"^RuntimeError: broken$"):
             await one.ask("t", do="fail")
         assert one.pid == first
-        await one.ask("t", do="report")
-        assert one.progress == "work: 3 of 3"
+        reporting = asyncio.ensure_future(one.ask("t", owner="me", do="report"))
+        await asyncio.sleep(0)
+        waiting = asyncio.ensure_future(one.ask("t", owner="you", do="a"))
+        await asyncio.sleep(0)
+        assert one.progress("you") == "waiting for 1 earlier question"
+        assert (await reporting, await waiting, one.progress("me")) == ({"echo": "report"}, {"echo": "a"}, "")
         with pytest.raises(AttnlabError, match="the echo died over this"):
             await one.ask("t", do="die")
         assert one.pid is None

@@ -2,8 +2,9 @@
 
     answer = await AsyncChild("attnlab.studio.work", "the desk", seconds=20).ask("attend", state=…)
 
-A question that takes too long kills the process; the next question starts it again. The pipes are those of `Child`,
-which a thread waits for.
+A question that takes too long kills the process; the next question starts it again. A question may name its owner, who
+can then withdraw it, ask how many are ahead of it, or replace it by a newer one. The pipes are those of `Child`, which a
+thread waits for.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from attnlab.errors import AttnlabError
@@ -19,10 +21,22 @@ from attnlab.processes.child import Child, ChildError, ChildTimeoutError
 _MOST_WAITING = 64  # questions
 _SECONDS_TO_START = 300.0  # on a machine that has much else to do
 _IDLE_CHECK = 5.0  # seconds between two checks for idleness
+_GRACE = 1.0  # seconds that a withdrawn question may still take, because starting a process again takes longer
 
 
 class BusyError(AttnlabError):
     """Too many questions wait for one process."""
+
+
+class WithdrawnError(AttnlabError):
+    """The owner of a question left or asked a newer one before it was answered."""
+
+
+@dataclass(eq=False)
+class _Question:
+    owner: str | None
+    task: asyncio.Task[dict[str, Any]] | None = None
+    withdrawn: bool = False
 
 
 class AsyncChild:
@@ -44,28 +58,72 @@ class AsyncChild:
         self._environment = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
         self._child: Child | None = None
         self._lock = asyncio.Lock()  # held by the question under way
-        self._waiting = 0
+        self._questions: list[_Question] = []  # the one under way and those that wait, in the order of their answers
+        self._current: _Question | None = None
         self._asked = time.monotonic()
         self._idle_check: asyncio.Task[None] | None = None
         self._stopped = self._closed = False
-        self.progress = ""  # of the question under way, in the child's words
+        self._progress = ""  # of the question under way, in the child's words
 
     @property
     def pid(self) -> int | None:
         return None if self._child is None else self._child.pid
 
-    async def ask(self, task: str, *, seconds: float | None = None, **question: object) -> dict[str, Any]:
-        """Put a question and return its answer; an error in answering is raised with the child's own message."""
-        if self._waiting >= _MOST_WAITING:
-            raise BusyError(f"{self._name} has {_MOST_WAITING} questions waiting", hint="wait a moment, and try again")
-        # If the task that asks is cancelled, its answer must still be read, or the next question would get it.
-        return await asyncio.shield(asyncio.ensure_future(self._in_turn({"task": task, **question}, seconds)))
+    async def ask(
+        self, task: str, *, seconds: float | None = None, owner: str | None = None, **question: object
+    ) -> dict[str, Any]:
+        """Put a question and return its answer; an error in answering is raised with the child's own message.
 
-    def stop(self) -> None:
-        """Give up the question under way; its caller gets an error that says so."""
+        A question with an owner replaces an earlier one of the same owner, which raises `WithdrawnError`.
+        """
+        if owner is not None:
+            self.withdraw(owner)
+        if len(self._questions) >= _MOST_WAITING:
+            raise BusyError(f"{self._name} has {_MOST_WAITING} questions waiting", hint="wait a moment, and try again")
+        mine = _Question(owner)
+        self._questions.append(mine)
+        mine.task = asyncio.ensure_future(self._in_turn(mine, {"task": task, **question}, seconds))
+        try:
+            # If the task that asks is cancelled, its answer must still be read, or the next question would get it.
+            return await asyncio.shield(mine.task)
+        except asyncio.CancelledError:
+            if mine.withdrawn:
+                raise WithdrawnError("the question was withdrawn") from None
+            raise
+
+    def withdraw(self, owner: str) -> None:
+        """Give up all questions of an owner, or of owners whose names begin with it and a slash."""
+        for question in list(self._questions):
+            name = question.owner or ""
+            if question.withdrawn or not (name == owner or name.startswith(f"{owner}/")):
+                continue
+            question.withdrawn = True
+            if question is self._current:
+                asyncio.get_running_loop().call_later(_GRACE, self._stop_if_current, question)
+            elif question.task is not None:
+                question.task.cancel()
+
+    def progress(self, owner: str) -> str:
+        """Return how far the question of an owner is: the child's words, or how many questions are ahead of it."""
+        mine = next((one for one in self._questions if one.owner == owner and not one.withdrawn), None)
+        if mine is None:
+            return ""
+        if mine is self._current:
+            return self._progress
+        ahead = self._questions.index(mine)
+        return f"waiting for {ahead} earlier {'question' if ahead == 1 else 'questions'}" if ahead else ""
+
+    def stop(self, owner: str | None = None) -> None:
+        """Give up the question under way, if it is this owner's; its caller gets an error that says so."""
+        if owner is not None and (self._current is None or self._current.owner != owner):
+            return
         self._stopped = True
         if self._child is not None:
             self._child.kill()
+
+    def _stop_if_current(self, question: _Question) -> None:
+        if question is self._current:
+            self.stop()
 
     async def close(self) -> None:
         """End the process for good."""
@@ -76,17 +134,25 @@ class AsyncChild:
                 self._idle_check.cancel()  # under the lock: never while it ends the process itself
             await self._end()
 
-    async def _in_turn(self, question: Mapping[str, object], seconds: float | None) -> dict[str, Any]:
-        self._waiting += 1
+    async def _in_turn(self, mine: _Question, question: Mapping[str, object], seconds: float | None) -> dict[str, Any]:
         try:
             async with self._lock:
-                return await self._answer(question, seconds or self._seconds)
+                self._current = mine
+                answer = await self._answer(question, seconds or self._seconds)
+        except AttnlabError:
+            if mine.withdrawn:
+                raise WithdrawnError("the question was withdrawn") from None
+            raise
         finally:
-            self._waiting -= 1
+            self._questions.remove(mine)
+            self._current = None if self._current is mine else self._current
             self._asked = time.monotonic()
+        if mine.withdrawn:
+            raise WithdrawnError("the question was withdrawn")
+        return answer
 
     async def _answer(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
-        self.progress, self._stopped = "", self._closed
+        self._progress, self._stopped = "", self._closed
         try:
             if not self._stopped and (self._child is None or self._child.has_ended):
                 await self._start()
@@ -109,7 +175,7 @@ class AsyncChild:
         return await asyncio.to_thread(self._child.put, question, seconds=seconds, on_progress=self._note)
 
     def _note(self, text: str) -> None:
-        self.progress = text
+        self._progress = text
 
     async def _start(self) -> None:
         await self._end()
@@ -128,7 +194,7 @@ class AsyncChild:
     async def _end_when_idle(self, idle: float) -> None:
         while self._child is not None:
             await asyncio.sleep(min(_IDLE_CHECK, idle))
-            if not self._waiting and time.monotonic() - self._asked > idle:
+            if not self._questions and time.monotonic() - self._asked > idle:
                 async with self._lock:
                     await self._end()
 

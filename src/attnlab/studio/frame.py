@@ -1,25 +1,31 @@
 """The frame around every page: navigation, one place for messages, the one style; and how a page is built safely.
 
-@page("/heads", "Heads")
-async def heads(main: Main) -> None: …
+@page(studio, "/heads", "Heads")
+async def heads(frame: Frame) -> None: …
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from nicegui import ui
+from nicegui import Client, ui
 
 import attnlab
 from attnlab.errors import AttnlabError
 from attnlab.pages import prose
+from attnlab.processes.async_child import WithdrawnError
+
+if TYPE_CHECKING:
+    from attnlab.studio.studio import Studio
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +37,8 @@ PAGES = {
     "/ask": "Ask",
     "/exhibits": "Exhibits",
 }
+_PATIENCE = 3.0  # seconds that a visitor whose connection broke has to come back
+_ABSOLUTE = re.compile(r"(?<![\w/.:])/(?:[^\s/'\"`<>]+/)+")  # the folders of an absolute path
 _HEAD = """
 <link rel="stylesheet" href="/static/studio.css?{version}">
 <script defer src="/static/studio.js?{version}"></script>
@@ -45,6 +53,11 @@ class Frame:
     content: ui.element
     message: ui.html
     heading: ui.html
+    visitor: str  # the name of the tab that this page is open in
+
+    def owner(self, purpose: str) -> str:
+        """Return the owner of this page's questions about one thing; a newer one replaces the one before."""
+        return f"{self.visitor}/{purpose}"
 
     def entitle(self, title: str) -> None:
         """Call the page by what it shows."""
@@ -59,20 +72,27 @@ class Frame:
 def message_html(problem: AttnlabError | str) -> str:
     """An error with its hint, or a note."""
     if isinstance(problem, str):
-        return f'<p class="note">{prose(problem)}</p>'
-    hint = f' <span class="hint"><b>hint:</b> {prose(problem.hint)}</span>' if problem.hint else ""
-    return f'<p class="error"><b>error:</b> {prose(problem.message)}{hint}</p>'
+        return f'<p class="note">{prose(without_folders(problem))}</p>'
+    hint = f' <span class="hint"><b>hint:</b> {prose(without_folders(problem.hint))}</span>' if problem.hint else ""
+    return f'<p class="error"><b>error:</b> {prose(without_folders(problem.message))}{hint}</p>'
+
+
+def without_folders(text: str) -> str:
+    """Return a message with absolute paths shortened to their last part: where a file lies is no visitor's business."""
+    return _ABSOLUTE.sub("…/", text)
 
 
 def page(
-    path: str, title: str, *, under: str | None = None
+    studio: Studio, path: str, title: str, *, under: str | None = None
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
     """Make a page of a function that fills a frame. It may take its time: the browser is connected by then."""
 
     def decorate(fill: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         async def build(**given: Any) -> None:
-            frame = _draw(title, under or path)
-            await ui.context.client.connected(timeout=60)
+            client = ui.context.client
+            frame = _draw(title, under or path, client.id)
+            client.on_disconnect(lambda: _leave(client, studio))
+            await client.connected(timeout=60)
             with frame.content:
                 await guarded(frame, fill, keep=True)(frame, **given)
             frame.content.props("aria-busy=false")
@@ -92,7 +112,14 @@ def _with_signature(build: Callable[..., Any], fill: Callable[..., Any]) -> Call
     return build
 
 
-def _draw(title: str, path: str) -> Frame:
+async def _leave(client: Client, studio: Studio) -> None:
+    """Withdraw what a visitor asked who has left and does not come back at once."""
+    await asyncio.sleep(_PATIENCE)
+    if not client.has_socket_connection:
+        studio.withdraw(client.id)
+
+
+def _draw(title: str, path: str, visitor: str) -> Frame:
     ui.add_head_html(_HEAD.format(version=quote(attnlab.__version__)))
     ui.query(".nicegui-content").classes(replace="studio")
     ui.html('<a class="skip" href="#main">Skip to the content</a>', sanitize=False)
@@ -109,7 +136,7 @@ def _draw(title: str, path: str) -> Frame:
         heading = ui.html(escape(title), tag="h1", sanitize=False)
         message = ui.html("", sanitize=False).props("role=alert aria-live=polite").classes("message")
         content = ui.element("div").classes("content").props("aria-busy=true")
-    return Frame(content, message, heading)
+    return Frame(content, message, heading, visitor)
 
 
 def guarded(
@@ -122,6 +149,8 @@ def guarded(
         try:
             with frame.content:  # and not in what was clicked on, which the handler may draw anew
                 await handler(*arguments, **given)
+        except WithdrawnError:  # a newer question follows, or nobody waits for the answer
+            return
         except AttnlabError as error:
             frame.tell(error)
         except Exception as error:

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -175,7 +175,7 @@ class Guard:
         if not _same(self._token_of(scope) or "", self._access.token):
             raise RefusedError(401, "this token is not the one that `attnlab studio` printed")
         rest = urlencode([pair for pair in _pairs(scope) if pair[0] != TOKEN])
-        path = "/" + scope["path"].lstrip("/\\")
+        path = "/" + quote(scope["path"].lstrip("/\\"))  # a browser drops tabs, and would read // as another host
         target = escape(path + (f"?{rest}" if rest else ""), quote=True)
         body = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={target}">'
         body += f'<title>attnlab studio</title><p><a href="{target}">Go on to the studio</a></p>'

@@ -105,6 +105,11 @@ class Studio:
         """Let the desk import what it needs before it is asked."""
         self._warming = asyncio.ensure_future(self.desk.ask("form"))
 
+    def withdraw(self, visitor: str) -> None:
+        """Give up the questions of a visitor who has left."""
+        for worker in (self.desk, self.bench, self.stage):
+            worker.withdraw(visitor)
+
     async def close(self) -> None:
         """End the workers. Comparisons continue: they have processes and folders of their own."""
         await asyncio.gather(self.desk.close(), self.bench.close(), self.stage.close())

@@ -10,6 +10,7 @@ from typing import Any
 
 from nicegui import ui
 
+from attnlab.errors import AttnlabError
 from attnlab.formats import percent
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.matrices import read_number
@@ -30,7 +31,7 @@ _MOST_TEXT = 500  # letters
 
 
 def register(studio: Studio) -> None:
-    @page("/ask", "Ask")
+    @page(studio, "/ask", "Ask")
     async def ask(frame: Frame, model: str = "") -> None:
         await AskPage(frame, studio).build(model)
 
@@ -80,7 +81,8 @@ class AskPage:
         self.question = text
         self._entry.clear()
         with self._entry:
-            entry("question", text, self._typed, event="input", wide=True)
+            box = entry("question", text, self._typed, event="input", wide=True)
+            box.on("keydown.enter", guarded(self.frame, self._ask))
 
     async def _typed(self, text: str) -> None:
         self.question = text[:_MOST_TEXT]
@@ -114,9 +116,12 @@ class AskPage:
         await self._ask()
 
     async def _ask_bench(self, task: str, **given: Any) -> dict[str, Any]:
-        return await self.studio.bench.ask(task, runs=str(self.studio.runs), name=self.model, **given)
+        owner = self.frame.owner(task)
+        return await self.studio.bench.ask(task, owner=owner, runs=str(self.studio.runs), name=self.model, **given)
 
     async def _ask(self) -> None:
+        if not self.question.strip():
+            raise AttnlabError("the question is empty", hint="type a question, or choose one that was asked before")
         self._reply.set_content('<p class="soft">thinking …</p>')
         self._teaching.clear()
         try:

@@ -15,6 +15,7 @@ from nicegui import ui
 from attnlab.errors import AttnlabError
 from attnlab.experiments.request import Request
 from attnlab.pages import Table, Tone, prose
+from attnlab.processes.async_child import WithdrawnError
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.matrices import read_number, read_whole
 from attnlab.studio.studio import RUNNING, Studio
@@ -35,12 +36,13 @@ _MOST_SEEDS, _MOST_STEPS, _MOST_VARIANTS = 64, 20_000, 12
 _MOST_TEXT = 400  # letters of the changes
 _PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
 _REFRESH = 3.0  # seconds between two looks at the list
-_TONES: dict[str, Tone] = {**dict.fromkeys(RUNNING, "even"), "finished": "good", "stopped": "bad", "failed": "bad"}
+_TONES: dict[str, Tone] = {**dict.fromkeys(RUNNING, "even"), "finished": "good"}
+_TONES |= dict.fromkeys(("stopped", "failed", "damaged"), "bad")
 _NOTHING = "There are no comparisons here yet. Choose variants above and start one; it can be stopped at any time."
 
 
 def register(studio: Studio) -> None:
-    @page("/compare", "Compare")
+    @page(studio, "/compare", "Compare")
     async def compare(frame: Frame) -> None:
         await ComparePage(frame, studio).build()
 
@@ -156,10 +158,12 @@ class ComparePage:
         await asyncio.sleep(_PATIENCE)
         if turn != self._turn:
             return
-        request = self._request()
+        request, owner = self._request(), self.frame.owner("plan")
         self._plan.set_content('<p class="soft">timing a few steps of each arm …</p>')
         try:
-            found = await self.studio.bench.ask("plan", request=request.model_dump(mode="json"))
+            found = await self.studio.bench.ask("plan", owner=owner, request=request.model_dump(mode="json"))
+        except WithdrawnError:
+            raise
         except AttnlabError:
             self._plan.set_content('<p class="soft">There is no plan for this.</p>')
             raise

@@ -34,7 +34,7 @@ _WORDS = {
 
 
 def register(studio: Studio) -> None:
-    @page("/compare/{name}", "Comparison", under="/compare")
+    @page(studio, "/compare/{name}", "Comparison", under="/compare")
     async def comparison(frame: Frame, name: str) -> None:
         await ComparisonPage(frame, studio, name).build()
 

@@ -22,7 +22,7 @@ _CONTEXT, _WIDTH, _LAYERS, _HEADS, _BATCH = (4, 20), (5, 14), (1, 96), (1, 128),
 
 
 def register(studio: Studio) -> None:
-    @page("/cost", "Cost")
+    @page(studio, "/cost", "Cost")
     async def cost(frame: Frame, size: str = "gpt2", variant: str = "tied-kv", n: int = 0, d: int = 0) -> None:
         await CostPage(frame, studio).build(size, variant, n, d)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -21,12 +21,12 @@ _REFRESH = 0.5  # seconds between two looks at how far it is
 
 
 def register(studio: Studio) -> None:
-    @page("/exhibits", "Exhibits")
+    @page(studio, "/exhibits", "Exhibits")
     async def exhibits(frame: Frame) -> None:
         del frame
         await _draw_course(studio)
 
-    @page("/exhibits/{name}", "Exhibit", under="/exhibits")
+    @page(studio, "/exhibits/{name}", "Exhibit", under="/exhibits")
     async def exhibit(frame: Frame, name: str, set: str = "") -> None:
         await ExhibitPage(frame, studio, name).build(dict(parse_qsl(set)))
 
@@ -51,7 +51,9 @@ class ExhibitPage:
     def __init__(self, frame: Frame, studio: Studio, name: str) -> None:
         self.frame, self.studio, self.name = frame, studio, name
         self.settings: dict[str, str] = {}
-        self._running = False
+        self._owner = frame.owner(f"exhibit-{name}")
+        self._runs = 0  # computations begun; only the newest is shown
+        self._begun: float | None = None  # when it began, if one is under way
 
     async def build(self, settings: dict[str, str]) -> None:
         one = (await self.studio.desk.ask("exhibit", name=self.name))["exhibit"]
@@ -90,14 +92,18 @@ class ExhibitPage:
         entry(name.replace("_", " "), self.settings.get(name, default), guarded(self.frame, typed), hint=hint)
 
     async def _run(self) -> None:
-        if self._running:
-            self.studio.stage.stop()
-            await asyncio.sleep(0)
-        self._show_running(True)
+        self._runs += 1
+        this = self._runs
+        self._show_running(time.monotonic())
         try:
-            found = await self.studio.stage.ask("run_exhibit", name=self.name, settings=self.settings)
+            found = await self.studio.stage.ask(
+                "run_exhibit", owner=self._owner, name=self.name, settings=self.settings
+            )
         finally:
-            self._show_running(False)
+            if this == self._runs:
+                self._show_running(None)
+        if this != self._runs:
+            return
         held = f"{found['held']} of {found['checks']} checks hold"
         self._status.set_content(f'<p class="{"good" if found["ok"] else "bad"}">{held}</p>')
         self._canvas.show(found["page"])
@@ -105,17 +111,22 @@ class ExhibitPage:
         ui.navigate.history.replace(f"/exhibits/{self.name}{query}")
 
     async def _stop(self) -> None:
-        self.studio.stage.stop()
+        self._runs += 1
+        self._show_running(None)
+        self.studio.stage.withdraw(self._owner)
+        self._status.set_content('<p class="soft">Stopped. Run starts it again.</p>')
 
-    def _show_running(self, running: bool) -> None:
-        self._running = running
-        self._run_button.set_visibility(not running)
-        self._stop_button.set_visibility(running)
-        self._status.set_content('<p class="soft">computing …</p>' if running else "")
+    def _show_running(self, begun: float | None) -> None:
+        self._begun = begun
+        self._run_button.set_visibility(begun is None)
+        self._stop_button.set_visibility(begun is not None)
+        self._status.set_content("" if begun is None else '<p class="soft">computing …</p>')
 
     async def _tell(self) -> None:
-        if self._running and self.studio.stage.progress:
-            self._status.set_content(f'<p class="soft">{escape(self.studio.stage.progress)}</p>')
+        if self._begun is not None:
+            seconds = time.monotonic() - self._begun
+            words = self.studio.stage.progress(self._owner) or "computing …"
+            self._status.set_content(f'<p class="soft">{escape(words)} ({seconds:.0f} s)</p>')
 
 
 def _text(value: Any) -> str:

@@ -30,7 +30,7 @@ _MOST_TEXT = 2_000  # letters
 
 
 def register(studio: Studio) -> None:
-    @page("/heads", "Heads")
+    @page(studio, "/heads", "Heads")
     async def heads(frame: Frame, run: str = "", other: str = "", text: str = "") -> None:
         await HeadsPage(frame, studio).build(run, other, text[:_MOST_TEXT])
 
@@ -83,7 +83,9 @@ class HeadsPage:
     async def _take_own_text(self) -> None:
         self._status.set_content('<p class="soft">opening the run …</p>')
         try:
-            found = await self.studio.bench.ask("own_text", runs=str(self.studio.runs), name=self.chosen[0])
+            found = await self.studio.bench.ask(
+                "own_text", owner=self.frame.owner("heads"), runs=str(self.studio.runs), name=self.chosen[0]
+            )
         finally:
             self._status.set_content("")
         self._type(found["text"])
@@ -93,7 +95,11 @@ class HeadsPage:
         self._status.set_content('<p class="soft">looking at every head …</p>')
         try:
             runs, wanted = str(self.studio.runs), [name for name in self.chosen if name]
-            found = [await self.studio.bench.ask("look", runs=runs, name=name, text=self.text) for name in wanted]
+            owner = self.frame.owner("heads")
+            found = [
+                await self.studio.bench.ask("look", owner=owner, runs=runs, name=name, text=self.text)
+                for name in wanted
+            ]
         finally:
             self._status.set_content("")
         self._sides.clear()

@@ -25,7 +25,7 @@ _MOST_LINK = 8_000  # letters of a state in the address
 
 
 def register(studio: Studio) -> None:
-    @page("/", "Playground")
+    @page(studio, "/", "Playground")
     async def playground(frame: Frame, s: str = "") -> None:
         await PlaygroundPage(frame, studio).build(s)
 

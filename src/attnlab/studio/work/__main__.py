@@ -4,6 +4,8 @@ FILE adds variants of one's own."""
 
 from __future__ import annotations
 
+import os
+import resource
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.attention import load_variants
-from attnlab.errors import UnknownNameError
+from attnlab.errors import InputError, UnknownNameError
 from attnlab.processes.child import serve
 
 # What can be asked, and who knows it. A module is imported when it is first asked.
@@ -52,11 +54,25 @@ def answer(question: dict[str, Any]) -> Mapping[str, object]:
     if task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
     module, _, name = TASKS[task].partition(":")
-    found: Mapping[str, object] = getattr(import_module(f"attnlab.studio.work.{module}"), name)(**question)
+    work = getattr(import_module(f"attnlab.studio.work.{module}"), name)
+    try:
+        found: Mapping[str, object] = work(**question)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "not enough memory" not in str(error):
+            raise
+        raise InputError("this needs more memory than the studio may use", hint="ask for a smaller size") from None
     return found
 
 
+def limit_memory(share: float = 0.5) -> None:
+    """Let this process allocate at most a share of the machine's memory, so that no question can exhaust it."""
+    if sys.platform == "linux":  # elsewhere the limit does not count what is mapped
+        most = int(share * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
 if __name__ == "__main__":
+    limit_memory()
     for path in sys.argv[1:]:
         load_variants(Path(path))
     serve(answer)

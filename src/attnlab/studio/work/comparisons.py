@@ -63,7 +63,7 @@ def _local() -> Launcher:
 
 def comparisons(runs: str) -> dict[str, object]:
     """Return every comparison below the folder of the runs, the newest first."""
-    found = [_summary(folder, Path(runs)) for folder in _folders(Path(runs))]
+    found = [_summary_or_problem(folder, Path(runs)) for folder in _folders(Path(runs))]
     return {"comparisons": sorted(found, key=lambda one: str(one["made"]), reverse=True)}
 
 
@@ -99,7 +99,7 @@ def stop(runs: str, name: str) -> dict[str, object]:
 def report(runs: str, name: str) -> dict[str, object]:
     """Return where the report of a comparison lies."""
     path = _find(name, Path(runs)) / "report.html"
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():  # a link may lead anywhere
         raise AttnlabError("this comparison has no report yet", hint="go on with it until it has ended")
     return {"path": str(path)}
 
@@ -117,13 +117,20 @@ def _find(name: str, root: Path) -> Path:
     raise AttnlabError("there is no such comparison here", hint="the list of comparisons shows those there are")
 
 
+def _summary_or_problem(folder: Path, root: Path) -> dict[str, object]:
+    """Return the summary of a comparison; a folder that cannot be read is listed with the reason, beside the others."""
+    try:
+        return _summary(folder, root)
+    except (AttnlabError, OSError, ValueError, RecursionError) as error:
+        reason = error.message if isinstance(error, AttnlabError) else f"{type(error).__name__}: {error}"
+        found = {"name": opaque_id(folder, root), "folder": folder.name, "status": "damaged", "made": ""}
+        return found | {"title": folder.name, "asked": {}, "verdict": reason}
+
+
 def _summary(folder: Path, root: Path) -> dict[str, object]:
     status = status_of(folder)
     found: dict[str, object] = {"name": opaque_id(folder, root), "folder": folder.name, "status": status, "made": ""}
-    try:
-        request = Request.of(folder)
-    except AttnlabError as error:
-        return found | {"title": folder.name, "asked": {}, "verdict": error.message}
+    request = Request.of(folder)
     if request is None:
         return found | {"title": folder.name, "asked": {}, "verdict": ""}
     answer = find_answer(request, root) if status == "finished" else None
