@@ -36,7 +36,11 @@ REFUSED: dict[tuple[str, str], dict[str, str]] = {
         "synthesizer-random": ACROSS,
     },
 }
-REFUSED |= {("fast", family): REFUSED["gpt2", family] | dict.fromkeys(NO_ROPE, "rope") for family in get_args(Family)}
+REFUSED |= {
+    (style, family): REFUSED["gpt2", family] | dict.fromkeys(NO_ROPE, "rope")
+    for style in ("fast", "llama")
+    for family in get_args(Family)
+}
 
 
 @pytest.mark.parametrize("name", SIZES)

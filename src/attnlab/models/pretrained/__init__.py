@@ -1,0 +1,1 @@
+"""Models that were trained elsewhere: published shapes, files, weights and tokenizers."""
