@@ -117,6 +117,14 @@ def test_commands_take_a_folder_and_a_file(
         assert json.loads(capsys.readouterr().out)
 
 
+def test_a_pretrained_model_is_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "pretrained", str(folder), "--smoke", "--threads", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    bars = {bar["name"]: bar for bar in found["bars"]}
+    assert set(bars) == {f"pretrained-{name}" for name in ("logits", "text", "generate", "look", "look-memory", "look-page")}
+    assert all(bars[f"pretrained-{name}"]["met"] for name in ("logits", "text", "look-page"))
+
+
 def test_instruments_agree_with_a_weighted_norm(folder: Path) -> None:
     """What all parts write adds up to what the head reads, through a norm that has a weight and no bias."""
     model, tokens = open_pretrained(folder).model, some_tokens(1, 12)
