@@ -68,15 +68,15 @@ def test_rotations_and_their_scaling(model: Any, tmp_path: Path) -> None:
     linear = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 2.0}
     path = write_gguf(tmp_path / "linear.gguf", model, extra=linear)
     assert gguf_spec(read_header(path)).position == LinearRope(factor=2)
-    exponents = torch.arange(4) / 4
-    factors = Rope().frequencies(exponents) / Llama3Rope(factor=8).frequencies(exponents)
+    exponents, scaled = torch.arange(4) / 4, Llama3Rope(base=500_000, factor=8)
+    factors = Rope(base=500_000).frequencies(exponents) / scaled.frequencies(exponents)
     for values, right in ((factors, True), (torch.tensor([1.0, 2.0, 5.0, 3.0]), False)):
-        changed = their_llama()
+        changed = their_llama(rope_parameters={"rope_type": "default", "rope_theta": 500_000.0})
         changed.rope_freqs = torch.nn.Module()
         changed.rope_freqs.weight = torch.nn.Parameter(values)
         path = write_gguf(tmp_path / f"{right}.gguf", changed)
         if right:
-            assert open_pretrained(path).spec.position == Llama3Rope(factor=8)
+            assert open_pretrained(path).spec.position == scaled
         else:
             with pytest.raises(AttnlabError, match="not Llama 3's"):
                 open_pretrained(path)
@@ -141,7 +141,6 @@ def test_hostile_files_are_refused(name: str, tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         (struct.pack("<IQQ", 2, 32, 300), struct.pack("<IQQ", 2, 32, 2**40), "would end at byte"),
-        (struct.pack("<IQQ", 2, 32, 300), struct.pack("<IQQ", 2, 32, 299), "wrong shapes|describes"),
         (b"llama.block_count" + struct.pack("<II", 4, 2), b"llama.block_count" + struct.pack("<II", 4, 2**31), "lacks"),
         (b"llama.block_count" + struct.pack("<II", 4, 2), b"llama.block_count" + struct.pack("<II", 4, 1), "more than"),
         (b"blk.0.ffn_up.weight", b"blk.0.ffn_uq.weight", "lack"),

@@ -46,8 +46,8 @@ def test_without_a_tokenizer_texts_are_ids(file: Path) -> None:
     assert "Texts are token ids" in found.notes[0]
     look = look_at(file, "12 7 12 7 299")
     assert look.notes[0] == found.notes[0]
-    assert [one.strip("·") for one in look.tokens] == ["12", "7", "12", "7", "299"]
-    with pytest.raises(InputError, match="'be' is no token id"):
+    assert ["".join(filter(str.isdigit, one)) for one in look.tokens] == ["12", "7", "12", "7", "299"]
+    with pytest.raises(InputError, match="'to' is no token id"):
         look_at(file, "to be")
 
 
@@ -62,7 +62,7 @@ def test_token_ids_are_kept_as_json() -> None:
 def test_a_tokenizer_that_does_not_fit(tmp_path: Path) -> None:
     their_llama(vocab_size=50).save_pretrained(tmp_path)
     small_tokenizer()._inner.save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(AttnlabError, match="280 tokens, and the model 50"):
+    with pytest.raises(AttnlabError, match=r"\d+ tokens, and the model 50"):
         open_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(AttnlabError, match="cannot be read"):
@@ -117,11 +117,15 @@ def test_commands_take_a_folder_and_a_file(
         assert json.loads(capsys.readouterr().out)
 
 
-def test_a_pretrained_model_is_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pretrained_model_is_measured(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
     assert main(["bench", "pretrained", str(folder), "--smoke", "--threads", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     bars = {bar["name"]: bar for bar in found["bars"]}
-    assert set(bars) == {f"pretrained-{name}" for name in ("logits", "text", "generate", "look", "look-memory", "look-page")}
+    names = ("logits", "text", "generate", "look", "look-memory", "look-page")
+    assert list(bars) == [f"pretrained-{name}" for name in names]
     assert all(bars[f"pretrained-{name}"]["met"] for name in ("logits", "text", "look-page"))
 
 

@@ -16,7 +16,6 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from attnlab.models import Pretrained, Sampling, generate, open_pretrained, save_llama
 from attnlab.models.hf.llama import NAMES, load_llama
-from attnlab.models.pretrained.opening import locate_pretrained
 
 pytestmark = pytest.mark.pretrained
 TOKENS = 600

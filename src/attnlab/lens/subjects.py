@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +64,11 @@ class Subject:
 
 
 def open_subject(
-    subject: str | Path | LanguageModel, tokenizer: Tokenizer | None = None, step: int | None = None
+    subject: str | Path | LanguageModel | Subject, tokenizer: Tokenizer | None = None, step: int | None = None
 ) -> Subject:
-    """Open the model in a folder, or take one as it is, with its tokenizer."""
+    """Open the model in a folder or file, or take one as it is, with its tokenizer."""
+    if isinstance(subject, Subject):  # with facts and notes of its own, which are added to
+        return replace(subject, facts=dict(subject.facts), notes=list(subject.notes))
     if isinstance(subject, LanguageModel):
         return Subject(subject, tokenizer)
     path = Path(subject)

