@@ -1,4 +1,4 @@
-"""GGUF files: the same model as in Transformers' folder, its tokenizer, and clear words for damaged and hostile ones."""
+"""GGUF files: the same model as in Transformers' folder, its tokenizer, and clear words for damaged files."""
 
 from __future__ import annotations
 
