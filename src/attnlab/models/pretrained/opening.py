@@ -19,7 +19,6 @@ from pathlib import Path
 from attnlab.corpora import Gpt2Tokenizer, PretrainedTokenizer, TokenIds, Tokenizer
 from attnlab.errors import AttnlabError, FileError, UnsupportedError
 from attnlab.formats import byte_count, count
-from attnlab.models.hf.fields import ConfigFields
 from attnlab.models.hf.folder import CONFIG, open_tensors, read_config
 from attnlab.models.hf.gpt2 import load_gpt2
 from attnlab.models.hf.llama import load_llama
@@ -68,6 +67,7 @@ def memory_words(place: Path) -> str:
     if place.suffix == GGUF:
         shapes = [tensor.shape for tensor in read_header(place).tensors.values()]
     else:
+        _kind_of_folder(place)  # another type is refused by its name first
         with open_tensors(place) as files:
             shapes = [files.shape(name) for name in files.names]
     parameters, free = sum(map(math.prod, shapes)), free_bytes()
@@ -80,13 +80,7 @@ def open_pretrained(place: str | Path) -> Pretrained:
     path = locate_pretrained(place) or Path(place)
     if path.suffix == GGUF:
         return _open_gguf(path)
-    fields = ConfigFields(path / CONFIG, read_config(path))
-    kind = fields.values.get("model_type")
-    if not isinstance(kind, str) or kind not in _LOADERS:
-        raise UnsupportedError(
-            f"{fields.path} describes a model of type {kind!r}",
-            hint=f"the supported types are {', '.join(_LOADERS)}; GGUF files may hold llama",
-        )
+    kind = _kind_of_folder(path)
     tokenizer, notes = _tokenizer_of_folder(path, kind)
     return _checked(_LOADERS[kind](path), tokenizer, path, notes)
 
@@ -99,6 +93,16 @@ def _open_gguf(path: Path) -> Pretrained:
     except UnsupportedError as error:
         tokenizer, notes = None, (f"Texts are token ids: {error.message}.",)
     return _checked(load_gguf(header), tokenizer, path, notes)
+
+
+def _kind_of_folder(folder: Path) -> str:
+    kind = read_config(folder).get("model_type")
+    if not isinstance(kind, str) or kind not in _LOADERS:
+        raise UnsupportedError(
+            f"{folder / CONFIG} describes a model of type {kind!r}",
+            hint=f"the supported types are {', '.join(_LOADERS)}; GGUF files may hold llama",
+        )
+    return kind
 
 
 def _tokenizer_of_folder(folder: Path, kind: str) -> tuple[Tokenizer | None, tuple[str, ...]]:
