@@ -79,7 +79,7 @@ def load_gpt2(folder: Path) -> LanguageModel:
             spec = spec.replace(tied_embedding=False)
         entries = dict(_entries(spec))
         found = {name: files.shape(stored) for name, stored in names.items()}
-        check_tensors({name: entry.shape for name, entry in entries.items()}, found, folder, "a GPT-2", CONFIG)
+        check_tensors({name: entry.shape for name, entry in entries.items()}, found, folder, "a GPT-2", CONFIG, names)
         with torch.device("meta"):
             model = LanguageModel(spec)
         check_memory(model, folder)

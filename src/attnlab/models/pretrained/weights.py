@@ -19,19 +19,27 @@ _NUMBER = 4  # bytes of a weight: models are loaded in float32
 _SHOWN = 3
 
 
-def check_tensors(wanted: Shapes, found: Shapes, place: Path, kind: str, config: str) -> None:
-    """Refuse weights that are not those of a model. `kind` is what it is called, `config` what describes it."""
+def check_tensors(
+    wanted: Shapes, found: Shapes, place: Path, kind: str, config: str, stored: Mapping[str, str] | None = None
+) -> None:
+    """Refuse weights that are not those of a model. `kind` is what it is called, `config` what describes it.
+
+    `stored` are the names in the file, where they are not the names here.
+    """
+    names = stored or {name: name for name in found}
     missing = [name for name in wanted if name not in found]
-    extra = [name for name in found if name not in wanted]
+    extra = [names[name] for name in found if name not in wanted]
     odd = [
-        f"{name} {shape}, not {wanted[name]}"
-        for name, shape in found.items()
-        if name in wanted and shape != wanted[name]
+        f"{names[name]} {found[name]}, not {shape}"
+        for name, shape in wanted.items()
+        if name in found and found[name] != shape
     ]
     for what, which in (("lack", missing), (f"hold more than {kind} has:", extra), ("hold wrong shapes:", odd)):
         if which:
             shown = ", ".join(which[:_SHOWN]) + (f" and {len(which) - _SHOWN} more" if len(which) > _SHOWN else "")
-            raise FileError(f"the weights in {place} {what} {shown}", hint=f"see whether {config} belongs to them")
+            raise FileError(
+                f"the weights in {place} {what} {shown}", hint=f"see whether {config} belongs to these weights"
+            )
 
 
 def fill(spec: ModelSpec, read: Callable[[str], Tensor], place: Path) -> LanguageModel:
