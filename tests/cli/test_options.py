@@ -94,6 +94,7 @@ OPTIONS = {
     "bench compare": "--bars --json --out --smoke --strict",
     "bench facts": "--bars --count --json --out --smoke --strict",
     "bench look": "--bars --json --out --rounds --smoke --strict --threads",
+    "bench pretrained": "--bars --json --out --rounds --smoke --strict --threads MODEL",
     "bench studio": "--bars --json --out --smoke --strict",
     "bench attention": (
         "--bars --batch --heads --json --out --rounds --smoke --strict --threads --tokens --variants-from --width "

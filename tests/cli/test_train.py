@@ -82,7 +82,7 @@ def test_what_cannot_be_is_explained(more: list[str], said: str, capsys: pytest.
 def test_no_such_run(capsys: pytest.CaptureFixture[str]) -> None:
     for verb, words in (
         ("train", "there is no run called 'nowhere'"),
-        ("generate", "neither a run nor a GPT-2 folder"),
+        ("generate", "neither a run nor a pretrained model"),
     ):
         assert main([verb, "nowhere"]) == 2
         assert words in capsys.readouterr().err

@@ -12,13 +12,13 @@ from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaConfig,
 
 from attnlab.bench import peak_bytes
 from attnlab.cost import Question, Sweep, estimate, model_cost, named_tensors
-from attnlab.cost.block import GatedMLP, LlamaSpec
 from attnlab.cost.peak import _mlp_scratch
 from attnlab.cost.questions.configs import model_of_config
 from attnlab.cost.questions.sweep import flops_by_group
-from attnlab.errors import AttnlabError, UnsupportedError
-from attnlab.models import build_model
+from attnlab.errors import AttnlabError
+from attnlab.models import PUBLISHED, build_model, published
 from attnlab.models.meta import on_meta
+from attnlab.models.mlp import MLP
 
 GPT2 = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
 GROUPED = {
@@ -99,11 +99,10 @@ def test_flops_of_a_gated_perceptron(tmp_path: Path) -> None:
 def test_what_a_gated_perceptron_keeps_and_holds(tmp_path: Path) -> None:
     """Its input, the gate before and after silu, the other factor, and the product; measured while it goes backward."""
     spec = model_of_config(written(tmp_path, GROUPED))
-    assert isinstance(spec, LlamaSpec)
     rows, width, inner = 4 * 512, 256, 700
     kept = model_cost(spec, batch=4).part("layer 1: mlp").activation_bytes
     assert kept == 4 * rows * (width + 4 * inner)
-    module, x = GatedMLP(spec), torch.randn(rows, width, requires_grad=True)
+    module, x = MLP(spec), torch.randn(rows, width, requires_grad=True)
     grad = torch.randn(rows, width)
     for tensor in (x, *module.parameters()):
         tensor.grad = torch.zeros_like(tensor)
@@ -135,9 +134,30 @@ def test_a_configuration_can_be_changed(tmp_path: Path) -> None:
     assert Sweep.over("context", Question(size=place)).crossovers[0].value
 
 
-def test_it_cannot_be_built(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="cannot build"):
-        build_model(model_of_config(written(tmp_path, GROUPED)))
+def test_it_is_built_as_it_is_counted(tmp_path: Path) -> None:
+    place = written(tmp_path, GROUPED)
+    assert build_model(model_of_config(place)).num_parameters() == estimate(place).parameters
+
+
+def test_published_models_are_sizes(tmp_path: Path) -> None:
+    assert model_of_config(written(tmp_path, SMOLLM2)) == published("smollm2-135m")
+    millions = {name: round(estimate(name, context_length=64).parameters / 1e6) for name in PUBLISHED}
+    assert millions == {
+        "smollm2-135m": 135,
+        "smollm2-360m": 362,
+        "smollm2-1.7b": 1711,
+        "tinyllama-1.1b": 1100,
+        "llama-2-7b": 6738,
+        "llama-2-13b": 13016,
+        "llama-2-70b": 68977,
+        "llama-3-8b": 8030,
+        "llama-3.1-8b": 8030,
+        "llama-3.1-70b": 70554,
+        "llama-3.2-1b": 1236,
+        "llama-3.2-3b": 3213,
+    }
+    with pytest.raises(AttnlabError, match="no published model called 'llama-9'"):
+        published("llama-9")
 
 
 def without(name: str) -> dict[str, Any]:

@@ -39,8 +39,13 @@ REFUSED: dict[tuple[str, str], dict[str, str]] = {
         "synthesizer-random": ACROSS,
     },
 }
-REFUSED |= {("fast", family): REFUSED["gpt2", family] | dict.fromkeys(NO_ROPE, "rope") for family in get_args(Family)}
-REFUSED["fast", "encoder"] |= dict.fromkeys(RECURRENT, LATER)  # their mask is looked at first
+REFUSED |= {
+    (style, family): REFUSED["gpt2", family] | dict.fromkeys(NO_ROPE, "rope")
+    for style in ("fast", "llama")
+    for family in get_args(Family)
+}
+for style in ("fast", "llama"):
+    REFUSED[style, "encoder"] |= dict.fromkeys(RECURRENT, LATER)  # their mask is looked at first
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -31,6 +30,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from attnlab.bench.timing import Call
 from attnlab.errors import AttnlabError, UnsupportedError, import_extra
+from attnlab.processes.machine import counted_bytes
 
 MEBIBYTE = 2**20
 _STATUS = Path("/proc/self/status")
@@ -127,15 +127,6 @@ def _tree(process: int) -> Iterator[int]:
         for listing in Path(f"/proc/{process}/task").glob("*/children"):
             for child in listing.read_text(encoding="utf-8").split():
                 yield from _tree(int(child))
-
-
-def counted_bytes(listing: Path, name: str) -> int:
-    """Return what the system counts under a name; 0 where it does not, as for a process that has just ended."""
-    try:
-        found = re.search(rf"^{name}:\s+(\d+) kB$", listing.read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError:
-        return 0
-    return 1024 * int(found[1]) if found else 0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.text import Text
@@ -24,6 +25,14 @@ def say(*things: Table | Text | str) -> None:
     console = Console(stderr=True, highlight=False)
     for thing in things:
         console.print(_drawn(thing), soft_wrap=isinstance(thing, str))
+
+
+@contextmanager
+def showing_steps() -> Iterator[Callable[[str], None]]:
+    """Show the step that is under way on one line of a terminal, and nothing elsewhere."""
+    console = Console(stderr=True, highlight=False)
+    with console.status("") as status:
+        yield lambda step: status.update(Text(step))
 
 
 def show_json(data: object) -> None:

@@ -214,6 +214,35 @@ class SymbolTokenizer(ListTokenizer):
         return " ".join(self.pieces[token] for token in ids)
 
 
+class TokenIds(Tokenizer):
+    """Token ids, written as numbers with spaces between them: for a model whose tokenizer is not known."""
+
+    kind = "ids"
+
+    def __init__(self, vocabulary_size: int) -> None:
+        self.vocabulary_size = vocabulary_size
+
+    def encode_array(self, text: str) -> NDArray[Any]:
+        words = text.split()
+        odd = [word for word in words if not word.isdecimal() or not int(word) < self.vocabulary_size]
+        if odd:
+            raise InputError(
+                f"{odd[0]!r} is no token id; without a tokenizer, texts are ids from 0 to {self.vocabulary_size - 1}",
+                hint="give token ids with spaces between them, as in: 12 7 330",
+            )
+        return np.array([int(word) for word in words], dtype=np.int32)
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return "".join(f" {token}" for token in ids)
+
+    def _content(self) -> Mapping[str, object]:
+        return {"vocabulary_size": self.vocabulary_size}
+
+    @classmethod
+    def _from_content(cls, content: Mapping[str, Any]) -> TokenIds:
+        return cls(int(content["vocabulary_size"]))
+
+
 class BpeTokenizer(Tokenizer):
     """A byte-level BPE of the `tokenizers` library."""
 
@@ -257,6 +286,20 @@ class BpeTokenizer(Tokenizer):
             raise
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(str(error)) from None
+
+
+class PretrainedTokenizer(BpeTokenizer):
+    """The tokenizer of a pretrained model. Special tokens are recognised in a text, and none are added to it."""
+
+    kind = "pretrained"
+
+    @classmethod
+    def from_file(cls, path: Path) -> PretrainedTokenizer:
+        """From a `tokenizer.json`."""
+        try:
+            return cls(tokenizers.Tokenizer.from_file(str(path)))
+        except Exception as error:  # the library raises nothing narrower
+            raise FileError(f"the tokenizer {path} cannot be read: {error}", hint="fetch it again") from None
 
 
 class Gpt2Tokenizer(BpeTokenizer):

@@ -5,7 +5,7 @@ For B sequences of N tokens, L layers, the widths D of the model and M of the pe
     embedding      V D parameters, and a further D for each position that is learned; no products
     norms          D or 2 D parameters, or none; no products
     attention      as `attention_cost` has it
-    perceptron     2 · 2 B N D M      for the way up and the way down; 3 · 2 B N D M where it is gated (`LlamaSpec`)
+    perceptron     2 · 2 B N D M      for the way up and the way down; 3 · 2 B N D M where it is gated
     head           2 B N D V          its parameters are the embedding's where they are tied
     gradients      twice as much again, for each product has two factors
 

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 from attnlab.attention.kernels import blocked
 from attnlab.cost.attention import AttentionCost
-from attnlab.cost.block import LlamaSpec
 from attnlab.cost.model import ModelCost
 from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.models import ModelSpec, loss, mlp
@@ -138,7 +137,7 @@ def _loss_scratch(spec: ModelSpec, rows: int, number: int) -> int:
 def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:
     wide, weights = rows * spec.mlp_width * number, spec.model_width * spec.mlp_width * number
     copies = 1 if spec.activation == "gelu-tanh" and wide <= mlp._LARGE else 2
-    if isinstance(spec, LlamaSpec):
+    if spec.gated:
         copies = 3  # of the product and of both its factors
     flow = rows * spec.model_width * number
     return max(copies * wide + weights, wide + flow + 2 * weights)

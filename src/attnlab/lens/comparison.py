@@ -34,6 +34,7 @@ from attnlab.lens.pages import comparison_page
 from attnlab.lens.pages.look import MOST_TOKENS, Look, look_at
 from attnlab.lens.pages.look_page import DIGITS
 from attnlab.lens.subjects import Subject, Texts, find_texts, open_subject
+from attnlab.models.pretrained.opening import locate_pretrained
 from attnlab.pages import HasPage, Page
 from attnlab.runs import RunDirectory
 from attnlab.statistics import Interval, holm, mean_interval, paired_t
@@ -51,7 +52,7 @@ class RunGroup:
 
 
 def group_runs(paths: Sequence[Path]) -> list[RunGroup]:
-    """Return the groups of these runs, GPT-2 folders and folders of comparisons."""
+    """Return the groups of these runs, pretrained models and folders of comparisons."""
     runs = list(dict.fromkeys(run for path in paths for run in _runs_of(path)))
     if len(runs) < 2:
         raise InputError(f"{len(runs)} runs cannot be compared", hint="name two or more, or the folder of a comparison")
@@ -69,8 +70,10 @@ def group_runs(paths: Sequence[Path]) -> list[RunGroup]:
 
 def _runs_of(path: Path) -> list[Path]:
     """Return the runs in the folder of a comparison, arm by arm, or else the path itself."""
-    if RunDirectory.exists(path) or (path / "config.json").is_file():
+    if RunDirectory.exists(path):
         return [path]
+    if (place := locate_pretrained(path)) is not None:
+        return [place]
     if not (path / PLAN).is_file():
         words = f"{path} is neither a run nor a comparison" if path.exists() else f"there is no run or folder {path}"
         raise FileError(words, hint="name the folder of a run or of a comparison")
@@ -96,7 +99,7 @@ def _spec(path: Path) -> str:
 
 
 def _record(path: Path) -> dict[str, Any] | None:
-    """Return the spec that a run recorded; a GPT-2 folder has none."""
+    """Return the spec that a run recorded; a pretrained model has none."""
     return RunDirectory.open(path).record["spec"] if RunDirectory.exists(path) else None
 
 

@@ -2,7 +2,7 @@
 writes into the logits.
 
     h = φ(W₁ norm(x) + b₁),  y = W₂ h + b₂         neuron n has the row W₁[n] and the column W₂[:, n]
-    logits per unit of h:    W g (w − mean w)      w = W₂[:, n], g the last norm's weight; W w for RMSNorm
+    logits per unit of h:    W g (w − mean w)      w = W₂[:, n], g the last norm's weight; W g w for RMSNorm
                              minus the mean over tokens, which changes no probability, and over their deviation
 
     firing = watch(model, batches, layer=1)         all neurons of a layer: what makes each fire most, how often none
@@ -191,8 +191,10 @@ def neurons_writing(model: LanguageModel, token: int, *, alpha: float = 0.05) ->
     width, norm = model.spec.model_width, model.stack.norm
     head = model.head_weight.detach().double()
     direction = head[token] - head.mean(0)
+    gain = _gain(model)
+    if gain is not None:
+        direction = direction * gain
     if isinstance(norm, nn.LayerNorm):
-        direction = direction * norm.weight.detach().double()
         direction = direction - direction.mean()
     found = []
     for layer in range(model.spec.num_layers):
@@ -213,11 +215,16 @@ def _down_projection(model: LanguageModel, layer: int) -> Tensor:
 
 def _columns(model: LanguageModel, layer: int) -> Tensor:
     """Return what each neuron writes, as the head reads it but for the norm's scale, (model width, neurons)."""
-    columns = _down_projection(model, layer)
-    norm = model.stack.norm
-    if isinstance(norm, nn.LayerNorm):
-        return (columns - columns.mean(0)) * norm.weight.detach().double()[:, None]
-    return columns
+    columns, gain = _down_projection(model, layer), _gain(model)
+    if isinstance(model.stack.norm, nn.LayerNorm):
+        columns = columns - columns.mean(0)
+    return columns if gain is None else columns * gain[:, None]
+
+
+def _gain(model: LanguageModel) -> Tensor | None:
+    """Return the weight of the last norm, (model width,), if it has one."""
+    weight: Tensor | None = getattr(model.stack.norm, "weight", None)
+    return None if weight is None else weight.detach().double()
 
 
 def _hidden(

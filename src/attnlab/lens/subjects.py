@@ -1,7 +1,8 @@
-"""Subjects: a run, a GPT-2 folder of Transformers or any model, the texts it is examined on, and its shuffled copies.
+"""Subjects: a run, a pretrained model or any model, the texts it is examined on, and its shuffled copies.
 
-A run is examined on its own validation rows, unless `on` names a text file. A model without a run, such as a GPT-2
-folder, is examined on Python's documentation, which every Python brings along, in its own tokens.
+A run is examined on its own validation rows, unless `on` names a text file. A model without a run, such as one of
+Hugging Face, is examined on Python's documentation, which every Python brings along, in its own tokens. A model with
+many heads is examined on shorter rows, so that there are enough of them for an interval.
 
 The control of what is found in a model is the same model with its weights shuffled. Every parameter keeps its numbers,
 and its rows and its columns each get a random order. So weights are as large and matrices of the same rank as before,
@@ -13,23 +14,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnlab.corpora import Batch, Corpus, CorpusSpec, Gpt2Tokenizer, Tokenizer, open_corpus
+from attnlab.corpora import Batch, Corpus, CorpusSpec, Tokenizer, open_corpus
 from attnlab.corpora.sources import TextSource
 from attnlab.errors import FileError, InputError
 from attnlab.lens.taps import attention_specs, places
-from attnlab.models import LanguageModel, load_gpt2
+from attnlab.models import LanguageModel, open_pretrained
+from attnlab.models.pretrained.opening import locate_pretrained
 from attnlab.runs import RunDirectory
 from attnlab.training import LoadedRun, load_run
 
 MOST_LENGTH = 512  # tokens of a row
 MOST_ROWS = 32
+_ENOUGH_ROWS, _SHORTENED = 8, 128  # rows that are wanted, and tokens down to which they are shortened for that
 _FEWEST_TOKENS = 4  # of a row that can repeat anything
 _MOST_WEIGHTS = 80_000_000  # of all heads on all rows, which together take some seconds
 _LETTERS = 8  # of Python's documentation for each token that is wanted
@@ -61,21 +64,25 @@ class Subject:
 
 
 def open_subject(
-    subject: str | Path | LanguageModel, tokenizer: Tokenizer | None = None, step: int | None = None
+    subject: str | Path | LanguageModel | Subject, tokenizer: Tokenizer | None = None, step: int | None = None
 ) -> Subject:
-    """Open the model in a folder, or take one as it is, with its tokenizer."""
+    """Open the model in a folder or file, or take one as it is, with its tokenizer."""
+    if isinstance(subject, Subject):  # with facts and notes of its own, which are added to
+        return replace(subject, facts=dict(subject.facts), notes=list(subject.notes))
     if isinstance(subject, LanguageModel):
         return Subject(subject, tokenizer)
     path = Path(subject)
     if RunDirectory.exists(path):
         return _open_run(path, step)
-    if (path / "config.json").is_file():
+    place = locate_pretrained(path)
+    if place is not None:
         if step is not None:
-            raise InputError(f"{path} is a GPT-2 folder and has no step {step}", hint="leave out `step`")
-        return Subject(load_gpt2(path), tokenizer or Gpt2Tokenizer.from_folder(path), path.resolve().name)
+            raise InputError(f"{path} is a pretrained model and has no step {step}", hint="leave out `step`")
+        loaded = open_pretrained(place)
+        return Subject(loaded.model, tokenizer or loaded.tokenizer, loaded.name, notes=list(loaded.notes))
     raise FileError(
-        f"{path} is neither a run nor a GPT-2 folder" if path.exists() else f"there is no run or folder {path}",
-        hint="name the folder of a run, or one with GPT-2 weights of Transformers",
+        f"{path} is neither a run nor a pretrained model" if path.exists() else f"there is no run or folder {path}",
+        hint="name the folder of a run, a folder of Hugging Face with GPT-2 or Llama weights, or a GGUF file",
     )
 
 
@@ -127,7 +134,7 @@ def find_texts(
     subject: Subject, *, on: Path | None = None, rows: int | None = None, cache: Path | None = None
 ) -> Texts:
     """Return the rows for this model: as many as its size allows, or `rows`."""
-    length = min(subject.model.spec.context_length, MOST_LENGTH)
+    length = length_for(subject.model)
     rows = rows or rows_for(subject.model, length)
     if rows < 2:
         raise InputError(f"{rows} texts are too few for an interval", hint="use two or more")
@@ -141,6 +148,14 @@ def find_texts(
     if on is None:
         return _checked(_of_python(tokenizer, rows, length, cache), "rows of Python's documentation")
     return _checked(_of_file(tokenizer, on, rows, length), f"rows of {on.name}")
+
+
+def length_for(model: LanguageModel) -> int:
+    """Return how long rows are: as the context, but so short that several of them are read without taking long."""
+    length = min(model.spec.context_length, MOST_LENGTH)
+    while length > _SHORTENED and rows_for(model, length) < _ENOUGH_ROWS:
+        length //= 2
+    return length
 
 
 def rows_for(model: LanguageModel, length: int) -> int:

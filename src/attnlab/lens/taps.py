@@ -123,6 +123,12 @@ class LayerMaps:
 
 
 See = Callable[[int, LayerMaps], None]
+Progress = Callable[[str], None]  # told what is about to be done
+
+
+def silent(step: str) -> None:
+    """Show no progress."""
+    del step
 
 
 def attention_maps(model: LanguageModel, inputs: Given, *, of: Place = "self") -> list[LayerMaps]:

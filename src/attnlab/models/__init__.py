@@ -11,14 +11,18 @@ meta              modules without numbers
 language_model    the models
 decoding          one token at a time, the fast path
 generation        sampling from a model
-hf                Transformers: variants inside its models, GPT-2's folder
+hf                Transformers: variants inside its models, folders of GPT-2 and Llama
+pretrained        models that were trained elsewhere: published shapes, GGUF files, opening by place
 """
 
 from attnlab.corpora import IGNORED
 from attnlab.models.generation import Sampling, generate, stream
 from attnlab.models.hf.gpt2 import load_gpt2, save_gpt2
+from attnlab.models.hf.llama import load_llama, save_llama
 from attnlab.models.language_model import LanguageModel, ModelCache, build_model
 from attnlab.models.loss import cross_entropy
+from attnlab.models.pretrained.opening import Pretrained, open_pretrained
+from attnlab.models.pretrained.published import PUBLISHED, published
 from attnlab.models.sizes import SIZES, Size, size
 from attnlab.models.spec import ARCHITECTURES, Architecture, Family, ModelSpec, architecture
 from attnlab.models.taps import Seen, tap_names
@@ -26,12 +30,14 @@ from attnlab.models.taps import Seen, tap_names
 __all__ = [
     "ARCHITECTURES",
     "IGNORED",
+    "PUBLISHED",
     "SIZES",
     "Architecture",
     "Family",
     "LanguageModel",
     "ModelCache",
     "ModelSpec",
+    "Pretrained",
     "Sampling",
     "Seen",
     "Size",
@@ -40,7 +46,11 @@ __all__ = [
     "cross_entropy",
     "generate",
     "load_gpt2",
+    "load_llama",
+    "open_pretrained",
+    "published",
     "save_gpt2",
+    "save_llama",
     "size",
     "stream",
     "tap_names",

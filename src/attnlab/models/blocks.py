@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -20,15 +21,16 @@ from attnlab.models.spec import ModelSpec
 
 
 class RMSNorm(nn.Module):
-    """x / √(mean(x²) + ε), without parameters (arXiv 1910.07467)."""
+    """w ⊙ x / √(mean(x²) + ε), or the same without w (arXiv 1910.07467)."""
 
-    def __init__(self, width: int, epsilon: float) -> None:
+    def __init__(self, width: int, epsilon: float, *, weighted: bool = False) -> None:
         super().__init__()
         self.width = width
         self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(width)) if weighted else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, (self.width,), eps=self.epsilon)
+        return F.rms_norm(x, (self.width,), self.weight, self.epsilon)
 
     def extra_repr(self) -> str:
         return f"{self.width}, epsilon={self.epsilon}"
@@ -36,8 +38,8 @@ class RMSNorm(nn.Module):
 
 def make_norm(spec: ModelSpec) -> nn.Module:
     """The norm in front of every part of a block, and behind the last."""
-    if spec.norm == "rms":
-        return RMSNorm(spec.model_width, spec.norm_epsilon)
+    if spec.norm != "layer":
+        return RMSNorm(spec.model_width, spec.norm_epsilon, weighted=spec.norm == "rms-weight")
     return nn.LayerNorm(spec.model_width, spec.norm_epsilon, bias=spec.bias)
 
 

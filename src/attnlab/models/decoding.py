@@ -21,24 +21,30 @@ from attnlab.attention.linear import PIECES, in_pieces, linear
 from attnlab.attention.parts.normalisers import Softmax
 from attnlab.attention.parts.positions import Rope
 from attnlab.attention.parts.scores import ScaledDot
-from attnlab.models.blocks import TransformerBlock
+from attnlab.models.blocks import RMSNorm, TransformerBlock
 from attnlab.models.language_model import LanguageModel, ModelCache
 from attnlab.models.mlp import ACTIVATIONS
-from attnlab.models.spec import ModelSpec
 from attnlab.models.taps import is_tapped
+
+Rotation = Callable[[Tensor, int], Tensor]  # vectors (1, heads, 1, width) at a position
 
 
 class TokenDecoder:
     """A model that has read a prompt, and reads on token by token."""
 
-    def __init__(self, model: LanguageModel, cache: ModelCache) -> None:
+    def __init__(self, model: LanguageModel, cache: ModelCache, most: int | None = None) -> None:
+        """Go on from a cache, up to `most` tokens in all; by default as many as the context has."""
         self.model = model
         self.length = cache.length
+        room = min(most or model.spec.context_length, model.spec.context_length)
         self.residual = model.embedding.weight.new_empty(1, 1, model.spec.model_width)
         held = [layer.own.held for layer in cache.layers]
-        self.keys, self.values = (_room([of[name] for of in held], model.spec) for name in ("key", "value"))
+        self.keys, self.values = (_room([of[name] for of in held], room) for name in ("key", "value"))
+        rotations = {
+            (spec.position, spec.key_width): _rotation(spec, room, self.residual) for spec in set(model.spec.attention)
+        }
         self.layers = [
-            _Layer(block, spec, self.residual, model.spec.context_length)  # type: ignore[arg-type]
+            _Layer(block, spec, self.residual, rotations[spec.position, spec.key_width])  # type: ignore[arg-type]
             for block, spec in zip(model.stack.blocks, model.spec.attention, strict=True)
         ]
 
@@ -93,7 +99,7 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
 class _Layer:
     """A block, laid out for one token. Vectors have the shape (1, 1, width)."""
 
-    def __init__(self, block: TransformerBlock, spec: AttentionSpec, residual: Tensor, context: int) -> None:
+    def __init__(self, block: TransformerBlock, spec: AttentionSpec, residual: Tensor, rotate: Rotation | None) -> None:
         attention, mlp = block.attention, block.mlp
         assert isinstance(attention, MultiHeadAttention)
         assert attention.output is not None
@@ -106,17 +112,20 @@ class _Layer:
         self.query, self.key, self.value = (
             part.view(1, count, 1, -1) for part, count in zip(torch.split(self.made[0, 0], widths), heads, strict=True)
         )
+        self.both = self.made[0, 0, : sum(widths[:2])].view(1, sum(heads[:2]), 1, -1)  # queries and keys
         weight = torch.cat([part.weight for part in parts])
         bias = torch.cat([part.bias for part in parts]) if spec.bias else None
         self.project = _Product(weight, bias, self.made)
         self.put = _Product(attention.output.weight, attention.output.bias, residual, adds=True)
         self.before = residual.new_empty(1, 1, mlp.widen.weight.shape[0])
         self.widen = _Product(mlp.widen.weight, mlp.widen.bias, self.before)
+        self.opening = torch.empty_like(self.before)
+        self.gate = None if mlp.gate is None else _Product(mlp.gate.weight, mlp.gate.bias, self.opening)
         self.narrow = _Product(mlp.narrow.weight, mlp.narrow.bias, residual, adds=True)
         self.extras = attention.learned(residual)
         self.plain = isinstance(spec.score, ScaledDot) and isinstance(spec.normaliser, Softmax)
-        self.plain = self.plain and not spec.biased and spec.group_size == 1
-        self.rotate = _rotation(spec, context, residual)
+        self.plain = self.plain and not spec.biased
+        self.rotate = rotate
 
     def advance(self, position: int, new_key: Tensor, new_value: Tensor, keys: Tensor, values: Tensor) -> None:
         """Add what this block has to say about the token at `position` to the residual path.
@@ -126,16 +135,21 @@ class _Layer:
         self.project(self.attention_norm(self.residual))
         query, key = self.query, self.key
         if self.rotate is not None:
-            query, key = self.rotate(query, position), self.rotate(key, position)
+            query, key = self.rotate(self.both, position).split_with_sizes((query.shape[1], key.shape[1]), 1)
         new_key.copy_(key)
         new_value.copy_(self.value)
-        if self.plain:
-            out = F.scaled_dot_product_attention(query, keys, values)
+        if self.plain:  # the query heads of a group are so many queries of the head that they share
+            out = F.scaled_dot_product_attention(query.view(1, keys.shape[1], -1, query.shape[-1]), keys, values)
         else:
             out = attend(query, keys, values, self.spec, query_start=position, extras=self.extras)
         self.put(out.view(1, 1, -1))
-        self.widen(self.mlp_norm(self.residual))
-        self.narrow(self.activate(self.before))
+        read = self.mlp_norm(self.residual)
+        self.widen(read)
+        if self.gate is None:
+            self.narrow(self.activate(self.before))
+        else:
+            self.gate(read)
+            self.narrow(self.activate(self.opening).mul_(self.before))
 
 
 class _Product:
@@ -160,8 +174,9 @@ class _Product:
 
 def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
     """A norm without the detour through its module."""
-    if not isinstance(module, nn.LayerNorm):
-        return module
+    if isinstance(module, RMSNorm):
+        return module.forward
+    assert isinstance(module, nn.LayerNorm)
     shape, weight, epsilon = module.normalized_shape, module.weight.detach(), module.eps
     bias: Tensor | None = module.bias
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
@@ -174,21 +189,21 @@ def _activation(name: str) -> Callable[[Tensor], Tensor]:
     return ACTIVATIONS[name].apply
 
 
-def _room(held: Sequence[Tensor], spec: ModelSpec) -> Tensor:
-    """What each layer holds, with room for a whole context: (layers, 1, heads, context, width)."""
+def _room(held: Sequence[Tensor], length: int) -> Tensor:
+    """What each layer holds, with room for so many tokens: (layers, 1, heads, length, width)."""
     _, heads, tokens, width = held[0].shape
-    room = held[0].new_empty(len(held), 1, heads, spec.context_length, width)
+    room = held[0].new_empty(len(held), 1, heads, length, width)
     for own, known in zip(room, held, strict=True):
         own[:, :, :tokens] = known
     return room
 
 
-def _rotation(spec: AttentionSpec, context: int, like: Tensor) -> Callable[[Tensor, int], Tensor] | None:
-    """RoPE for one token, from a table."""
+def _rotation(spec: AttentionSpec, length: int, like: Tensor) -> Rotation | None:
+    """RoPE for one token, from a table of so many positions."""
     if not isinstance(spec.position, Rope):
         return None
     ones = torch.cat([like.new_ones(spec.key_width // 2), like.new_zeros(spec.key_width // 2)])
-    rotated = spec.position.rotate(ones.expand(1, 1, context, -1), 0)[0, 0]  # (cos, sin) of each position
+    rotated = spec.position.rotate(ones.expand(1, 1, length, -1), 0)[0, 0]  # (cos, sin) of each position
     cosines, sines = (part.repeat(1, 2) for part in rotated.chunk(2, dim=-1))
     sines[:, : spec.key_width // 2].neg_()
 

@@ -78,7 +78,8 @@ def stream(
             rows = None if source is None else source[numbers]
             padding = None if source_padding is None else source_padding[numbers]
             texts = [list(prompts[number]) for number in numbers]
-            writer = _Writer(_Reader(model, rows, padding), texts, numbers, sampling or Sampling())
+            most = max(map(len, texts)) + max_tokens
+            writer = _Writer(_Reader(model, rows, padding, most), texts, numbers, sampling or Sampling())
             yield from writer.write(max_tokens, stop)
     finally:
         model.train(was_training)
@@ -87,8 +88,9 @@ def stream(
 class _Reader:
     """The model, and what it remembers of one batch of texts."""
 
-    def __init__(self, model: LanguageModel, source: Tensor | None, source_padding: Tensor | None) -> None:
+    def __init__(self, model: LanguageModel, source: Tensor | None, source_padding: Tensor | None, most: int) -> None:
         self.model, self.source, self.source_padding = model, source, source_padding
+        self.most = most  # tokens of a text
         self.device = model.embedding.weight.device
         self.cache = model.new_cache()
         self.decoder: TokenDecoder | None = None
@@ -105,7 +107,7 @@ class _Reader:
     def go_on(self, tokens: list[int]) -> Tensor:
         """Read one more token of each."""
         if self.lone:
-            self.decoder = self.decoder or TokenDecoder(self.model, self.cache)
+            self.decoder = self.decoder or TokenDecoder(self.model, self.cache, self.most)
             return self.decoder.read(tokens[0])
         if self.padding is not None and self.positions is not None:
             self.padding = torch.cat([self.padding, self.padding.new_ones(len(tokens), 1)], dim=1)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.attention import MultiHeadAttention, WholeLayer
+from attnlab.models.blocks import RMSNorm
 
 if TYPE_CHECKING:
     from attnlab.models.language_model import LanguageModel
@@ -38,7 +39,7 @@ def initialise(model: LanguageModel, seed: int) -> None:
         if module in settled:
             continue
         for name, parameter in module.named_parameters(path, recurse=False):
-            is_norm = isinstance(module, nn.LayerNorm) and name.endswith("weight")
+            is_norm = isinstance(module, nn.LayerNorm | RMSNorm) and name.endswith("weight")
             if is_norm or name.endswith("bias"):
                 parameter.fill_(1.0 if is_norm else 0.0)
             elif isinstance(module, nn.Linear | nn.Embedding):

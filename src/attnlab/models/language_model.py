@@ -24,7 +24,7 @@ from attnlab.attention.linear import Linear, linear
 from attnlab.attention.observer import Observed
 from attnlab.attention.parts.values import FirstValues
 from attnlab.corpora import IGNORED
-from attnlab.errors import InputError, UnsupportedError
+from attnlab.errors import InputError
 from attnlab.models import taps as tapping
 from attnlab.models.blocks import LayerCache, TransformerBlock, make_norm
 from attnlab.models.initial import initialise
@@ -124,10 +124,6 @@ class LanguageModel(Observed):
     reported: ClassVar[tuple[str, ...]] = ("logits",)
 
     def __init__(self, spec: ModelSpec) -> None:
-        if not spec.buildable:
-            raise UnsupportedError(
-                f"{spec.what} has blocks that attnlab cannot build", hint="`attnlab.cost` counts what they cost"
-            )
         super().__init__()
         self.spec = spec
         self.taps = Taps()

@@ -3,6 +3,9 @@
     gelu           x Φ(x)                                                  arXiv 1606.08415
     gelu-tanh      x (1 + tanh u) / 2 with u = √(2/π) (x + 0.044715 x³)    GPT-2's
     relu-squared   max(0, x)²                                              arXiv 2109.08668
+    silu           x σ(x)                                                  arXiv 1702.03118
+
+Where the perceptron is gated, y = (φ(x W_gᵀ + b_g) ⊙ (x W₁ᵀ + b₁)) W₂ᵀ + b₂: SwiGLU for silu (arXiv 2002.05202).
 
 The backward pass is written by hand: of what lies between the maps it keeps φ and its derivative, where making both at
 once is cheap, and else the pre-activation. Where that is large it keeps the pre-activation alone, and makes the rest
@@ -43,6 +46,7 @@ class MLP(Observed):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.activation = spec.activation
+        self.gate = Linear(spec.model_width, spec.mlp_width, spec.bias) if spec.gated else None
         self.widen = Linear(spec.model_width, spec.mlp_width, spec.bias)
         self.narrow = Linear(spec.mlp_width, spec.model_width, spec.bias)
         self.dropout = nn.Dropout(spec.dropout)
@@ -51,16 +55,18 @@ class MLP(Observed):
     def forward(self, x: Tensor) -> Tensor:
         """(…, model width) → the same."""
         observer = self.observer
-        fused = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        fused = self.gate is None and torch.is_grad_enabled() and not torch.compiler.is_compiling()
         if fused and observer is None:
             weights = self.widen.weight, self.widen.bias, self.narrow.weight, self.narrow.bias
             y: Tensor = _Perceptron.apply(x, *weights, self.activation)  # type: ignore[no-untyped-call]
         else:
             rows = x.flatten(0, -2) if fused else x  # in the shapes of `_Perceptron`, for the same rounding
-            before = self.widen(rows)
+            before = (self.gate or self.widen)(rows)
             if observer is not None:
                 before = observer("before", before.view(*x.shape[:-1], -1))
             hidden = ACTIVATIONS[self.activation].apply(before)
+            if self.gate is not None:
+                hidden = hidden * self.widen(rows)
             if observer is not None:
                 hidden = observer("hidden", hidden).view(*rows.shape[:-1], -1)
             y = self.narrow(hidden)
@@ -185,4 +191,18 @@ class ReluSquared(Activation):
         return grad.mul_(x.clamp(min=0).mul_(2))
 
 
-ACTIVATIONS: dict[str, Activation] = {"gelu": Gelu(), "gelu-tanh": GeluTanh(), "relu-squared": ReluSquared()}
+class Silu(Activation):
+    def apply(self, x: Tensor) -> Tensor:
+        return F.silu(x)
+
+    def back(self, grad: Tensor, x: Tensor) -> Tensor:
+        result: Tensor = torch.ops.aten.silu_backward(grad, x)
+        return result
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": Gelu(),
+    "gelu-tanh": GeluTanh(),
+    "relu-squared": ReluSquared(),
+    "silu": Silu(),
+}

@@ -10,14 +10,16 @@ An architecture says what a block is made of, apart from its size and its attent
 gpt2   learned positions, LayerNorm, GELU (its tanh form), biases, output projections scaled by the depth
 fast   RoPE, RMSNorm without parameters, squared ReLU, no biases, output projections that begin at zero, as in the
        public NanoGPT speedrun
+llama  RoPE, RMSNorm with a weight, a perceptron gated by SiLU (SwiGLU), no biases (arXiv 2302.13971)
 
-Both tie the embedding to the head. The attention of the layers is chosen apart from either.
+All tie the embedding to the head. The attention of the layers is chosen apart from them. Published models of the Llama
+family, with their own widths and heads, are in `attnlab.models.pretrained.published`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PositiveInt, SerializeAsAny, model_validator
 
@@ -42,11 +44,13 @@ class Architecture:
     tied_embedding: bool
     zero_outputs: bool
     position: Position
+    gated: bool = False
 
 
 ARCHITECTURES: dict[str, Architecture] = {
     "gpt2": Architecture("layer", "gelu-tanh", True, True, False, Learned()),
     "fast": Architecture("rms", "relu-squared", False, True, True, Rope()),
+    "llama": Architecture("rms-weight", "silu", False, True, False, Rope(), gated=True),
 }
 
 OptimizerKind = Literal["adamw", "muon"]
@@ -73,7 +77,6 @@ class ModelSpec(Specification):
     """
 
     what = "a model spec"
-    buildable: ClassVar[bool] = True  # whether `LanguageModel` has the blocks of such a model
 
     family: Family = "decoder"
     vocabulary_size: PositiveInt
@@ -85,9 +88,10 @@ class ModelSpec(Specification):
     cross_attention: tuple[AttentionSpec, ...] = ()
     encoder_attention: tuple[AttentionSpec, ...] = ()
 
-    norm: Literal["layer", "rms"] = "layer"
+    norm: Literal["layer", "rms", "rms-weight"] = "layer"
     norm_epsilon: float = Field(default=1e-5, gt=0)
-    activation: Literal["gelu-tanh", "gelu", "relu-squared"] = "gelu-tanh"
+    activation: Literal["gelu-tanh", "gelu", "relu-squared", "silu"] = "gelu-tanh"
+    gated: bool = Field(default=False, exclude_if=lambda value: not value)  # the perceptron multiplies by φ(x W_g)
     bias: bool = True
     tied_embedding: bool = True
     zero_outputs: bool = False  # output projections begin at zero, so that every block begins as the identity

@@ -3,7 +3,7 @@
     answer = await AsyncChild("attnlab.studio.work", "the desk", seconds=20).ask("attend", state=…)
 
 A question that takes too long kills the process; the next question starts it again. A question may name its owner, who
-can then withdraw it, ask how many are ahead of it, or replace it by a newer one. The pipes are those of `Child`, which a
+can withdraw it, see how many are ahead of it, or replace it by a newer one. The pipes are those of `Child`, which a
 thread waits for.
 """
 

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,6 +135,21 @@ def cpu_quota() -> float | None:
 def has_total_store_order() -> bool:
     """Return whether all cores see the stores of one in program order, as on x86; ARM, for one, promises less."""
     return platform.machine().lower() in {"x86_64", "amd64", "i386", "i686"}
+
+
+def free_bytes() -> int | None:
+    """Return the bytes of memory that a process may take now; None where the system does not say."""
+    available = counted_bytes(Path("/proc/meminfo"), "MemAvailable")
+    return min(filter(None, (memory_bytes(), available)), default=None)
+
+
+def counted_bytes(listing: Path, name: str) -> int:
+    """Return what the system counts under a name; 0 where it does not, as for a process that has just ended."""
+    try:
+        found = re.search(rf"^{name}:\s+(\d+) kB$", listing.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return 0
+    return 1024 * int(found[1]) if found else 0
 
 
 def _processor() -> str:

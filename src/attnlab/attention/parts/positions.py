@@ -3,6 +3,7 @@
 learned           a vector per position, added to the embedding by the model; attention itself does nothing
 rope              q and k are rotated by an angle that grows with the position, so that q·k depends on the distance
                   alone (arXiv 2104.09864)
+rope-linear, rope-llama3    the same with slower rotations, by which a model reads longer texts than it was trained on
 decoupled-rope    the last numbers of queries are rotated, and so is one vector of each token that all heads have as the
                   end of their key; for keys that are made from a latent (arXiv 2405.04434)
 alibi             −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
@@ -13,17 +14,20 @@ A position of one's own may add a bias to the scores (`bias`), by the places of 
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from collections.abc import Callable
+from typing import ClassVar, Self
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
 from attnlab.attention.parts.part import Biased, Declared, Number
+from attnlab.errors import SpecError
 
 
 class Position(Biased):
-    """Where position enters; the base of all."""
+    """Where position enters; the base of all kinds."""
 
     family: ClassVar[str] = "position"
     relative: ClassVar[bool] = False  # acts inside attention, by the distance between query and key
@@ -57,9 +61,13 @@ class Rope(Position):
         usual = self.base == type(self).model_fields["base"].default
         return "q and k rotated by their position" + ("" if usual else f", base {self.base:g}")
 
+    def frequencies(self, exponents: Tensor) -> Tensor:
+        """Return the radians per position of each pair, from 2i/d."""
+        return self.base**-exponents
+
     def rotate(self, vectors: Tensor, start: int) -> Tensor:
         """Rotate (batch, heads, tokens, width), whose first token stands at position `start`."""
-        return _rotated(vectors, start, self.base)
+        return _rotated(vectors, start, self.frequencies)
 
 
 class DecoupledRope(Position):
@@ -74,22 +82,72 @@ class DecoupledRope(Position):
     def rotate(self, vectors: Tensor, start: int) -> Tensor:
         """Rotate the last numbers of (batch, heads, tokens, …), whose first token stands at position `start`."""
         if vectors.shape[-1] == self.width:
-            return _rotated(vectors, start, self.base)
+            return _rotated(vectors, start, self._frequencies)
         content, rotary = vectors[..., : -self.width], vectors[..., -self.width :]
-        return torch.cat([content, _rotated(rotary, start, self.base)], dim=-1)
+        return torch.cat([content, _rotated(rotary, start, self._frequencies)], dim=-1)
+
+    def _frequencies(self, exponents: Tensor) -> Tensor:
+        return self.base**-exponents
 
 
-def _rotated(vectors: Tensor, start: int, base: float) -> Tensor:
-    """Rotate (batch, heads, tokens, width) by positions from `start` on."""
+def _rotated(vectors: Tensor, start: int, frequencies: Callable[[Tensor], Tensor]) -> Tensor:
+    """Rotate (batch, heads, tokens, width) by positions from `start` on, each pair at its frequency."""
     tokens, width = vectors.shape[-2:]
     exact = torch.float64 if vectors.dtype == torch.float64 else torch.float32
-    frequency = base ** (-torch.arange(0, width, 2, device=vectors.device, dtype=exact) / width)
+    frequency = frequencies(torch.arange(0, width, 2, device=vectors.device, dtype=exact) / width)
     angle = torch.outer(torch.arange(start, start + tokens, device=vectors.device, dtype=exact), frequency)
     cos, sin = (part.to(vectors.dtype)[:, None] for part in (angle.cos(), angle.sin()))  # (tokens, 1, width / 2)
     # Rotated in the layout that the projections leave, (batch, tokens, heads, width), so that joining the heads
     # behind the fused kernel needs no copy.
     first, second = vectors.transpose(1, 2).chunk(2, dim=-1)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).transpose(1, 2)
+
+
+class LinearRope(Rope):
+    """Position interpolation: every frequency is divided by `factor` (arXiv 2306.15595)."""
+
+    kind: ClassVar[str] = "rope-linear"
+
+    factor: float = Field(ge=1)
+
+    def formula(self) -> str:
+        return f"{super().formula()}, {self.factor:g} times slower"
+
+    def frequencies(self, exponents: Tensor) -> Tensor:
+        return super().frequencies(exponents) / self.factor
+
+
+class Llama3Rope(Rope):
+    """Llama 3's scaling: slow rotations are divided by `factor`, fast ones are kept, with a ramp between.
+
+    With n = original_context_length · frequency / 2π rotations over the original context, a frequency is divided by
+    `factor` below n = low_rotations, kept above n = high_rotations, and interpolated linearly in n between.
+    """
+
+    kind: ClassVar[str] = "rope-llama3"
+
+    factor: float = Field(ge=1)
+    low_rotations: float = Field(default=1.0, gt=0)
+    high_rotations: float = Field(default=4.0, gt=0)
+    original_context_length: PositiveInt = 8192
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low_rotations < self.high_rotations:
+            raise SpecError(
+                f"low_rotations must be below high_rotations, got {self.low_rotations:g} and {self.high_rotations:g}",
+                hint="Llama 3 has 1 and 4",
+            )
+        return self
+
+    def formula(self) -> str:
+        return f"{super().formula()}, slow rotations {self.factor:g} times slower"
+
+    def frequencies(self, exponents: Tensor) -> Tensor:
+        plain = super().frequencies(exponents)
+        rotations = self.original_context_length * plain / (2 * math.pi)
+        kept = ((rotations - self.low_rotations) / (self.high_rotations - self.low_rotations)).clamp(0, 1)
+        return plain * (kept + (1 - kept) / self.factor)
 
 
 class Alibi(Position):

@@ -1,6 +1,7 @@
 """Waiting times of users.
 
 commands        the default comparison, and a look inside a model
+pretrained      a pretrained model beside Transformers, and a look at it
 studio          the studio
 cost            predicted beside measured cost, and how time grows with the context
 cost_process    the process that one model is measured in

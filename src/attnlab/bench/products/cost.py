@@ -9,13 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
 from attnlab.bench.findings import Bar, BenchListener, Findings, JudgedBar, NoteKeeper, table_section
-from attnlab.bench.processes import counted_bytes
 from attnlab.bench.races.race import Shape, check_threads
 from attnlab.bench.timing import check_rounds, take_turns
 from attnlab.cost import CostEstimate, MachineRates, MeasuredCost, Question, model_cost
@@ -23,7 +21,7 @@ from attnlab.formats import byte_count, fixed, general
 from attnlab.models import ModelSpec, build_model
 from attnlab.pages import Section
 from attnlab.processes.child import Child, ChildError
-from attnlab.processes.machine import describe_machine, matmul_peak, using_threads
+from attnlab.processes.machine import describe_machine, free_bytes, matmul_peak, using_threads
 from attnlab.statistics import power_growth
 
 MODULE = "attnlab.bench.products.cost_process"
@@ -89,8 +87,6 @@ def why_not(wanted: MeasuredCost) -> str:
         return f"only float32 is measured, and {question.bytes_per_number} bytes a number were asked for"
     if question.checkpointing:
         return "activation checkpointing is counted, and attnlab does not train with it yet"
-    if not wanted.estimate.model.buildable:
-        return "its blocks are counted, and attnlab cannot build them yet"
     free = free_bytes()
     if free is not None and peak > _ROOM * free:
         return f"training would take {byte_count(peak)}, and {byte_count(free)} are free here"
@@ -98,12 +94,6 @@ def why_not(wanted: MeasuredCost) -> str:
     if seconds > _PATIENCE:
         return f"one training step would take at least {seconds:,.0f} s here, and {_PATIENCE:.0f} s are waited at most"
     return ""
-
-
-def free_bytes() -> int | None:
-    """Return the bytes that a new process may take now; None where the system does not say."""
-    available = counted_bytes(Path("/proc/meminfo"), "MemAvailable")
-    return min(filter(None, (describe_machine().memory_bytes, available)), default=None)
 
 
 def machine_rates(threads: int) -> MachineRates:

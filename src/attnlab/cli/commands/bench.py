@@ -17,6 +17,7 @@ from attnlab.bench.calibration import calibrate, train_null
 from attnlab.bench.forecasts import bench_forecasts
 from attnlab.bench.products.commands import bench_compare, bench_look
 from attnlab.bench.products.cost import CostPlan, bench_cost
+from attnlab.bench.products.pretrained import PretrainedPlan, bench_pretrained
 from attnlab.bench.products.studio import bench_studio
 from attnlab.bench.races.race import MEMORY_SHAPE, RACED, check_against, check_nanogpt, check_threads, find_peers
 from attnlab.bench.races.race import shape as shape_called
@@ -278,6 +279,32 @@ def look(*, rounds: int = 3, threads: int | None = None, output: BenchOutput = B
     check_rounds(rounds)
     cores = check_threads(threads)
     return output.run(lambda listener: bench_look(listener, rounds=rounds, threads=cores, smoke=output.smoke))
+
+
+@bench.command
+def pretrained(
+    model: str,
+    /,
+    *,
+    rounds: int | None = None,
+    threads: int | None = None,
+    output: BenchOutput = BENCH_OUTPUT,
+) -> int:
+    """Measure a pretrained model beside Transformers: logits, text, generation; and what a look at it takes.
+
+    Parameters
+    ----------
+    model
+        A folder of Hugging Face (GPT-2 or Llama), a GGUF file (Llama), or smollm2.
+    rounds
+        How often each generates (5).
+    threads
+        Threads of each (as many as cores).
+    """
+    plan = PretrainedPlan()
+    plan = plan.smoke() if output.smoke else replace(plan, rounds=output.rounds(rounds, plan.rounds))
+    cores = check_threads(threads)
+    return output.run(lambda listener: bench_pretrained(model, plan, cores, listener))
 
 
 @bench.command

@@ -11,10 +11,11 @@ from cyclopts import Parameter
 
 from attnlab.attention import load_variants
 from attnlab.cli.options import RUNS, JsonFlag, RunsFolder, VariantsFile
-from attnlab.cli.printing import show_json
-from attnlab.corpora import Gpt2Tokenizer, Tokenizer
+from attnlab.cli.printing import say, show_json
+from attnlab.corpora import Tokenizer
 from attnlab.errors import FileError, InputError
-from attnlab.models import LanguageModel, Sampling, load_gpt2, stream
+from attnlab.models import LanguageModel, Sampling, open_pretrained, stream
+from attnlab.models.pretrained.opening import locate_pretrained, memory_words
 from attnlab.processes.machine import check_memory
 from attnlab.runs.ledger import locate_run
 from attnlab.training import load_run
@@ -43,7 +44,7 @@ def generate(
     Parameters
     ----------
     run
-        A run, or a GPT-2 folder of Transformers.
+        A run, a folder of Hugging Face (GPT-2 or Llama), a GGUF file (Llama), or smollm2.
     prompts
         What to begin with; several are written together. Without one, a new line.
     tokens
@@ -88,10 +89,15 @@ def _load(run: Path, out: Path) -> tuple[LanguageModel, Tokenizer]:
     if path is not None:
         loaded = load_run(path)
         return loaded.model, loaded.tokenizer
-    if (run / "config.json").is_file():
-        return load_gpt2(run), Gpt2Tokenizer.from_folder(run)
+    place = locate_pretrained(run)
+    if place is not None:
+        say(f"opening {place.name}: {memory_words(place)}")
+        pretrained = open_pretrained(place)
+        for note in pretrained.notes:
+            say(f"note: {note}")
+        return pretrained.model, pretrained.tokenizer
     raise FileError(
-        f"{run} is neither a run nor a GPT-2 folder",
+        f"{run} is neither a run nor a pretrained model",
         hint="`attnlab runs list` shows the runs; `attnlab train` makes one",
     )
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from attnlab.attention import load_variants
 from attnlab.cli.options import RUNS, Flag, JsonFlag, RunsFolder, VariantsFile
-from attnlab.cli.printing import say, show, show_json, show_section
+from attnlab.cli.printing import say, show, show_json, show_section, showing_steps
 from attnlab.errors import InputError
 from attnlab.lens.comparison import HeadComparison, compare_heads
 from attnlab.lens.pages.comparison_page import views as compare_views
@@ -20,7 +20,10 @@ from attnlab.lens.pages.look import MOST_TOKENS, Look, More, look_at
 from attnlab.lens.pages.look_page import number_rows
 from attnlab.lens.subjects import open_subject
 from attnlab.models import tap_names
+from attnlab.models.hf.folder import CONFIG
+from attnlab.models.pretrained.opening import locate_pretrained, memory_words
 from attnlab.pages import Table
+from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable
 
@@ -66,9 +69,9 @@ def look(
     Parameters
     ----------
     run
-        A run, or a GPT-2 folder of Transformers.
+        A run, a folder of Hugging Face (GPT-2 or Llama), a GGUF file (Llama), or smollm2.
     text
-        What to look at; without it, the first row of the run's validation text.
+        What to look at; without it, the first row of the run's validation text, or of Python's documentation.
     compare
         Compare the heads of these runs instead: two, or seeds of several variants, or a comparison's folder.
     out
@@ -134,6 +137,8 @@ def look(
         paths = [_find_subject(path, runs) for path in compare]
         if page is not None:
             check_writable(page)  # before the work
+        for path in paths:
+            _say_memory(path)
         compared = compare_heads(paths, run, tokens=tokens, worth=worth, on=on)
         if not as_json:
             for view in compare_views(compared):
@@ -148,7 +153,11 @@ def look(
         return
     if page is not None:
         check_writable(page)  # before the work
-    found = look_at(path, text, source=source, step=step, tokens=tokens, layers=layer, heads=head, more=more)
+    _say_memory(path)
+    with showing_steps() as progress:
+        found = look_at(
+            path, text, source=source, step=step, tokens=tokens, layers=layer, heads=head, more=more, progress=progress
+        )
     if not as_json:
         _print(found)
     _finish(found, found.to_dict(weights=weights) if as_json else None, page)
@@ -181,7 +190,13 @@ def _finish(found: Look | HeadComparison, data: object, page: Path | None) -> No
 
 def _find_subject(run: Path, root: Path) -> Path:
     """A run may be given by its folder, or by its name below the folder of the runs."""
-    return run if (run / "config.json").is_file() else locate_run(run, root) or run
+    return run if (run / CONFIG).is_file() else locate_run(run, root) or locate_pretrained(run) or run
+
+
+def _say_memory(path: Path) -> None:
+    """Say what a pretrained model takes before it is opened."""
+    if not RunDirectory.exists(path) and (place := locate_pretrained(path)) is not None:
+        say(f"opening {place.name}: {memory_words(place)}")
 
 
 def _print(found: Look) -> None:

@@ -23,9 +23,9 @@ GPT2_VOCABULARY = 50257
 class Question(AttentionChanges):
     """A model by its names, with what is changed about its size and its attention. What is left out is the size's own.
 
-    A size is a name, a number of parameters, or the path of a config.json of Hugging Face or of its folder. A named
-    size has GPT-2's vocabulary. A recipe is an architecture of the same name and an optimizer; the rest of it costs
-    nothing. The architecture of a configuration is its own.
+    A size is a name, a number of parameters, a published model, or the path of a GGUF file, of a config.json of Hugging
+    Face or of its folder. A named size has GPT-2's vocabulary. A recipe is an architecture of the same name and an
+    optimizer; the rest of it costs nothing. The architecture of a configuration is its own.
 
     mixed_precision    bfloat16 weights, gradients and activations; float32 master weights and optimizer state
     checkpointing      training keeps the inputs of blocks alone, and does their forward pass again

@@ -112,7 +112,8 @@ def _parts(model: LanguageModel, seen: dict[str, Tensor]) -> dict[str, Tensor]:
 def _through_norm(norm: nn.Module, written: Tensor, x: Tensor) -> Tensor:
     """Return the parts of x after the norm, its scale that of x itself."""
     if isinstance(norm, RMSNorm):
-        return written * (x.square().mean(-1, keepdim=True) + norm.epsilon).rsqrt()
+        scale = (x.square().mean(-1, keepdim=True) + norm.epsilon).rsqrt()
+        return written * (scale if norm.weight is None else scale * norm.weight)
     assert isinstance(norm, nn.LayerNorm)
     scale = (x.var(-1, keepdim=True, unbiased=False) + norm.eps).rsqrt()
     return (written - written.mean(-1, keepdim=True)) * (scale * norm.weight)

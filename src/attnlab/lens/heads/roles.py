@@ -44,7 +44,7 @@ from attnlab.errors import InputError, UnknownNameError
 from attnlab.lens.heads.role_scores import EXCERPT, ROLES, PlaceShare, RoleReading, marked, repeated_tokens
 from attnlab.lens.measures import MEASURES, Described, entropy
 from attnlab.lens.subjects import shuffled_models
-from attnlab.lens.taps import Given, Inputs, LayerMaps, Place, attention_layers
+from attnlab.lens.taps import Given, Inputs, LayerMaps, Place, Progress, attention_layers, silent
 from attnlab.models import LanguageModel
 from attnlab.statistics import Interval, mean_interval
 
@@ -130,6 +130,7 @@ def head_roles(
     level: float = LEVEL,
     controls: int = CONTROLS,
     seed: int = 0,
+    progress: Progress = silent,
 ) -> HeadRoles:
     """Return what every head does with two texts or more.
 
@@ -153,8 +154,9 @@ def head_roles(
     reading.add("texts", inputs)
     reading.add("repeated", Inputs(repeated, source=None if inputs.source is None else repeated))
     described = [_Numbers(ranks, of) for ranks in head_ranks(model, of)]
+    progress("measuring what heads do")
     scores = reading.scores(model, lambda layer, maps: described[layer].add(maps))
-    chances = _chances(model, reading, controls, seed)
+    chances = _chances(model, reading, controls, seed, progress)
     heads = []
     for layer, own in enumerate(described):
         for head, numbers in enumerate(own.of_heads()):
@@ -196,12 +198,15 @@ class _Numbers:
         ]
 
 
-def _chances(model: LanguageModel, reading: RoleReading, controls: int, seed: int) -> dict[str, list[list[float]]]:
+def _chances(
+    model: LanguageModel, reading: RoleReading, controls: int, seed: int, progress: Progress
+) -> dict[str, list[list[float]]]:
     """Return p of each role, layer and head, from the share of shuffled copies with a head of as large an excess."""
     excerpt = reading.excerpt()
     own = {role: [_excess(one) for one in layers] for role, layers in excerpt.scores(model).items()} if controls else {}
     highest: dict[str, list[float]] = {role: [] for role in ROLES}
-    for copied in shuffled_models(model, controls, seed):
+    for number, copied in enumerate(shuffled_models(model, controls, seed), 1):
+        progress(f"measuring a copy with shuffled weights, {number} of {controls}")
         for role, layers in excerpt.scores(copied).items():
             highest[role].append(max(torch.cat([_excess(one) for one in layers]).tolist(), default=-math.inf))
     return {

@@ -30,7 +30,7 @@ from attnlab.lens.heads.roles import CONTROLS, NUMBERS, HeadRoles, head_roles
 from attnlab.lens.heads.similarity import HeadSimilarity, head_similarity
 from attnlab.lens.length_direction import Explained, length_or_direction
 from attnlab.lens.measures import Described
-from attnlab.lens.taps import Inputs, Place, places
+from attnlab.lens.taps import Inputs, Place, Progress, places, silent
 from attnlab.models import LanguageModel
 from attnlab.statistics import Interval
 
@@ -79,6 +79,7 @@ def study_heads(
     worth: bool | None = None,
     controls: int = CONTROLS,
     texts: str = "",
+    progress: Progress = silent,
 ) -> Study:
     """Study the heads on the rows of a batch, in every place where the model attends.
 
@@ -87,18 +88,18 @@ def study_heads(
     padding = None if batch.source is None else up_to_last(batch.targets != IGNORED)
     inputs = Inputs(batch.inputs, padding, batch.source, batch.source_padding)
     known = {token for token in delimiters if token < model.spec.vocabulary_size}
-    found = tuple(
-        PlaceStudy(
-            place,
-            head_roles(model, inputs, delimiters=known, of=place, controls=controls),
-            head_similarity(model, batch, of=place),
-            length_or_direction(model, inputs, of=place),
-        )
-        for place in places(model)
-    )
+    found = []
+    for place in places(model):
+        roles = head_roles(model, inputs, delimiters=known, of=place, controls=controls, progress=progress)
+        progress("comparing heads with each other")
+        alike = head_similarity(model, batch, of=place)
+        progress("finding what draws attention")
+        found.append(PlaceStudy(place, roles, alike, length_or_direction(model, inputs, of=place)))
     some = ablated_batch(batch)
     wanted = worth if worth is not None else ablation_work(model, some) < _SECONDS_OF_WORK
-    return Study(texts, found, ablate(model, [some]) if wanted else None)
+    if wanted:
+        progress("removing each head")
+    return Study(texts, tuple(found), ablate(model, [some]) if wanted else None)
 
 
 def ablated_batch(batch: Batch) -> Batch:

@@ -1,13 +1,13 @@
 """A look: one text as every head of a model sees it, with what the maps come to in numbers.
 
     look_at("runs/softmax-nano-gpt2-seed0-…", "to be or not to be").write(Path("look.html"))
-    look_at("gpt2", "to be or not to be")        a GPT-2 folder of Transformers; a notebook shows the page
+    look_at("gpt2", "to be or not to be")        a folder of Hugging Face or a GGUF file; a notebook shows the page
     look_at(model, text, tokenizer=tokenizer)    any model
     look_at(run, more=More())                    what heads do, their importance, which are similar, what draws them
     look_at(run, more=More(embeddings=True, analogies=(("a", "A", "b", "B"),)))
 
-Without a text it is the first row of the run's own validation text. What was done to the text or the run, such as
-cutting what does not fit, is said in `notes`.
+Without a text it is the first row of the run's own validation text, or of Python's documentation. What was done to the
+text or the run, such as cutting what does not fit, is said in `notes`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from attnlab.lens.pages.model_views import (
     neurons_view,
 )
 from attnlab.lens.subjects import Subject, Texts, find_texts, open_subject, shape_words
-from attnlab.lens.taps import Inputs, LayerMaps, Place, attention_specs, look, places
+from attnlab.lens.taps import Inputs, LayerMaps, Place, Progress, attention_specs, look, places, silent
 from attnlab.models import LanguageModel
 from attnlab.pages import HasPage, Page
 from attnlab.storage.records import to_plain
@@ -75,7 +75,9 @@ class Extras:
         return {} if self.study is None else head_tags(self.study)
 
 
-def find_extras(subject: Subject, text: Sequence[int], more: More, cache: Path | None = None) -> Extras:
+def find_extras(
+    subject: Subject, text: Sequence[int], more: More, cache: Path | None = None, progress: Progress = silent
+) -> Extras:
     """Find everything that is asked for; `text` are the tokens that the page shows."""
     found = Extras()
     texts = _texts(subject, more, found, cache)
@@ -84,7 +86,12 @@ def find_extras(subject: Subject, text: Sequence[int], more: More, cache: Path |
     found.views = list(_named_views(subject, text, more, texts, delimiters))
     if more.heads and texts is not None:
         found.study = study_heads(
-            subject.model, texts.batch, delimiters=delimiters, worth=more.worth, texts=texts.words
+            subject.model,
+            texts.batch,
+            delimiters=delimiters,
+            worth=more.worth,
+            texts=texts.words,
+            progress=progress,
         )
         found.views = [*study_views(found.study), *found.views]
         if found.study.ablation is None and more.worth is None:
@@ -208,7 +215,7 @@ class Look(HasPage):
 
 
 def look_at(
-    subject: str | Path | LanguageModel,
+    subject: str | Path | LanguageModel | Subject,
     text: str | None = None,
     *,
     source: str | None = None,
@@ -219,26 +226,29 @@ def look_at(
     heads: Collection[int] | None = None,
     more: More | None = None,
     cache: Path | None = None,
+    progress: Progress = silent,
 ) -> Look:
     """Return the maps of all heads, or of some layers and heads by their numbers from 0.
 
-    `subject` is a run's folder, a GPT-2 folder of Transformers, or a model with its `tokenizer`. An encoder–decoder
-    reads `source` and writes `text`. Of a run, `step` chooses a checkpoint, and `cache` is where its text is kept. A
-    text of more than `tokens` is cut. `more` says what to show besides the maps.
+    `subject` is a run's folder, a pretrained model's place, or a model with its `tokenizer`. An encoder–decoder reads
+    `source` and writes `text`. Of a run, `step` chooses a checkpoint, and `cache` is where its text is kept. A text of
+    more than `tokens` is cut. `more` says what to show besides the maps; `progress` is told every step.
     """
     if tokens < 1:
         raise InputError(f"a text of {tokens} tokens cannot be looked at", hint="use a number from 1 on")
+    progress("opening the model")
     opened = open_subject(subject, tokenizer, step)
     asked = _read(opened, text, source, cache)
     ids = {name: _cut(opened, name, one, tokens) for name, one in asked.items()}
     model, shown = opened.model, opened.known_tokenizer()
     chosen = _Chosen(layers, heads)
     chosen.check(model, ids)
+    progress("reading the text")
     found: list[LayerLook] = []
     for place in places(model):
         see = lambda layer, maps, place=place: found.extend(chosen.keep(model, place, layer, maps))  # noqa: E731
         look(model, Inputs(ids["text"], source=ids.get("source")), see, of=place)
-    extras = Extras() if more is None else find_extras(opened, ids["text"][0].tolist(), more, cache)
+    extras = Extras() if more is None else find_extras(opened, ids["text"][0].tolist(), more, cache, progress)
     return Look(
         title=opened.title,
         tokens=printable(shown, ids["text"][0].tolist()),
@@ -283,6 +293,10 @@ def _encode(tokenizer: Tokenizer, name: str, text: str) -> Tensor:
 
 
 def _first_row(subject: Subject, cache: Path | None) -> dict[str, Tensor]:
+    if subject.run is None and subject.tokenizer is not None:
+        texts = find_texts(subject, rows=2, cache=cache)
+        subject.facts["text"] = "the first of " + texts.words
+        return {"text": texts.batch.inputs[:1]}
     corpus = subject.corpus(cache)
     context = subject.model.spec.context_length
     batch = next(iter(corpus.validation_batches(batch_size=1, context_length=context, limit=1)))

@@ -1,8 +1,10 @@
-"""attnlab and Transformers: variants inside its models, and GPT-2's weights in and out.
+"""attnlab and Transformers: variants inside its models, and the weights of GPT-2 and Llama in and out.
 
 attention    variants as attention functions of Transformers (needs the extra `hf`)
 masks        masks between Transformers and attnlab
 gpt2         GPT-2's weights, read and written
+llama        those of the Llama family
+fields       the fields of a config.json
 folder       the folder that holds a model of Transformers
 """
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -79,6 +80,20 @@ def open_tensors(folder: Path) -> Iterator[TensorFiles]:
         yield TensorFiles(sources)
 
 
+def ties_head(files: TensorFiles, names: dict[str, str], head: str, embedding: str) -> bool:
+    """Return whether the files hold no head but the embedding; of two equal ones `names` keeps the embedding.
+
+    `names` are those in the files by plain names.
+    """
+    if head not in names:
+        return True
+    if embedding in names and not torch.equal(files.read(names[head]), files.read(names[embedding])):
+        return False
+    stored = names.pop(head)
+    names.setdefault(embedding, stored)
+    return True
+
+
 def _tensor_files(folder: Path) -> list[Path]:
     if (folder / TENSORS).exists():
         return [folder / TENSORS]
@@ -102,15 +117,13 @@ def _tensor_files(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def write_folder(
-    folder: Path, config: Mapping[str, object], tensors: Mapping[str, Tensor], is_ours: Callable[[Path], bool]
-) -> None:
-    """Put a model into a folder that is new, empty, or holds a model that may be replaced (`is_ours`).
+def write_folder(folder: Path, config: Mapping[str, object], tensors: Mapping[str, Tensor], kind: str) -> None:
+    """Put a model into a folder that is new, empty, or holds a model of this kind already, which is replaced.
 
     Whatever else such a folder holds, a tokenizer for instance, stays.
     """
     try:
-        _write_folder(folder, config, tensors, is_ours)
+        _write_folder(folder, config, tensors, kind)
     except FileError:
         raise
     except (OSError, SafetensorError, RuntimeError) as error:  # the last for links that go in circles
@@ -119,16 +132,14 @@ def write_folder(
         raise FileError(f"{folder} cannot be written: {_reason(error)}", hint=hint) from None
 
 
-def _write_folder(
-    folder: Path, config: Mapping[str, object], tensors: Mapping[str, Tensor], is_ours: Callable[[Path], bool]
-) -> None:
+def _write_folder(folder: Path, config: Mapping[str, object], tensors: Mapping[str, Tensor], kind: str) -> None:
     target = folder.resolve()  # through symbolic links, so that a link stays one
     for path in (target, target.parent):
         if path.exists() and not path.is_dir():
             raise FileError(f"{path} is a file", hint="name a folder")
     occupied = target.is_dir() and any(target.iterdir())
-    if occupied and not is_ours(target):
-        raise FileError(f"{folder} holds other things already", hint="name a new folder, or one of a GPT-2 model")
+    if occupied and not _holds(target, kind):
+        raise FileError(f"{folder} holds other things already", hint=f"name a new folder, or one of a {kind} model")
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = name_temporary(target.parent, target.name)
     try:
@@ -144,6 +155,13 @@ def _write_folder(
         _put_in_place(temporary, target, occupied)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _holds(folder: Path, kind: str) -> bool:
+    try:
+        return read_config(folder).get("model_type") == kind
+    except FileError:
+        return False
 
 
 def _put_in_place(temporary: Path, target: Path, occupied: bool) -> None:

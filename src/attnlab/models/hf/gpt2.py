@@ -20,9 +20,10 @@ from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Dot, Learned, ScaledDot
 from attnlab.errors import FileError, SpecError, UnsupportedError
-from attnlab.models.hf.folder import CONFIG, TensorFiles, open_tensors, read_config, write_folder
+from attnlab.models.hf.folder import CONFIG, TensorFiles, open_tensors, read_config, ties_head, write_folder
 from attnlab.models.language_model import LanguageModel
 from attnlab.models.meta import on_meta
+from attnlab.models.pretrained.weights import check_memory, check_tensors
 from attnlab.models.spec import ModelSpec
 
 # What Transformers takes for granted where config.json is silent.
@@ -75,12 +76,14 @@ def load_gpt2(folder: Path) -> LanguageModel:
     with open_tensors(folder) as files:
         names = _plain_names(files, folder)
         spec = _spec_of(config, folder / CONFIG, len(names))
-        if spec.tied_embedding:
-            spec = _tied_as_stored(spec, files, names)
+        if spec.tied_embedding and not ties_head(files, names, _HEAD, _EMBEDDING):
+            spec = spec.replace(tied_embedding=False)
         entries = dict(_entries(spec))
-        _check_tensors(entries, files, names, folder)
+        found = {name: files.shape(stored) for name, stored in names.items()}
+        check_tensors({name: entry.shape for name, entry in entries.items()}, found, folder, "a GPT-2", CONFIG, names)
         with on_meta():
             model = LanguageModel(spec)
+        check_memory(model, folder)
         model = model.to_empty(device="cpu").eval()
         parameters = dict(model.named_parameters())
         for name, entry in entries.items():
@@ -111,7 +114,7 @@ def save_gpt2(model: LanguageModel, folder: Path) -> None:
         prefix = "" if name == _HEAD else "transformer."
         tensors[prefix + name] = (whole.t() if _is_transposed(name) else whole).contiguous().cpu()
     config = _config_of(model.spec) | {"dtype": str(like.dtype).removeprefix("torch.")}
-    write_folder(folder, config, tensors, _is_gpt2)
+    write_folder(folder, config, tensors, "gpt2")
 
 
 def _parts(name: str, entry: _Entry, tensor: Tensor) -> tuple[Tensor, ...]:
@@ -119,13 +122,6 @@ def _parts(name: str, entry: _Entry, tensor: Tensor) -> tuple[Tensor, ...]:
     if not tensor.is_floating_point():
         raise FileError(f"{name} is of type {tensor.dtype}, not floating", hint="give weights that are not quantised")
     return (tensor.t() if _is_transposed(name) else tensor).chunk(len(entry.parameters))
-
-
-def _is_gpt2(folder: Path) -> bool:
-    try:
-        return read_config(folder).get("model_type") == "gpt2"
-    except FileError:
-        return False
 
 
 def _is_transposed(name: str) -> bool:
@@ -170,30 +166,6 @@ def _plain_names(files: TensorFiles, folder: Path) -> dict[str, str]:
             raise FileError(f"{folder} is damaged: it holds both {names[name]} and {stored}", hint="remove one of them")
         names[name] = stored
     return names
-
-
-def _tied_as_stored(spec: ModelSpec, files: TensorFiles, names: dict[str, str]) -> ModelSpec:
-    """Tied, unless the files hold a head that is not the embedding; `names` keeps one of two equal ones."""
-    if _HEAD not in names:
-        return spec
-    if _EMBEDDING in names and not torch.equal(files.read(names[_HEAD]), files.read(names[_EMBEDDING])):
-        return spec.replace(tied_embedding=False)
-    head = names.pop(_HEAD)
-    names.setdefault(_EMBEDDING, head)
-    return spec
-
-
-def _check_tensors(entries: Mapping[str, _Entry], files: TensorFiles, names: Mapping[str, str], folder: Path) -> None:
-    missing = [name for name in entries if name not in names]
-    extra = [stored for name, stored in names.items() if name not in entries]
-    found = {name: files.shape(names[name]) for name in entries if name in names}
-    odd = [f"{names[n]} {shape}, not {entries[n].shape}" for n, shape in found.items() if shape != entries[n].shape]
-    for what, which in (("lack", missing), ("hold more than a GPT-2 has:", extra), ("hold wrong shapes:", odd)):
-        if which:
-            shown = ", ".join(which[:3]) + (f" and {len(which) - 3} more" if len(which) > 3 else "")
-            raise FileError(
-                f"the weights in {folder} {what} {shown}", hint=f"see whether {CONFIG} belongs to these weights"
-            )
 
 
 def _spec_of(config: Mapping[str, Any], path: Path, num_tensors: int) -> ModelSpec:

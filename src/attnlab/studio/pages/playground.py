@@ -152,7 +152,7 @@ class PlaygroundPage:
         self._renewed(await self.desk.ask("change", state=self.state, changes={field: value}))
 
     async def _resize(self, tokens: str | None = None, width: str | None = None) -> None:
-        now = {"tokens": len(self.state["tokens"]), "width": len(self.state["x"][0])}
+        now: dict[str, Any] = {"tokens": len(self.state["tokens"]), "width": len(self.state["x"][0])}
         if tokens is not None:
             now["tokens"] = read_whole(tokens, "the number of tokens", 1, 8)
         if width is not None:

@@ -18,7 +18,9 @@ from attnlab.knowledge.store.store import FactStore
 from attnlab.lens import look_at
 from attnlab.lens.heads.ablation import next_tokens
 from attnlab.lens.pages.look_page import number_rows, printable
-from attnlab.lens.subjects import Subject, corpus_of_run, open_subject
+from attnlab.lens.subjects import Subject, corpus_of_run, find_texts, open_subject
+from attnlab.models.hf.folder import CONFIG
+from attnlab.models.pretrained.opening import GGUF, installed_models
 from attnlab.pages import MapGrid, render
 from attnlab.runs.directory import MODEL, RESULT, RunDirectory
 from attnlab.runs.ledger import find_paths, opaque_id, run_id
@@ -36,34 +38,43 @@ _EXAMPLES = 5
 def _find(runs: str, name: str) -> Path:
     """Return the folder of a run by the name that a browser knows it by."""
     root = Path(runs)
-    for path in find_paths(root):
+    for path in (*find_paths(root), *_pretrained(root)):
         if opaque_id(path, root) == name:
             return path
     raise AttnlabError("there is no such run here", hint="choose one from the list")
+
+
+def _pretrained(root: Path) -> list[Path]:
+    """Return the pretrained models in the folder of the runs, and those of installed packages."""
+    inside = sorted(root.iterdir()) if root.is_dir() else []
+    found = [path for path in inside if path.suffix == GGUF or (path / CONFIG).is_file()]
+    return [*found, *installed_models()]
 
 
 # Heads
 
 
 def runs(runs: str) -> dict[str, object]:
-    """Return every run below the folder that has weights, the newest first."""
+    """Return every run below the folder that has weights, the newest first, and the pretrained models."""
     root = Path(runs)
     every = find_paths(root)
     found = [path for path in every if (path / MODEL).is_file() or any((path / "checkpoints").glob("step-*"))]
     # Those that were finetuned on questions come last: their text is no corpus that could be opened.
     found.sort(key=lambda path: (not (path / RECORD).exists(), path.stat().st_mtime), reverse=True)
+    words = {path: _words(path) for path in found[:_MOST_RUNS]} | dict.fromkeys(_pretrained(root), "pretrained")
     return {
         "runs": [
-            {"name": opaque_id(path, root), "run": run_id(path, root), "words": _words(path)}
-            for path in found[:_MOST_RUNS]
+            {"name": opaque_id(path, root), "run": run_id(path, root), "words": one} for path, one in words.items()
         ]
     }
 
 
 def own_text(runs: str, name: str) -> dict[str, object]:
-    """Return a piece of a run's own validation text."""
+    """Return a piece of a run's own validation text, or of Python's documentation for a pretrained model."""
     subject = _opened(runs, name)
-    assert subject.run is not None
+    if subject.run is None:
+        row = find_texts(subject, rows=2).batch.inputs[0, :_OWN_TOKENS]
+        return {"text": subject.known_tokenizer().decode(row.tolist())}
     path, loaded = subject.run
     corpus = corpus_of_run(path, loaded.record)
     context = loaded.resolved.model.context_length
@@ -73,7 +84,7 @@ def own_text(runs: str, name: str) -> dict[str, object]:
 
 def look(runs: str, name: str, text: str) -> dict[str, object]:
     """Return the maps of all heads on a text as a page, their numbers, and what comes next."""
-    found = look_at(_find(runs, name), text, tokens=MOST_TOKENS)
+    found = look_at(_opened(runs, name), text, tokens=MOST_TOKENS)
     headings, rows = number_rows(found)
     layers = [{"layer": one.layer, "heads": len(one.heads), "absence": one.absence} for one in found.of("self")]
     page = found.page()
@@ -94,8 +105,7 @@ def look(runs: str, name: str, text: str) -> dict[str, object]:
 def ablate(runs: str, name: str, text: str, heads: Sequence[tuple[int, int]]) -> dict[str, object]:
     """Return what comes next with all heads, and without those given as (layer, head)."""
     subject = _opened(runs, name)
-    tokenizer = subject.tokenizer
-    assert tokenizer is not None  # a run has one
+    tokenizer = subject.known_tokenizer()
     ids = tokenizer.encode(text)[: min(MOST_TOKENS, subject.model.spec.context_length)]
     if not ids:
         raise InputError("the text is empty: there is nothing to look at", hint="give a few words")
