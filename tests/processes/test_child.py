@@ -10,7 +10,7 @@ import pytest
 
 from attnlab.errors import AttnlabError
 from attnlab.processes import child as child_module
-from attnlab.processes.async_child import AsyncChild
+from attnlab.processes.async_child import AsyncChild, WithdrawnError
 from attnlab.processes.child import Child, ChildError, ChildTimeoutError
 from attnlab.storage.disk import is_alive
 
@@ -142,5 +142,29 @@ def test_the_asyncio_face(echo: str) -> None:
             await asking
         with pytest.raises(AttnlabError, match="it was stopped"):
             await one.ask("t", do="more")
+
+    asyncio.run(use())
+
+
+def test_questions_are_withdrawn_and_replaced(echo: str) -> None:
+    async def use() -> None:
+        one = AsyncChild(echo, "the echo", seconds=60)
+        await one.ask("t", do="a")
+        first = one.pid
+        sleeping = asyncio.ensure_future(one.ask("t", owner="ann/exhibit", do="sleep"))
+        await asyncio.sleep(0)
+        waiting = asyncio.ensure_future(one.ask("t", owner="bob/plan", do="b"))
+        await asyncio.sleep(0)
+        newer = asyncio.ensure_future(one.ask("t", owner="bob/plan", do="c"))
+        with pytest.raises(WithdrawnError):
+            await waiting
+        one.withdraw("an")  # which is no owner's whole name
+        assert not sleeping.done()
+        one.withdraw("ann")
+        with pytest.raises(WithdrawnError):
+            await sleeping
+        assert await newer == {"echo": "c"}
+        assert one.pid != first, "what a visitor who left asked for is no longer computed"
+        await one.close()
 
     asyncio.run(use())

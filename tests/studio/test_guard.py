@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.studio.guard import MOST_ADDRESS, MOST_BODY, Access, Guard
+from attnlab.studio.guard import MOST_ADDRESS, MOST_BODY, MOST_HEADERS, Access, Guard
 
 PORT = 8421
 ACCESS = Access(port=PORT, hosts=frozenset({"127.0.0.1", "localhost", "::1"}))
@@ -252,3 +252,16 @@ def test_keys_are_drawn_anew_and_not_shown() -> None:
     assert len({ACCESS.token, ACCESS.key, other.token, other.key}) == 4
     assert ACCESS.token not in repr(ACCESS)
     assert ACCESS.key not in repr(ACCESS)
+
+
+@pytest.mark.parametrize("path", ["/\t/evil.example/", "/\n/evil.example", "//evil.example/", "/\\evil.example"])
+def test_the_token_never_leads_to_another_host(path: str) -> None:
+    reply = ask(path, query=f"token={ACCESS.token}")
+    (target,) = re.findall(r'content="0;url=([^"]*)"', reply.body.decode())
+    assert reply.status == 200
+    assert re.match(r"/([^/\\\s]|$)", target), target
+
+
+def test_headers_have_a_limit() -> None:
+    assert ask("/", headers=KEY, more=(("x", "a" * (MOST_HEADERS // 2)),)).status == 200
+    assert ask("/", headers=KEY, more=(("x", "a" * MOST_HEADERS),)).status == 431

@@ -1,4 +1,4 @@
-"""Connections with limits: headers of a bounded size, which must arrive within a bounded time."""
+"""Connections with a limit: the headers of a request must arrive within a bounded time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-MOST_HEADER = 32_000  # bytes of a request's first line and headers
 SECONDS_FOR_HEADERS = 10.0
 
 

@@ -29,6 +29,7 @@ Headers = list[tuple[bytes, bytes]]
 TOKEN = "token"
 MOST_BODY = 1_000_000  # bytes
 MOST_ADDRESS = 16_000  # letters of path and query
+MOST_HEADERS = 32_000  # bytes of all headers
 _METHODS = frozenset({"GET", "HEAD", "POST"})
 _HARMLESS = frozenset({"GET", "HEAD"})
 _ALWAYS = (
@@ -149,6 +150,8 @@ class Guard:
     def _check_address(self, scope: MutableMapping[str, Any]) -> None:
         if len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"]) > MOST_ADDRESS:
             raise RefusedError(414, f"an address has at most {MOST_ADDRESS} letters")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
+            raise RefusedError(431, f"the headers of a request have at most {MOST_HEADERS} bytes")
 
     def _check_length(self, headers: dict[str, list[str]]) -> None:
         for length in headers.get("content-length", []):

@@ -17,8 +17,8 @@ from nicegui import ui
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from attnlab.errors import AttnlabError
-from attnlab.studio.connections import MOST_HEADER, Connection
-from attnlab.studio.guard import MOST_BODY, Access, Guard
+from attnlab.studio.connections import Connection
+from attnlab.studio.guard import MOST_ADDRESS, MOST_BODY, MOST_HEADERS, Access, Guard
 from attnlab.studio.pages import register
 from attnlab.studio.studio import Settings, Studio
 
@@ -80,7 +80,7 @@ def run(settings: Settings, announce: Callable[[str], None]) -> None:
             build(settings, access),
             log_level="error",
             http=Connection,
-            h11_max_incomplete_event_size=MOST_HEADER,
+            h11_max_incomplete_event_size=MOST_ADDRESS + MOST_HEADERS,
             ws_max_size=MOST_BODY,
             server_header=False,
             timeout_graceful_shutdown=_SECONDS_TO_END,
