@@ -85,7 +85,7 @@ def test_cached_decoding_with_padding_equals_the_full_pass(name: str, steps: tup
         visibility = Visibility(layer.spec.mask, *tokens.shape[1:2] * 2, padding=padding)
         spec, extras = layer.spec, layer.learned(tokens)
         heads = spec.operator.define(query, key, value, visibility, **spec.own(spec.operator, extras))
-        defined = layer._join(finish(heads, spec, extras))
+        defined = layer._join(finish(heads, spec, extras, value))
         torch.testing.assert_close(torch.cat(outputs, 1), defined, rtol=1e-9, atol=1e-12)
 
 

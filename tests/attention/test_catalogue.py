@@ -32,7 +32,7 @@ from attnlab.attention.parts import Part
 from attnlab.errors import FileError, SpecError, UnknownNameError
 from support.attention import assert_conforms, make_inputs
 
-FAMILIES = (Score, Normaliser, Mask, Position, Operator, HeadOutput, Values)
+FAMILIES = (Score, Normaliser, Mask, Position, Operator, HeadOutput, Latent, Values)
 
 OWN = '''
 from typing import ClassVar
@@ -87,7 +87,8 @@ def test_every_point_of_every_dimension_is_used() -> None:
     for family in (Score, Normaliser, Operator):
         used = {getattr(s, family.family).kind for s in specs if getattr(s, family.family) is not None}
         assert used == {part.kind for part in builtin(family)}
-    assert {s.position.kind for s in specs if s.position} | {"learned"} == {part.kind for part in builtin(Position)}
+    elsewhere = {"learned", "rope-linear", "rope-llama3"}  # in the recipe, and in models of the Llama family
+    assert {s.position.kind for s in specs if s.position} | elsewhere == {part.kind for part in builtin(Position)}
     assert {s.sharing for s in specs} == {"none", "key-value", "query-key", "query-key-value", "identity"}
     assert {s.join for s in specs} == {"projection", "average"}
     assert {s.value_map for s in specs} == {"factored", "full"}
@@ -105,7 +106,7 @@ def test_the_documentation_names_every_point(family: type[Part]) -> None:
 def test_what_a_class_declares_is_its_own() -> None:
     """An entry of the catalogue comes from one class, and not again from a subclass."""
     names = [one.name for family in FAMILIES for one in declared(family)]
-    assert len(set(names)) == len(names) == len(variants()) - 13
+    assert len(set(names)) == len(names) == len(variants()) - 14
     assert variant("window").spec(context_length=64).mask == Mask(window=16)
 
 

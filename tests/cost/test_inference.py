@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnlab.attention import LinearAttention, MultiHeadAttention, variants
+from attnlab.attention import LinearAttention, MultiHeadAttention, Recurrence, variants
 from attnlab.cost import inference_pass
 from attnlab.errors import InputError, SpecError, UnsupportedError
 from attnlab.models import ModelSpec, build_model
@@ -44,7 +44,8 @@ def by_definition(monkeypatch: pytest.MonkeyPatch) -> None:
         return fast(self, *args, **options, return_weights=True)[0]
 
     monkeypatch.setattr(MultiHeadAttention, "forward", forward)
-    monkeypatch.setattr(LinearAttention, "attend", LinearAttention.define)
+    for operator in (LinearAttention, Recurrence):
+        monkeypatch.setattr(operator, "attend", operator.define)
 
 
 @pytest.mark.usefixtures("by_definition")

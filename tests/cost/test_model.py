@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnlab.attention import LinearAttention, Mask, MultiHeadAttention, variants
+from attnlab.attention import LinearAttention, Mask, MultiHeadAttention, Recurrence, variants
 from attnlab.cost import AttentionCall, ModelCost, PartCost, attention_cost, model_cost, training_memory
 from attnlab.errors import InputError, SpecError
 from attnlab.models import SIZES, LanguageModel, ModelSpec, build_model, loss
@@ -120,7 +120,8 @@ def by_definition(monkeypatch: pytest.MonkeyPatch) -> None:
         return fast(self, *args, **options, return_weights=True)[0]
 
     monkeypatch.setattr(MultiHeadAttention, "forward", forward)
-    monkeypatch.setattr(LinearAttention, "attend", LinearAttention.define)
+    for operator in (LinearAttention, Recurrence):
+        monkeypatch.setattr(operator, "attend", operator.define)
 
 
 def shapes_of(spec: ModelSpec) -> LanguageModel:

@@ -93,7 +93,7 @@ def by_reference(inputs: Inputs, spec: AttentionSpec, **options: Any) -> Tensor:
         queries, start = inputs.gradient.shape[2], options.get("query_start", 0)
         visibility = Visibility(spec.mask, queries, value.shape[2], start, options.get("padding"))
         own = spec.own(spec.operator, inputs.extras)
-        return finish(spec.operator.define(inputs.query, key, value, visibility, **own), spec, inputs.extras)
+        return finish(spec.operator.define(inputs.query, key, value, visibility, **own), spec, inputs.extras, value)
     return by_kernel(inputs, spec, return_weights=True, **options)[0]
 
 

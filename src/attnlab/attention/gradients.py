@@ -86,7 +86,7 @@ def gated_norm(vectors: Tensor, scale: Tensor, gate: Tensor, epsilon: float) -> 
         ∂x = r (g s d − n mean(n g s d)),   ∂g = Σ d n s,   ∂z = SiLU′(z) d g n
     """
     if torch.compiler.is_compiling():  # the compiler decides what is kept
-        return F.rms_norm(vectors, vectors.shape[-1:], scale, epsilon) * F.silu(gate)
+        return F.rms_norm(vectors, vectors.shape[-1:], scale.to(vectors.dtype), epsilon) * F.silu(gate)
     return _GatedNorm.apply(vectors, scale, gate, epsilon)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -95,7 +95,7 @@ class _GatedNorm(torch.autograd.Function):
     def forward(ctx: Any, vectors: Tensor, scale: Tensor, gate: Tensor, epsilon: float) -> Tensor:
         ctx.save_for_backward(vectors, scale, gate)
         ctx.epsilon = epsilon
-        return F.rms_norm(vectors, vectors.shape[-1:], scale, epsilon).mul_(F.silu(gate))
+        return F.rms_norm(vectors, vectors.shape[-1:], scale.to(vectors.dtype), epsilon).mul_(F.silu(gate))
 
     @staticmethod
     @once

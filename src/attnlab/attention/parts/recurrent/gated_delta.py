@@ -64,6 +64,8 @@ class GatedDelta(Recurrence):
         rate: Tensor,
         write: Tensor,
     ) -> list[Tensor]:
+        if torch.compiler.is_compiling():  # which mistakes the strides of the gradients of transposed gates
+            rate, write = rate.contiguous(), write.contiguous()
         log_gate = -log_rate.exp() * F.softplus(rate + rate_bias)
         return [_unit(query), _unit(key), value, masked(log_gate, real), masked(torch.sigmoid(write), real)]
 
