@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from attnlab.experiments.reporting.answer import ANSWER, Answer, find_answer, save
+from attnlab.experiments.reporting.answer import ANSWER, Answer, ChangedAnswerWarning, find_answer, save
 from attnlab.experiments.request import Request
+from attnlab.storage.records import content_hash
 
 REQUEST = Request(variants=("tied-kv",))
 
@@ -39,6 +40,7 @@ def make_answer(out: Path, request: Request = REQUEST, **changes: Any) -> Answer
         claims=(("one", "reproduced"),),
         data={"verdicts": [{"arm": "tied-kv", "mean": 0.02}]},
         receipt="0" * 64,
+        records={},
     )
     return dataclasses.replace(answer, **changes)
 
@@ -135,7 +137,7 @@ def _without(name: str) -> Callable[[dict[str, Any]], object]:
         lambda record: record["answer"].update(data=[]),
         lambda record: record["answer"].update(sources=["notes.txt"]),
         lambda record: record["answer"].update(more=1),
-        lambda record: record.update(format=2),
+        lambda record: record.update(format=3),
         lambda record: record.update(answer=None),
         lambda record: record.clear(),
     ],
@@ -145,7 +147,22 @@ def test_a_damaged_answer_is_none(tmp_path: Path, damage: Callable[[dict[str, An
     path = tmp_path / REQUEST.folder / ANSWER
     record = json.loads(path.read_text(encoding="utf-8"))
     damage(record)
+    record["sha256"] = content_hash(record.get("answer"))  # whoever damaged it also signed it again
     path.write_text(json.dumps(record), encoding="utf-8")
+    assert find_answer(REQUEST, tmp_path) is None
+
+
+def test_a_changed_answer_is_told_and_not_believed(tmp_path: Path) -> None:
+    kept(tmp_path)
+    path = tmp_path / REQUEST.folder / ANSWER
+    path.write_text(path.read_text(encoding="utf-8").replace("worse", "better"), encoding="utf-8")
+    with pytest.warns(ChangedAnswerWarning, match="was changed after it was written"):
+        assert find_answer(REQUEST, tmp_path) is None
+
+
+def test_an_answer_whose_runs_changed_is_not_believed(tmp_path: Path) -> None:
+    kept(tmp_path, records={"plan.json": "0" * 64})
+    (tmp_path / REQUEST.folder / "plan.json").write_text("{}", encoding="utf-8")
     assert find_answer(REQUEST, tmp_path) is None
 
 

@@ -12,7 +12,7 @@ import json
 import platform
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ class Answer:
     claims: tuple[tuple[str, ...], ...]  # what became of published claims, a row each
     data: dict[str, Any]  # everything, as JSON holds it
     receipt: str  # the hash that stands for the plan and all runs
-    records: dict[str, str] = field(default_factory=dict)  # plan, analyses and runs: files with their SHA-256
+    records: dict[str, str]  # plan, analyses and runs: files with their SHA-256
 
 
 def save(answer: Answer, folder: Path) -> None:
