@@ -10,7 +10,7 @@ import torch
 from attnlab.attention import Entmax, Variant, variant, variants
 from attnlab.bench import CallSize
 from attnlab.bench.attention import input_bytes
-from attnlab.bench.cases import Inputs, SpecCases, fused_softmax, has_peer
+from attnlab.bench.cases import Inputs, SpecCases, fused_softmax, has_peer, learned
 from attnlab.errors import SpecError
 
 SIZE = CallSize(batch=2, heads=4, tokens=48, width=8)
@@ -36,8 +36,8 @@ def test_inputs_have_the_shapes_of_their_spec(name: str) -> None:
     assert inputs.key is None or inputs.key.shape == (2, keys, 48, spec.key_width)
     assert (inputs.query is not None) == spec.score.projects_query
     assert inputs.query is None or inputs.query.shape == (2, spec.num_heads, 48, spec.key_width)
-    shapes = {name: one.stored_shape(spec.num_heads) for name, one in spec.parameters.items()}
-    shapes |= {name: (2, spec.num_heads, 48, one.width) for name, one in spec.projections.items()}
+    shapes = {name: one.stored_shape(spec.num_heads) for name, one in learned(spec).items()}
+    shapes |= {name: (2, one.heads(spec.num_heads), 48, one.width) for name, one in spec.projections.items()}
     assert {name: tuple(extra.shape) for name, extra in inputs.extras.items()} == shapes
     assert all(tensor.requires_grad for tensor in inputs.leaves)
     if spec.sharing == "none":

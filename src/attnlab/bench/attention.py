@@ -10,7 +10,7 @@ from typing import ClassVar
 import plotly.graph_objects as go
 
 from attnlab.attention import AttentionSpec, Variant, kernel_for
-from attnlab.bench.cases import PEER, CallSize, Case, SpecCases, fused_softmax, has_peer, peer_is_installed
+from attnlab.bench.cases import PEER, CallSize, Case, SpecCases, fused_softmax, has_peer, learned, peer_is_installed
 from attnlab.bench.findings import (
     BenchListener,
     Findings,
@@ -214,7 +214,7 @@ def input_bytes(spec: AttentionSpec, size: CallSize) -> int:
     query = spec.num_heads * spec.key_width * spec.score.projects_query
     key = spec.num_key_value_heads * spec.key_width * spec.score.projects_key
     value = spec.num_key_value_heads * spec.value_width
-    extras = sum(math.prod(one.stored_shape(spec.num_heads)) for one in spec.parameters.values())
+    extras = sum(math.prod(one.stored_shape(spec.num_heads)) for one in learned(spec).values())
     tokens = sum(one.columns(spec.num_heads) for one in spec.projections.values())
     return 4 * (size.batch * size.tokens * (query + key + value + tokens) + extras)
 

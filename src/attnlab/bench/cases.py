@@ -20,11 +20,13 @@ from attnlab.attention import (
     AttentionSpec,
     Matched,
     Normaliser,
+    Parameter,
     Rope,
     Variant,
     Visibility,
     attend,
 )
+from attnlab.attention.functional import finish
 from attnlab.attention.groups import for_every_query_head
 from attnlab.attention.reference import scores
 from attnlab.errors import SpecError
@@ -87,6 +89,12 @@ class Case:
         return torch.autograd.grad(self.run(), self.inputs, self.upstream)
 
 
+def learned(spec: AttentionSpec) -> dict[str, Parameter]:
+    """Return what is learned and used from queries, keys and values on; a latent comes before them."""
+    before = {} if spec.compression is None else spec.parameters_of(spec.compression)
+    return {name: one for name, one in spec.parameters.items() if name not in before}
+
+
 @dataclass(frozen=True)
 class Inputs:
     """The tensors of a spec, in the same order as `attend` takes them."""
@@ -113,13 +121,11 @@ class Inputs:
         if spec.score.projects_query:
             fresh = "qk" not in tied
             query = normal(size.batch, spec.num_heads, size.tokens, spec.key_width) if fresh else key
-        made_before = {} if spec.compression is None else spec.parameters_of(spec.compression)  # than queries and keys
         extras = {
             name: torch.normal(
                 one.initial, one.std, one.stored_shape(spec.num_heads), generator=source
             ).requires_grad_()
-            for name, one in spec.parameters.items()
-            if name not in made_before
+            for name, one in learned(spec).items()
         }
         for name, projection in spec.projections.items():
             extras[name] = normal(size.batch, projection.heads(spec.num_heads), size.tokens, projection.width)
@@ -184,9 +190,9 @@ class SpecCases:
             assert query is not None
             assert key is not None
             key, value = (for_every_query_head(tensor, self.spec) for tensor in (key, value))
-            return self.spec.operator.define(
-                query, key, value, self._visibility, **self.spec.own(self.spec.operator, extras)
-            )
+            own = self.spec.own(self.spec.operator, extras)
+            heads = self.spec.operator.define(query, key, value, self._visibility, **own)
+            return finish(heads, self.spec, extras, value)
         return attend(query, key, value, self.spec, num_queries=self._tokens, extras=extras, return_weights=True)[0]
 
     def _peer(self) -> Tensor:

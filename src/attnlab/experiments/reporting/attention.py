@@ -18,6 +18,7 @@ from attnlab.lens import RUN_MEASURES
 from attnlab.lens.heads.role_scores import ROLES
 from attnlab.lens.heads.study import MEAN, STRONGEST
 from attnlab.pages import Details, Gallery, Part, Points, Section, Table
+from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.statistics import Interval, holm, mean_interval, paired_t
 
 HEADING = "What did the change do to the heads?"
@@ -73,7 +74,8 @@ def heads_section(comparison: Comparison) -> Section:
         if found
         else ["Corrected for all variants and roles (Holm), nothing differs."]
     )
-    more = f"`attnlab look --compare {comparison.path}` shows the heads side by side, the importance of each, and more."
+    place = DEFAULT_ROOT / comparison.path.name  # and not where it lies now: a report is read elsewhere, too
+    more = f"`attnlab look --compare {place}` shows the heads side by side, the importance of each, and more."
     ends = Details("With intervals", [_with_intervals(comparison, arms, which) for which in (STRONGEST, MEAN)])
     notes = [blind] if blind else []
     return Section(HEADING, [words, *notes, _changes_table(comparison, arms), *points, ends, more])
