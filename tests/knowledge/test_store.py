@@ -165,7 +165,7 @@ def test_what_is_no_fact_is_refused(
 def test_a_search_for_nothing_is_refused(store: FactStore, words: str) -> None:
     with pytest.raises(InputError, match="nothing to search for"):
         store.search(words)
-    with pytest.raises(InputError, match="limit of 0"):
+    with pytest.raises(InputError, match="limit must be from 1 to"):
         store.search("x", limit=0)
 
 
