@@ -21,6 +21,7 @@ from attnlab.lens.runs import mean_loss, training_rows
 from attnlab.models import build_model
 from attnlab.runs import RunDirectory
 from attnlab.storage import disk as disk_module
+from attnlab.storage.records import content_hash
 from attnlab.training import Saving, load_run
 from support.disk import FailingDisk, raising
 from support.training import KINSHIP, MQAR, TRANSLATION, At, make_engine, resolve, smoke, train_in
@@ -106,7 +107,7 @@ def edit(path: Path, *, signed: bool = True, **changes: object) -> None:
     content = {**json.loads(path.read_text()), **changes}
     if signed:
         del content["sha256"]
-        content["sha256"] = run_measures._hash(content)
+        content["sha256"] = content_hash(content)
     path.write_text(json.dumps(content))
 
 

@@ -142,7 +142,8 @@ def without_gradient(model: LanguageModel, **source: Tensor) -> set[str]:
 
 def idle_key_biases(model: LanguageModel) -> set[str]:
     paths = {path: module.spec for path, module in model.named_modules() if hasattr(module, "projections")}
-    return {f"{path}.projections.key.bias" for path, spec in paths.items() if key_bias_is_idle(spec)}
+    idle = {path for path, spec in paths.items() if key_bias_is_idle(spec) and spec.compression is None}
+    return {f"{path}.projections.key.bias" for path in idle}
 
 
 @every_decoder
