@@ -27,7 +27,7 @@ def check(
     variants_from: VariantsFile = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Check that a variant hides what its mask hides, has the right gradients, decodes, resumes and costs what is said.
+    """Check a variant: masks, gradients, kernel, decoding, resumption and cost.
 
     Exits with 3 if a check fails.
 

@@ -32,7 +32,7 @@ def variants(
     as_json: Json = False,
     markdown: Markdown = False,
 ) -> None:
-    """List the attention variants, or explain one: equations, source, cost and the kernel that serves it.
+    """List the attention variants, or explain one: equations, source, cost and kernel.
 
     Parameters
     ----------
