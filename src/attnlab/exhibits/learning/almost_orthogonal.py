@@ -98,7 +98,7 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
         y="directions",
         log_x=True,
         log_y=True,
-        caption=f"The line is straight, what is sampled bends upwards, until all {tries} that were tried are kept.",
+        caption=f"The line is straight; the sampled points curve upwards until all {tries} tries are kept.",
     )
     show.check("by how much the largest |cos| of a set breaks its limit", found=excess, expected=0)
     show.bound(
