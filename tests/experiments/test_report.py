@@ -149,7 +149,9 @@ def test_the_machine_is_that_of_the_runs(tmp_path: Path) -> None:
     assert "records of the runs are missing" in machine_words(comparison).items[0]
     for cell in comparison.baseline.runs:
         make_run(cell.path)
-    assert "records of the runs are missing" in machine_words(comparison).items[0]  # one without a processor is as good as none
+    assert (
+        "records of the runs are missing" in machine_words(comparison).items[0]
+    )  # one without a processor is as good as none
     record = (
         '{"machine": {"processor": "A processor", "cores": 2, "system": "Linux"}, '
         '"versions": {"python": "3.11", "torch": "2.13", "attnlab": "0.1"}}'

@@ -36,11 +36,11 @@ def _padded(subject: Subject) -> str | None:
 
 
 def _seen(subject: Subject) -> str | None:
-    return None if subject.spec.layer is None else "a whole layer of one's own chooses what it looks at"
+    return None if subject.spec.layer is None else "a whole layer chooses its own inputs"
 
 
 def _defined(subject: Subject) -> str | None:
-    return None if subject.spec.layer is None else "a whole layer of one's own is its own definition"
+    return None if subject.spec.layer is None else "a whole layer is its own definition"
 
 
 def _patterns(subject: Subject) -> str | None:
