@@ -79,7 +79,7 @@ def test_forgetting_decodes_from_a_window_of_gates() -> None:
 
 def test_a_pattern_would_hide_gates_that_count() -> None:
     spec = small("forgetting")
-    with pytest.raises(InputError, match="takes no mask of one's own"):
+    with pytest.raises(InputError, match="does not accept your own mask"):
         by_kernel(make_inputs(spec, TOKENS), spec, visible=causal()[None, None])
 
 

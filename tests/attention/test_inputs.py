@@ -75,7 +75,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "pattern of numbers": (lambda: attend(q(), q(), q(), SPEC, visible=torch.ones(1, 1, 5, 5)), "visible is of type"),
     "pattern for an operator": (
         lambda: attend(q(), q(), q(), LINEAR, visible=torch.ones(1, 1, 5, 5, dtype=torch.bool)),
-        "takes no mask of one's own",
+        "does not accept your own mask",
     ),
     "weights of an operator": (lambda: layer(LINEAR)(q(1, 5, 8), return_weights=True), "no attention weights"),
     "tokens of another width": (

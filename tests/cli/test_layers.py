@@ -35,7 +35,7 @@ def run(made: tuple[Path, str, str], capsys: pytest.CaptureFixture[str], *words:
 
 def test_it_is_explained(made: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
     text = run(made, capsys, "variants", "shift")
-    assert "What a whole layer of one's own cannot give" in text
+    assert "What your own layer cannot provide" in text
     assert "this layer gives no attention maps" in text
     found: dict[str, Any] = json.loads(run(made, capsys, "variants", "shift", "--json"))
     assert found["kernel"] == "module"

@@ -65,14 +65,14 @@ def test_sections_stand_in_their_order() -> None:
         "Measures",
         "Learning rates",
         "The plan",
-        "Where the numbers come from",
+        "Provenance",
     ]
     assert "Learning rates" not in headings(comparison_page(make_comparison()))
 
 
 def test_every_run_has_its_seed_hash_and_command(large: tuple[Comparison, str]) -> None:
     comparison, html = large
-    content = section(comparison, "Where the numbers come from").content
+    content = section(comparison, "Provenance").content
     details = next(part for part in content if isinstance(part, Details))
     assert details.summary == "All 90 runs"
     table = next(part for part in details.content if isinstance(part, Table))
@@ -133,7 +133,7 @@ def test_measures_are_explained_and_those_unknown_are_shown_too(large: tuple[Com
 def test_a_comparison_without_measures_has_no_section_on_them() -> None:
     comparison = make_comparison(("cosine",), seeds=2, diverged={"softmax": (0, 1), "cosine": (0, 1)})
     page = comparison_page(comparison)
-    assert headings(page) == ["Verdict", "Paired differences", "The plan", "Where the numbers come from"]
+    assert headings(page) == ["Verdict", "Paired differences", "The plan", "Provenance"]
     assert "cosine is undecided" in render(page)
 
 
@@ -146,10 +146,12 @@ def test_verdicts_are_coloured_and_said() -> None:
 
 def test_the_machine_is_that_of_the_runs(tmp_path: Path) -> None:
     comparison = make_comparison(("tied-kv",), seeds=2, path=tmp_path)
-    assert "records are gone" in machine_words(comparison).items[0]
+    assert "records of the runs are missing" in machine_words(comparison).items[0]
     for cell in comparison.baseline.runs:
         make_run(cell.path)
-    assert "records are gone" in machine_words(comparison).items[0]  # one without a processor is as good as none
+    assert (
+        "records of the runs are missing" in machine_words(comparison).items[0]
+    )  # one without a processor is as good as none
     record = (
         '{"machine": {"processor": "A processor", "cores": 2, "system": "Linux"}, '
         '"versions": {"python": "3.11", "torch": "2.13", "attnlab": "0.1"}}'

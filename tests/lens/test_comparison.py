@@ -62,7 +62,7 @@ def test_differences_are_paired(found: HeadComparison) -> None:
     assert own.difference.mean == pytest.approx(sum(pairs) / SEEDS)
     assert own.change == pytest.approx(own.difference.mean)
     assert set(found.differences["sigmoid"]) <= set(PROFILE)
-    assert found.differences["sigmoid"]["worth, mean"].p is not None
+    assert found.differences["sigmoid"]["importance, mean"].p is not None
     assert found.differing("sigmoid") == sorted(
         (name for name, one in found.differences["sigmoid"].items() if one.p < 0.05),
         key=lambda name: found.differences["sigmoid"][name].p,

@@ -280,8 +280,8 @@ def test_a_pickle_is_never_read(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another model": ({"model_type": "llama"}, "of type 'llama'"),
     "no type": ({"model_type": None}, "of type None"),
-    "relu": ({"activation_function": "relu"}, "activation_function='relu' is none of gelu_new"),
-    "odd activation": ({"activation_function": ["gelu"]}, "activation_function=.'gelu'. is none"),
+    "relu": ({"activation_function": "relu"}, "activation_function='relu' is not one of gelu_new"),
+    "odd activation": ({"activation_function": ["gelu"]}, "activation_function=.'gelu'. is not one of"),
     "scaled by layer": ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx divides"),
     "cross": ({"add_cross_attention": True}, "add_cross_attention makes"),
     "dropouts": ({"embd_pdrop": 0.2}, "embd_pdrop=0.2 and resid_pdrop=0.1"),

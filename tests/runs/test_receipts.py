@@ -101,7 +101,7 @@ def change_lines(name: str, change: Callable[[list[str]], list[str]]) -> Callabl
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (change_json("run.json", lambda record: record.update(started="2020")), "run.json in .* was changed"),
+        (change_json("run.json", lambda record: record.update(started="2020")), "run.json.* was changed"),
         (change_json("tokenizer.json", lambda record: record.update(more=1)), "is not the tokenizer"),
         (change_lines("metrics.jsonl", lambda lines: lines[:-1]), "metrics.jsonl was changed at or before step 8"),
         (change_lines("metrics.jsonl", lambda lines: [*lines, lines[-1]]), "was changed at or before step 8"),

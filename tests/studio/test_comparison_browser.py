@@ -69,7 +69,7 @@ def test_started_killed_found_stopped_resumed_and_read(browser: Any, tmp_path: P
             os.kill(process, signal.SIGCONT)
         visit.see("It was stopped")
         assert not list((tmp_path / "runs").glob("*/answer.json"))
-        visit.page.get_by_role("button", name="Go on").click()
+        visit.page.get_by_role("button", name="Resume").click()
         visit.see("It has ended")
         visit.see("2 paired seeds")
         with visit.page.context.expect_page() as opened:

@@ -81,7 +81,7 @@ def attend(
     if count is None:
         raise InputError("without queries, their number is unknown", hint="give num_queries")
     if visible is not None and spec.score.looks_back:
-        raise InputError(f"the score {spec.score} takes no mask of one's own", hint="give padding instead")
+        raise InputError(f"the score {spec.score} does not accept your own mask", hint="give padding instead")
     visibility = Visibility(spec.mask, count, value.shape[-2], query_start, padding, visible)
     visibility.check(value.shape[0], spec.num_heads)
     given = Matched(query, key, count, value.shape[-2], query_start, extras or {}, padding)

@@ -123,7 +123,7 @@ class MultiHeadAttention(Observed):
         if spec.operator is not None and spec.operator.keeps_state and cache is not None and spec.source == "self":
             if visible is not None:
                 raise InputError(
-                    f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead"
+                    f"the operator {spec.operator} does not accept your own mask", hint="give padding instead"
                 )
             return self._join(self._decode(query, key, value, cache, padding, return_weights, extras))
         query, key, value = self.place(query, key, value, cache, extras)

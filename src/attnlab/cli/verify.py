@@ -36,22 +36,22 @@ def verify(
     out: RunsFolder = RUNS,
     as_json: JsonFlag = False,
 ) -> int:
-    """Check a result that someone recorded: hashes, plan, figures, final losses, and some of the training itself.
+    """Verify a recorded result: check hashes and plan, recompute figures and final losses, and replay some training.
 
-    Exit code 0: it verifies; 1: something differs; 2: something could not be checked.
+    Exit code 0: the result verifies; 1: something differs; 2: something could not be checked.
 
     Parameters
     ----------
     subject
         The folder or name of a run, a comparison or a study, a report in it, or a bundle.
     segments
-        Segments of training that are drawn at random and replayed.
+        How many randomly drawn segments of training to replay.
     receipt
         The receipt that was cited, or the beginning of it.
     report
-        A page elsewhere that is said to be the report of this comparison.
+        A page in another place that claims to be the report of this comparison.
     page
-        Also write what was found to this HTML file.
+        Also write the findings to this HTML file.
     as_json
         Print everything as JSON.
     """

@@ -34,7 +34,7 @@ def gradients(subject: Subject) -> str | None:
     for draw in range(_DRAWS):
         for name, (slope, found, scale) in _slopes(subject, draw).items():
             if abs(slope - found) > _CLOSE * scale:
-                text = f"by {name} is {found:.6g}, and the output's slope is {slope:.6g}"
+                text = f"by {name} is {found:.6g}, and the numerical derivative is {slope:.6g}"
                 wrong.setdefault(name, []).append(text)
             flat[name] = flat.get(name, 0) + (max(abs(slope), abs(found)) < 1e-9 * scale)
     for texts in wrong.values():

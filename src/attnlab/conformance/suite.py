@@ -36,11 +36,11 @@ def _padded(subject: Subject) -> str | None:
 
 
 def _seen(subject: Subject) -> str | None:
-    return None if subject.spec.layer is None else "a whole layer of one's own chooses what it looks at"
+    return None if subject.spec.layer is None else "a whole layer chooses its own inputs"
 
 
 def _defined(subject: Subject) -> str | None:
-    return None if subject.spec.layer is None else "a whole layer of one's own is its own definition"
+    return None if subject.spec.layer is None else "a whole layer is its own definition"
 
 
 def _patterns(subject: Subject) -> str | None:
@@ -82,7 +82,12 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check("patterns", "a pattern of the caller's hides what it says", visibility.own_pattern, _patterns, quick=True),
     Check("visible tokens", "every visible token changes the output", visibility.visible_tokens, _seen),
-    Check("gradients", "those of the input and of every parameter are slopes", derivatives.gradients, quick=True),
+    Check(
+        "gradients",
+        "those of the input and of every parameter equal numerical derivatives",
+        derivatives.gradients,
+        quick=True,
+    ),
     Check("kernel", "equals the definition, with its gradients", derivatives.kernel, _defined, quick=True),
     Check("decoding", "from a cache, one or three tokens at a time, equals the whole", behaviour.decoding, _cuts),
     Check("corner cases", "zeros, huge and tiny numbers, and all padding stay finite", behaviour.corner_cases),

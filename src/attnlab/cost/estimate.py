@@ -220,7 +220,7 @@ QUANTITIES: tuple[Quantity, ...] = (
 
 # Measurements
 
-_TIMED = ("a training step", "reading the context", "writing one token")
+_TIMED = ("a training step", "prefill of the context", "decoding one token")
 
 
 @dataclass(frozen=True)

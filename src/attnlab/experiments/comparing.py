@@ -134,7 +134,7 @@ def _made_ready(
         if plan.corpus_hash != corpus.hash:
             raise FileError(
                 f"the text of {request.corpus} has changed since the plan in {folder} was made",
-                hint="bring the old text back, or compare on the new one in another folder, with `out=DIR`",
+                hint="restore the old text, or compare on the new one in another folder, with `out=DIR`",
             )
         yield plan, folder, chosen
 

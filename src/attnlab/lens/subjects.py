@@ -106,7 +106,7 @@ def corpus_of_run(path: Path, record: Mapping[str, Any], cache: Path | None = No
     if corpus.hash != record["corpus"]["hash"]:
         raise FileError(
             f"the text of {path} has changed since the run began",
-            hint="bring the old text back, or train the new text as a run of its own",
+            hint="restore the old text, or train the new text as a run of its own",
         )
     return corpus
 

@@ -46,7 +46,7 @@ def check_record(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     if SEAL in record and record[SEAL] != content_hash(content):
         raise FileError(
             f"{path} was changed after the run began: its content does not have the recorded hash",
-            hint="bring the old file back, or train in another folder by `out=FOLDER`",
+            hint="restore the old file, or train in another folder by `out=FOLDER`",
         )
     return content
 
@@ -57,7 +57,7 @@ def check_result(path: Path, result: Mapping[str, Any]) -> None:
         value = result.get(name, 0)
         if name in result and (not isinstance(value, kinds) or isinstance(value, bool)):
             raise FileError(
-                f"{path} is damaged: {name} is {value!r}", hint="bring the old file back, or train the run again"
+                f"{path} is damaged: {name} is {value!r}", hint="restore the old file, or train the run again"
             )
 
 
@@ -104,4 +104,4 @@ def hash_text(text: str) -> str:
 
 def train_again(path: Path) -> str:
     """Return what to do about a damaged file of a finished run."""
-    return f"bring the old file back, or remove the run by `attnlab runs rm {path.parent}` and train it again"
+    return f"restore the old file, or remove the run by `attnlab runs rm {path.parent}` and train it again"

@@ -77,7 +77,7 @@ def estimate_share(hits: int, count: int, expected: float | None = None) -> Esti
     share = hits / count
     truth = share if expected is None else expected
     if not 0 <= truth <= 1:
-        raise InputError(f"an expected share of {truth:g} is none", hint="use 0 … 1")
+        raise InputError(f"the expected share must be between 0 and 1, got {truth:g}", hint="use 0 … 1")
     return Estimate(share, math.sqrt(truth * (1 - truth) / count), count)
 
 

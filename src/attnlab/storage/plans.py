@@ -34,8 +34,8 @@ def read_plan(folder: Path, *, verify: bool = True) -> dict[str, Any]:
     plan = record.get("plan")
     if verify and plan_hash(plan) != record.get("sha256"):
         raise FileError(
-            f"{path} was changed after it was made; a plan that can change afterwards is none",
-            hint="bring the old file back, or make another comparison",
+            f"{path} was changed after it was made",
+            hint="restore the original file, or start another comparison",
         )
     if not isinstance(plan, dict):
         raise FileError(f"{path} cannot be read: it holds no plan", hint="compare again in another folder")

@@ -1,6 +1,7 @@
 """The studio: the laboratory in a web page. It holds no science: all numbers come from the packages below.
 
 studio      its settings, its workers, the comparisons that it started
+connections limits on headers and on the time in which they arrive
 guard       who may talk to it
 server      the pages behind the guard, as a web server
 frame       navigation and messages around every page

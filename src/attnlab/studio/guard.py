@@ -181,7 +181,7 @@ class Guard:
         path = "/" + quote(scope["path"].lstrip("/\\"))  # a browser drops tabs, and would read // as another host
         target = escape(path + (f"?{rest}" if rest else ""), quote=True)
         body = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={target}">'
-        body += f'<title>attnlab studio</title><p><a href="{target}">Go on to the studio</a></p>'
+        body += f'<title>attnlab studio</title><p><a href="{target}">Continue to the studio</a></p>'
         cookie = f"{self._access.cookie}={self._access.key}; Path=/; HttpOnly; SameSite=Strict"
         await answer.whole(200, body, [(b"set-cookie", cookie.encode())])
 

@@ -74,7 +74,7 @@ def check_variants(directory: RunDirectory, *, known_only: bool = False) -> None
         if found != known:
             raise FileError(
                 f"the file that adds the variant {name!r} has changed since the run in {directory.path} began",
-                hint="bring the old file back, name the variant otherwise, or train in another folder by `out=FOLDER`",
+                hint="restore the old file, name the variant otherwise, or train in another folder by `out=FOLDER`",
             )
 
 

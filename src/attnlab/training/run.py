@@ -194,7 +194,7 @@ def _continue(
     if directory.record["corpus"]["hash"] != corpus.hash:
         raise FileError(
             f"the text of {path} has changed since the run began",
-            hint="bring the old text back, or train the new text as a run of its own",
+            hint="restore the old text, or train the new text as a run of its own",
         )
     with directory.hold() if group.leads else contextlib.nullcontext():
         if directory.result is not None:

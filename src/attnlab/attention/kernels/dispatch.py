@@ -48,7 +48,7 @@ def attend(
     """The output (batch, heads, queries, value width) by the fastest kernel that is exact. Differentiable once."""
     if spec.operator is not None:
         if visibility.pattern is not None:
-            raise InputError(f"the operator {spec.operator} takes no mask of one's own", hint="give padding instead")
+            raise InputError(f"the operator {spec.operator} does not accept your own mask", hint="give padding instead")
         query, key = given.vectors
         if not spec.operator.takes_groups:
             key, value = (for_every_query_head(vectors, spec) for vectors in (key, value))

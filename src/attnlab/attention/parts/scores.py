@@ -176,7 +176,7 @@ class Cosine(Score):
             "cosine-learned",
             "The cosine divided by a temperature that each head learns.",
             "Henry et al. 2020, arXiv 2010.04245",
-            "0.11: the normalised dot product, with room to be sharp",
+            "0.11: the normalised dot product, with a learned sharpness",
             {"temperature": "learned"},
         ),
     )

@@ -131,7 +131,7 @@ def _options(request: Request) -> list[str]:
 
 
 MEASURES = Bar("look-measures", "everything about 12 × 12 heads on 512 tokens", "seconds", 60.0)
-WORTH = Bar("look-worth", "what each head is worth, 6 layers of width 384, 8 × 128 tokens", "seconds", 60.0)
+WORTH = Bar("look-worth", "the importance of each head, 6 layers of width 384, 8 × 128 tokens", "seconds", 60.0)
 PREFIXES = Bar("look-prefixes", "a whole pass for each part", "× the time with reused prefixes", 1.5, at_least=True)
 SIZE = Bar("look-page-size", "the page of 12 × 12 heads on 512 tokens", "MB", 15.0)
 VIEW = Bar("look-page-view", "the same page in Chromium", "seconds to its first view", 2.0)
@@ -168,7 +168,7 @@ def bench_look(listener: BenchListener, *, rounds: int, threads: int, smoke: boo
         page = Path(folder) / "look.html"
         found[MEASURES] = seconds_of(lambda: _measure(model, batch, page))
         found[SIZE] = page.stat().st_size / 1e6
-        keeper.step("what each head is worth", 1, 3)
+        keeper.step("the importance of each head", 1, 3)
         small, rows = _model(ablated), _batch(ablated)
         calls = {"reused": lambda: ablate(small, [rows]), "whole": lambda: ablate_plainly(small, rows)}
         durations = take_turns(calls, rounds)

@@ -31,7 +31,7 @@ from attnlab.processes.machine import describe_machine, using_threads
 LOGITS = Bar("pretrained-logits", "logits of {tokens} tokens", "largest difference ÷ their standard deviation", 2e-3)
 TEXT = Bar("pretrained-text", "a greedy text", "share of its tokens before the first that differs", 1.0, at_least=True)
 SPEED = Bar("pretrained-generate", "generating one text", "tokens per second ÷ Transformers", 1.5, at_least=True)
-SECONDS = Bar("pretrained-look", "a look, without the importance of heads", "seconds", 180.0)
+SECONDS = Bar("pretrained-look", "`attnlab look` without the importance of heads", "seconds", 180.0)
 MEMORY = Bar("pretrained-look-memory", "the same", "GiB held at most", 4.0)
 PAGE = Bar("pretrained-look-page", "its page", "MB", 20.0)
 
@@ -67,7 +67,7 @@ class PretrainedBench(Figures):
         plan = self.plan
         return (
             f"{self.model}: logits of {plural(plan.tokens, 'token')}, a greedy text of {plan.written}, generation in "
-            f"{plural(plan.rounds, 'round')}, a look at {plan.looked} tokens; float32."
+            f"{plural(plan.rounds, 'round')}, `attnlab look` on {plan.looked} tokens; float32."
         )
 
 
@@ -87,7 +87,7 @@ def bench_pretrained(place: str, plan: PretrainedPlan, threads: int, listener: B
         found[LOGITS] = _difference(model, theirs, tokens[:, : plan.tokens])
         keeper.step("generation", 2, 4)
         found[TEXT], found[SPEED] = _race(model, theirs, tokens[:, :_PROMPT], plan)
-        keeper.step("a look", 3, 4)
+        keeper.step("`attnlab look`", 3, 4)
         page, text = folder / "look.html", subject.known_tokenizer().decode(tokens[0, : plan.looked].tolist())
         where = str(Path(place).absolute()) if Path(place).exists() else place
         command = [sys.executable, "-m", "attnlab", "look", where, text, "--no-worth", "--out", str(page)]

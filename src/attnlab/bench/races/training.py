@@ -47,7 +47,7 @@ from attnlab.training.execution import Execution, keep_memory
 _TIMED = "time of a training step ÷ softmax's"
 PLAIN = Bar("variants", "every variant but the next", _TIMED, 1.2)
 SPARSE = Bar("variants-sparse", "sparsemax and entmax", _TIMED, 1.6)
-FULL = Bar("variants-full", "values that no head narrows", _TIMED, None)
+FULL = Bar("variants-full", "values of the full model width", _TIMED, None)
 
 _WEIGHED = "peak of resident memory ÷ the lower of nanoGPT eager and compiled"
 ALONE = Bar("memory", "training GPT-2 small in one process, at the shape gpt2-memory", _WEIGHED, 0.6)

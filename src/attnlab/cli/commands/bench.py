@@ -267,7 +267,7 @@ def compare(*, output: BenchOutput = BENCH_OUTPUT) -> int:
 
 @bench.command
 def look(*, rounds: int = 3, threads: int | None = None, output: BenchOutput = BENCH_OUTPUT) -> int:
-    """Time `attnlab look`: every measure of 12 × 12 heads on 512 tokens, what each head is worth, and the page.
+    """Time `attnlab look`: every measure of 12 × 12 heads on 512 tokens, the importance of each head, and the page.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def pretrained(
     threads: int | None = None,
     output: BenchOutput = BENCH_OUTPUT,
 ) -> int:
-    """Measure a pretrained model beside Transformers: logits, text, generation; and what a look at it takes.
+    """Measure a pretrained model beside Transformers: logits, text, generation, and the time of `attnlab look`.
 
     Parameters
     ----------

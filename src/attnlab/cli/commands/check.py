@@ -27,17 +27,17 @@ def check(
     variants_from: VariantsFile = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Check that a variant hides what its mask hides, has the right gradients, decodes, resumes and costs what is said.
+    """Check a variant: masks, gradients, kernel, decoding, resumption and cost.
 
     Exits with 3 if a check fails.
 
     Parameters
     ----------
     name
-        A variant, a+b for both changes, window:256 for one with a number, a mixture over layers such as a*2,b, all of
-        whose variants are checked, or a Python file, likewise. Leave it out to check the whole catalogue.
+        A variant, a+b for both changes, window:256 for one with a number, a mixture over layers such as a*2,b, or a
+        Python file; all of their variants are checked. By default the whole catalogue is checked.
     quick
-        Only the checks that training begins with: what leaks, and which gradients are lost.
+        Only the checks that training begins with: leaks and lost gradients.
     out
         Also write a page to this HTML file; for a file with several variants give a folder.
     as_json

@@ -57,7 +57,7 @@ class SizeOptions:
         A number of non-embedding parameters such as 25k or 0.5M, or pico, nano, micro, mini, gpt2, gpt2-medium,
         gpt2-large or gpt2-xl.
     rungs
-        Smaller sizes at which the same is trained too, such as 6k,14k; needs tokens_per_parameter.
+        Smaller sizes that are trained too, such as 6k,14k; needs tokens_per_parameter.
     tokens_per_parameter
         Training tokens for each parameter of the baseline, embeddings included.
     """
@@ -83,23 +83,23 @@ class JudgingOptions:
     first_seed
         The first of the seeds.
     margin
-        The difference that would not matter, as a share of perplexity.
+        The largest difference that does not matter, as a share of perplexity.
     alpha
-        The chance of a false verdict that is accepted for all variants and looks together.
+        The accepted chance of any false verdict, over all variants and analyses together.
     looks
-        How many looks are planned; each tests at alpha / looks.
+        How many interim analyses are planned; each tests at alpha / looks.
     match
-        Compare each variant once more, made equal to the baseline in this.
+        Compare each variant once more, with its size changed so that it equals the baseline in this cost.
     tune
-        Learning rates to try for each arm first.
+        How many learning rates to search for each arm first.
     tune_seeds
-        Seeds that each of these is tried with.
+        Seeds for each learning rate of the search.
     pilot
-        Seeds of a pilot that shows the noise; 0 for none. By default 3 where no noise is recorded.
+        Seeds of a pilot that estimates the noise; 0 for none. By default 3 if no noise is recorded.
     claims
         Judge published claims; without VARIANTS, all of them.
     unchecked
-        Train variants of your own that leak or lose gradients, too; the report says so.
+        Also train your own variants that leak or lose gradients; the report says so.
     """
 
     first_seed: int = 0
@@ -149,19 +149,19 @@ def compare(
     baseline
         What they are compared with.
     seeds
-        How many pairs of runs; each seed is an order of the data and a draw of initial weights, the same for all.
+        How many paired seeds; a seed fixes the order of the data and the initial weights of all arms.
     recipe
-        gpt2 (faithful) or fast (soonest to a loss).
+        gpt2 (as published) or fast (reaches a given loss soonest).
     change
-        A change of all arms alike, such as position=rope or batch_size=32; may be repeated.
+        A change of all arms, such as position=rope or batch_size=32; may be repeated.
     add_seeds
-        Take the next planned look with so many seeds more.
+        Add this many seeds for the next planned analysis.
     ladder_
-        The same arms on associative recall too, with more and more to remember.
+        Also compare the arms on associative recall with 4, 8 and 16 pairs.
     plan
         Write the plan and stop.
     smoke
-        Compare at a size of seconds, on generated text. This shows that it works; the numbers mean nothing.
+        Run a comparison of seconds, on generated text. It shows that the command works; the numbers mean nothing.
     markdown
         Print the table in Markdown.
     """

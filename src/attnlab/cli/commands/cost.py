@@ -49,7 +49,7 @@ def cost(
     csv: Path | None = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Count what a model costs, without building it: parameters, FLOPs, memory, cache, and where attention overtakes.
+    """Count the parameters, FLOPs, memory and cache of a model, without building it.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def cost(
     checkpointing
         Train with activation checkpointing: only the inputs of blocks are kept, and their forward pass is done again.
     family
-        decoder, or encoder, whose attention looks both ways.
+        decoder, or encoder with bidirectional attention.
     change
         A change of the size, such as num_layers=24, model_width=1024, num_heads=16, head_width=32 or mlp_width=2048;
         or of a field of attention in every layer, such as num_key_value_heads=4, window=256 or position=rope; a part

@@ -1,4 +1,4 @@
-"""Worked theory, computed and checked."""
+"""Claims about attention, computed and checked."""
 
 from __future__ import annotations
 

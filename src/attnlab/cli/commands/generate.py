@@ -39,7 +39,7 @@ def generate(
     out: RunsFolder = RUNS,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write what follows each prompt, as it comes.
+    """Generate a continuation of each prompt, and print it as it is decoded.
 
     Parameters
     ----------

@@ -64,32 +64,32 @@ def look(
     variants_from: VariantsFile = None,
     runs: RunsFolder = RUNS,
 ) -> None:
-    """Show what every head of a model looks at, what it does and what it is worth, as one page that works offline.
+    """Show the attention map, role and importance of every head of a model, as one page that works offline.
 
     Parameters
     ----------
     run
         A run, a folder of Hugging Face (GPT-2 or Llama), a GGUF file (Llama), or smollm2.
     text
-        What to look at; without it, the first row of the run's validation text, or of Python's documentation.
+        The text to run the model on; by default the first row of the run's validation text, or of Python's documentation.
     compare
         Compare the heads of these runs instead: two, or seeds of several variants, or a comparison's folder.
     out
-        Where to write the page; look.html if not said.
+        Where to write the page; look.html by default.
     source
-        What the encoder of an encoder–decoder reads.
+        The input of the encoder in an encoder–decoder.
     layer
         Only the maps of this layer, counted from 0; may be given several times.
     head
         Only the maps of this head of each layer; may be given several times.
     tokens
-        Cut a longer text after so many.
+        Truncate a longer text to this many tokens.
     step
-        The run as it was after this step, of which it must have kept a checkpoint.
+        Use the checkpoint after this step, which the run must have kept.
     maps_only
-        Only the maps: do not measure what heads do.
+        Show only the maps, and measure nothing.
     worth
-        Measure what each head is worth, also where that takes minutes, or never.
+        Measure the importance of each head, even if that takes minutes; or never.
     on
         Measure on this text file instead of the run's own validation rows.
     embeddings
@@ -97,26 +97,26 @@ def look(
     analogy
         Four tokens, a is to b as c is to d, by c − a + b; may be given several times.
     beside
-        Another sentence: what becomes of a token that it shares with the text, layer by layer.
+        Another sentence: compare a token that it shares with the text, layer by layer.
     neurons
-        Also single neurons: what makes them fire, and what they write.
+        Also single neurons: which tokens activate them, and which tokens they promote.
     token
         With --embeddings and --neurons: this token; may be given several times.
     facts
-        Also where facts live, of a run on the generated world.
+        Also where facts are stored, for a run on the generated world.
     over_training
-        Also the heads after each checkpoint that the run has kept.
+        Also the heads at each checkpoint that the run has kept.
     as_json
         Print the numbers as JSON; a page is then written only with --out.
     weights
-        With --json: the weights of every cell too.
+        With --json: also the weight of every cell.
     names
         Only list the activations that can be read or replaced by name, with their shapes.
     """
     if weights and not as_json:
         raise InputError("--weights belongs to --json", hint="add --json; the page holds all weights anyway")
     if maps_only and worth:
-        raise InputError("--maps-only measures no worth", hint="leave one of them out")
+        raise InputError("--maps-only does not measure the importance of heads", hint="leave one of them out")
     page = out if as_json else out or DEFAULT_PAGE
     more = More(
         heads=not maps_only,
@@ -167,8 +167,8 @@ def _check_comparing(more: More, run: str | None, text: str | None, *, one_run: 
     alone = replace(more, worth=None, on=None)
     if alone != More() or any(value is not None for value in one_run):
         raise InputError(
-            "--compare goes with --worth, --on, --tokens, --out and --json alone",
-            hint="look at one run for the others",
+            "--compare can be combined only with --worth, --on, --tokens, --out and --json",
+            hint="leave the other options out, or name one run without --compare",
         )
     if text is not None:
         raise InputError(

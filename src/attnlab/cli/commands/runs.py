@@ -30,13 +30,13 @@ runs = App(name="runs", help=__doc__)
 
 @runs.command(name="list")
 def list_runs(*, out: Folder = DEFAULT_ROOT, as_json: Json = False) -> None:
-    """List the runs: how far each is, its last validation loss, and its size on disk."""
+    """List the runs with their progress, their last validation loss, and its size on disk."""
     found = find_runs(out)
     if as_json:
         show_json(found)
         return
     if not found:
-        say(f"no runs in {out}\n\nhint: `attnlab train` begins one; --out DIR looks into another folder")
+        say(f"no runs in {out}\n\nhint: `attnlab train` begins one; --out DIR lists another folder")
         return
     headings = ["run", "status", "step", "loss", "variant", "recipe", "size", "started", "disk"]
     rows = [_row(run) for run in found]
@@ -168,7 +168,7 @@ def clean_up(
     dry_run: Flag = False,
     as_json: Json = False,
 ) -> int:
-    """Remove what nobody needs: half-written files, and the checkpoints of runs that have their final weights.
+    """Remove what is no longer needed: incomplete files, and the checkpoints of runs that have their final weights.
 
     Parameters
     ----------

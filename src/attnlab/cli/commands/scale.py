@@ -44,17 +44,17 @@ class StudyOptions:
     tokens_per_parameter
         Training tokens for each parameter of the baseline, embeddings included.
     least_tokens
-        Training tokens of a rung at least, because attention sets in only after some millions.
+        The least training tokens of a rung; models begin to use attention only after some millions.
     half_tokens
-        Train all rungs but the largest with half the tokens too, to see whether differences have settled.
+        Also train all rungs but the largest with half the tokens, to see whether differences have settled.
     seeds
         Paired seeds on every rung.
     first_seed
         The first of the seeds.
     hours
-        Reduce the study until it fits into so many hours on this machine.
+        Reduce the study until it fits into this many hours on this machine.
     target
-        Size that the difference is forecast for: gpt2, or a number such as 10M.
+        The size for which the difference is forecast: gpt2, or a number such as 10M.
     corpus
         python, docstrings, pydoc, world, or the path of a text file or a folder; may be repeated.
     held_out
@@ -64,9 +64,9 @@ class StudyOptions:
     vocabulary_size
         Number of tokens of bpe.
     recipe
-        gpt2 (faithful) or fast.
+        gpt2 (as published) or fast (reaches a given loss soonest).
     change
-        A change of all arms alike, such as context_length=128; may be repeated.
+        A change of all arms, such as context_length=128; may be repeated.
     rate_rungs
         Number of smaller rungs on which learning rates are searched; on the next one the law is verified.
     rate_count
@@ -74,11 +74,11 @@ class StudyOptions:
     rate_seeds
         Seeds of each learning rate, which are used nowhere else.
     margin
-        Difference that would not matter, as a share of perplexity.
+        The largest difference that does not matter, as a share of perplexity.
     alpha
         Accepted chance of any false verdict.
     unchecked
-        Train variants of your own that leak or lose gradients, too; the report says so.
+        Also train your own variants that leak or lose gradients; the report says so.
     """
 
     rungs: str = ",".join(RUNGS)

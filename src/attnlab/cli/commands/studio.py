@@ -1,4 +1,4 @@
-"""The laboratory in a web page."""
+"""Use attnlab in a web page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def studio(
     expose: Flag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Open the laboratory in a web browser: playground, compare, heads, cost, exhibits, ask.
+    """Open attnlab in a web browser: playground, compare, heads, cost, exhibits, ask.
 
     Anyone with the printed address, which holds a key, can use the studio. Comparisons that were started there continue
     when the studio ends, and a studio that is started again finds them.

@@ -32,7 +32,7 @@ def variants(
     as_json: Json = False,
     markdown: Markdown = False,
 ) -> None:
-    """List the attention variants, or explain one: equations, source, cost and the kernel that serves it.
+    """List the attention variants, or explain one: equations, source, cost and kernel.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _explain(one: Variant) -> None:
     }
     show_pairs({key: fact for key, fact in facts.items() if fact})
     if spec.layer is not None:
-        show("\nWhat a whole layer of one's own cannot give:\n", *(f"    {one}" for one in spec.layer.limits()))
+        show("\nWhat your own layer cannot provide:\n", *(f"    {one}" for one in spec.layer.limits()))
     show(
         f"\nOne layer at GPT-2's size: width {spec.model_width}, {spec.num_heads} heads, {_TOKENS} tokens\n",
         _beside_softmax([cost], [baseline]),

@@ -1,4 +1,4 @@
-"""Ask a model, and be told whether it recalls the answer, looked it up, or does not know."""
+"""Ask a model; the reply says whether the answer was recalled, looked up or unknown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ask(
     out: RunsFolder = RUNS,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask a finetuned model. It answers from memory if it is sure enough, else from the fact store, else it says so.
+    """Ask a finetuned model. It answers from memory if it is confident, else from the fact store, or says “unknown”.
 
     "Sure enough" is a threshold that is set on pairs kept for nothing else, to a risk that you name. Without a question
     it asks you for some, and what you know better is kept with your name, the date and the source; what is piped in is

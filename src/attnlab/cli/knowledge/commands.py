@@ -1,4 +1,4 @@
-"""Teach a model facts from a text, and find out what it knows and what it makes up."""
+"""Train a model on facts in a text, and measure what it knows and what it invents."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def pretrain(
     model: ModelOptions = MODEL,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a fresh model read a text, one document on each line; the same command resumes after any interruption.
+    """Pretrain a new model on a text, one document per line; the same command resumes after any interruption.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def finetune(
     model: ModelOptions = MODEL,
     as_json: JsonFlag = False,
 ) -> None:
-    """Teach a model to answer questions: one that has read a text, or, without RUN, a fresh one for comparison.
+    """Finetune a model on questions: a pretrained one, or, without RUN, a new one for comparison.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def run(
     model: ModelOptions = MODEL,
     as_json: JsonFlag = False,
 ) -> None:
-    """Do all of it: pretrain, finetune, and ask what was kept back.
+    """Run all stages: pretrain, finetune, and evaluate on held-out questions.
 
     Minutes are for everything together, epochs for pretraining. The same command resumes after any interruption.
 
@@ -258,7 +258,7 @@ def demo(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Run everything on a generated world: what is known, what is made up, and whether confidence tells.
+    """Run all stages on a generated world: what the model knows, what it invents, and whether the confidence tells.
 
     Parameters
     ----------

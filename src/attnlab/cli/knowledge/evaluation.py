@@ -39,7 +39,7 @@ def evaluate(
     out: RunsFolder = RUNS,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask a model questions whose answers are known, and say how many it has right, with an interval.
+    """Ask a model questions with known answers, and print how many it answers correctly, with an interval.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def learn(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Teach a model what people told the store, mixed with all that it was taught before, in a new run beside it.
+    """Finetune a new run on the facts that people added, mixed with everything that the model was finetuned on before.
 
     Shows what was gained on the new questions and whether old answers were lost. The guarantee of `attnlab ask` is void
     for the new run until its threshold is set again, which `attnlab ask` does.
@@ -141,7 +141,7 @@ def report(
     out: RunsFolder = RUNS,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show all that is known about a model's knowledge, as one page that works offline.
+    """Write a report on a model's knowledge, as one page that works offline.
 
     Exact match with intervals and baselines, accuracy by exposure, calibration, risk against coverage for three scores
     of confidence, whether they tell the retrieved from the invented, and the threshold with its guarantee.
@@ -214,7 +214,7 @@ def show_story(story: Story) -> None:
     show("Questions that were never learned", "", score_table("", rows))
     show("", "By how many documents speak of a person", "")
     show(score_table("documents", found.by_exposure))
-    show("", "Known or made up: does the confidence tell?", "")
+    show("", "Does the confidence separate recalled from invented answers?", "")
     rows_of_scores = [
         [
             one.score.replace("_", "-"),
@@ -226,11 +226,11 @@ def show_story(story: Story) -> None:
         ]
         for one in story.separations
     ]
-    headings = ("score", "AUROC", "95 % interval", "threshold", "turned away", "95 % interval")
+    headings = ("score", "AUROC", "95 % interval", "threshold", "rejected", "95 % interval")
     show(Table(headings, rows_of_scores))
     say(
-        f"The threshold keeps {percent(KEPT)} of the people in the text who were asked about; below it unseen "
-        f"entities are turned away. Ask the model: attnlab ask {outcome.path}"
+        f"The threshold accepts {percent(KEPT)} of the people in the text who were asked about; below it unseen "
+        f"entities are rejected. Ask the model: attnlab ask {outcome.path}"
     )
 
 

@@ -105,7 +105,7 @@ def add(
     who: Author = None,
     as_json: Json = False,
 ) -> None:
-    """Keep one fact.
+    """Add one fact.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def add(
 
 @facts.command
 def search(*words: str, store: StoreFile = DEFAULT_STORE, limit: int = 10, as_json: Json = False) -> None:
-    """Find facts and texts that hold all the words, without regard to case and accents.
+    """Find facts and texts that contain all the words, ignoring case and accents.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def search(*words: str, store: StoreFile = DEFAULT_STORE, limit: int = 10, as_js
 def export(
     file: Path | None = None, /, *, store: StoreFile = DEFAULT_STORE, form: Literal["lines", "pairs"] = "lines"
 ) -> None:
-    """Write all that is in use, to a file or to stdout.
+    """Export all facts and texts that are in use, to a file or to stdout.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def export(
 
 @facts.command
 def retract(fact: int, /, *, store: StoreFile = DEFAULT_STORE, who: Author = None, as_json: Json = False) -> None:
-    """Say that a fact is not to be used any more. It stays in the file, with who said so and when.
+    """Retract a fact, so that it is no longer used. The file keeps it, with who retracted it and when.
 
     Parameters
     ----------

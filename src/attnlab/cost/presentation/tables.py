@@ -20,8 +20,6 @@ _CROSSOVER_NOTES = {
     "width": "Forward FLOPs of visible pairs; heads keep their width, so that there are more of them.",
 }
 
-_TIMED = {"reading the context": "prefill of the context", "writing one token": "decoding one token"}
-
 
 @dataclass(frozen=True)
 class NotedTable(Table):
@@ -129,9 +127,7 @@ def measured_table(measured: MeasuredCost) -> NotedTable:
     rows = []
     for what, predicted in measured.predicted_seconds().items():
         taken = times[what]
-        rows.append(
-            [_TIMED.get(what, what), _seconds_text(predicted), _seconds_text(taken), _quotient(taken, predicted)]
-        )
+        rows.append([what, _seconds_text(predicted), _seconds_text(taken), _quotient(taken, predicted)])
     held = measured.peak_bytes
     rows.append(["peak memory of training", byte_count(peak), byte_count(held), _quotient(held, peak)])
     rates = measured.rates

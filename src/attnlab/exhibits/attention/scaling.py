@@ -85,7 +85,7 @@ def sweep(show: Stage, parameters: Scaling, generator: torch.Generator) -> None:
             found[name].append((entropy.value, 4 * entropy.error, slope.value, 4 * slope.error))
     show.say(f"Softmax over {parameters.keys} keys, the mean of {ROWS} draws at each width, for μ = 0 and σ = 1:")
     for column, (what, unit) in enumerate(
-        (("Entropy of the weights", "nats"), ("Slope Σ ∂p/∂s of softmax", "no unit"))
+        (("Entropy of the weights", "nats"), ("Gradient Σ ∂p/∂s of softmax", "no unit"))
     ):
         show.plot(
             what,
@@ -102,7 +102,9 @@ def sweep(show: Stage, parameters: Scaling, generator: torch.Generator) -> None:
     steady = "of entropy from D_k = 16 to 1024, with the root"
     show.bound(f"change {steady}", claim="0.4", found=abs(wide[0] - narrow[0]), at_most=0.25)
     show.bound("entropy without, as a share of that with the root", claim="0.4", found=bare[0] / wide[0], at_most=0.4)
-    show.bound("slope without, as a share of that with the root", claim="0.4", found=bare[2] / wide[2], at_most=0.4)
+    show.bound(
+        "gradient without the root, as a share of that with it", claim="0.4", found=bare[2] / wide[2], at_most=0.4
+    )
 
 
 def temperature(show: Stage, parameters: Scaling, generator: torch.Generator) -> None:

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Room for nearly perpendicular ideas
+# # Nearly orthogonal directions
 # Perpendicular directions are as many as there are dimensions. Nearly perpendicular ones are far more: however small
 # the slack, their number grows exponentially with the dimension, so that a model can hold more ideas than it is wide.
 #
@@ -60,7 +60,7 @@ def cosine(degrees: float) -> float:
 # %%
 @exhibit(
     "almost-orthogonal",
-    "Room for nearly perpendicular ideas",
+    "Nearly orthogonal directions",
     chapter="geometry",
     claims=("1.15",),
     equation="N ≥ 1 / P(|cos| > c),  P = I(1 − c²; (D − 1)/2, ½),  P(D + 1) / P(D) → sin θ,  c = cos θ",
@@ -98,7 +98,7 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
         y="directions",
         log_x=True,
         log_y=True,
-        caption=f"The line is straight, what is sampled bends upwards, until all {tries} that were tried are kept.",
+        caption=f"The line is straight; the sampled points curve upwards until all {tries} tries are kept.",
     )
     show.check("by how much the largest |cos| of a set breaks its limit", found=excess, expected=0)
     show.bound(

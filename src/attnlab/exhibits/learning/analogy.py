@@ -100,7 +100,7 @@ def analogy(show: Stage, parameters: KinshipAnalogy) -> None:
         )
         curve = curves.setdefault(name, [(0, asked(learner.model, text))])
         every = max(20, parameters.steps // 10)
-        for _ in show.progress(learner, f"reading the {name}"):
+        for _ in show.progress(learner, f"training on the {name}"):
             if learner.done % every == 0 or not len(learner):
                 curve.append((learner.done, asked(learner.model, text)))
         if not shuffled:

@@ -28,7 +28,7 @@ from attnlab.statistics import upper_sd
 from attnlab.training import Execution, ResolvedRun, RunSpec, treatment
 from attnlab.training.fitting import step_seconds
 
-UNCHECKED = "Variants of one's own were trained without the check for leaks and lost gradients."
+UNCHECKED = "Your own variants were trained without the check for leaks and lost gradients."
 _EVALUATIONS = 4  # of a run, unless it says otherwise
 _VALIDATION_TOKENS = 65_536
 _TIMING_SECONDS = 0.4  # for each arm

@@ -36,7 +36,7 @@ class Procedure:
             raise SpecError(f"with {self.looks} interim analyses nothing is ever judged", hint="use `looks=1` or more")
         if not (self.margin > 0 and math.isfinite(self.margin)):
             raise SpecError(
-                f"a margin of {self.margin:g} nats leaves no room in which arms could be equivalent",
+                f"the margin must be a finite number above 0, got {self.margin:g} nats",
                 hint="use a margin above 0, such as 0.01, which is one per cent of perplexity",
             )
         if not self.level < self.power < 1:

@@ -63,7 +63,7 @@ def heads_section(comparison: Comparison) -> Section:
         return Section(HEADING, [blind] if blind else [])
     name = comparison.baseline.name
     words = (
-        "A role is a place where a head may look: the previous token, the first, its own, the same token elsewhere, "
+        "A role is a place that a head may attend to: the previous token, the first, its own, the same token elsewhere, "
         "the token that came after it then (induction), delimiters. Shown is the head of each run that plays it the "
         "most: by how much its attention exceeds chance, 0 none and 1 all of it. The first row is "
         f"{name}, the others are against it at the same seed; shaded is what differs at 95 % over seeds, uncorrected."
@@ -90,7 +90,7 @@ def _without_maps(comparison: Comparison) -> str:
                 found.append(arm.name)
     if not found:
         return ""
-    return f"Whole layers of one's own give no attention maps, and there are some in {and_list(found)}."
+    return f"{and_list(found)} contain whole layers of your own, which have no attention maps."
 
 
 def _changes_table(comparison: Comparison, arms: Sequence[ArmResult]) -> Table:

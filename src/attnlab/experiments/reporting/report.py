@@ -92,8 +92,8 @@ def _sizes(comparison: Comparison) -> Section:
     if not comparison.lower:
         return Section("Difference against size", [])
     words = (
-        "The largest size decides. Half of the chance of a false verdict is spent there and the rest on the smaller "
-        "sizes; the trend is tested apart from them."
+        "The largest size decides. It has half of the level α, and the smaller sizes share the other half; the "
+        "trend is tested separately."
     )
     parts = size_parts(comparison, arm_trends(comparison))
     return Section("Difference against size", [trend_words(comparison), *parts, words])
@@ -107,7 +107,7 @@ def _verdict(comparison: Comparison) -> Section:
             verdict_table(comparison),
             row_words(comparison),
             Points(verdict_sentences(comparison)),
-            "To know before it is believed:",
+            "Before you rely on this verdict:",
             Points(notes(comparison)),
         ],
     )
@@ -120,7 +120,7 @@ def _differences(comparison: Comparison) -> Section:
     caption = (
         f"Left is better than {name}. A ring is one seed, paired with {name} at the same seed; a diamond is their mean "
         f"with its interval at {confidence(comparison.plan)}. The grey band is the margin of ±{share_text(margin)}: "
-        f"what lies inside it hardly matters. {axis}"
+        f"differences inside it do not matter. {axis}"
     )
     return Section("Paired differences", [Figure(differences_chart(comparison), caption), *_witnesses(comparison)])
 
@@ -146,7 +146,7 @@ def _witnesses(comparison: Comparison) -> list[Part]:
         "bootstrap (BCa)\ninterval, nats",
     )
     reasons = [f"{one.arm}: {one.reason}" for one in comparison.ranking]
-    words = "Only the two columns named Holm decide. Sign flips and the bootstrap stand beside them as witnesses."
+    words = "Only the two columns named Holm decide. Sign flips and the bootstrap are shown as a check."
     table = Table(headings, rows, text_columns=(0, 1), tones=TONES)
     return [Details("Every test", [words, table, Points(reasons)])]
 
@@ -167,7 +167,7 @@ def _claims(standpoints: Sequence[Standpoint]) -> Section:
     words = (
         "A claim is reproduced if the interval of what was found lies inside what is claimed, not reproduced if it "
         "lies outside, and underpowered if neither. The intervals are wide enough for all claims to hold together. "
-        "What is not reproduced at this scale may well hold at that of its source."
+        "A claim that is not reproduced at this scale may hold at the scale of its source."
     )
     table = Table(headings, rows, text_columns=(0, 1, 4, 5), wrap_columns=(0, 4, 5), tones=TONES)
     return Section("Published claims", [words, table] if rows else [])
@@ -239,7 +239,7 @@ def _rates(comparison: Comparison) -> Section:
 
 
 def _plan(comparison: Comparison) -> Section:
-    words = "This was written down before the first run, and has not been changed since."
+    words = "The plan was written before the first run and has not been changed since."
     return Section("The plan", [words, plan_table(comparison), arms_table(comparison.plan)])
 
 
@@ -266,13 +266,11 @@ def _runs(comparison: Comparison) -> Section:
     table = Table(headings, rows, text_columns=(0, 1, 3, 6, 7, 8), code_columns=(6, 7, 8), tones={"diverged": "bad"})
     content: Sequence[str | Table | Points] = [*([Points(messages)] if messages else []), table]
     words = (
-        "Every number above is made of these runs alone. A command trains its run again, on the same machine and "
-        "versions to the same weights; “spec” is the hash of what was trained, whatever the seed, and “weights” that "
-        "of the result."
+        "Every number above comes from these runs. A command trains its run again, with the same weights on the same "
+        "machine and versions; “spec” is the hash of the specification without the seed, and “weights” the hash of the "
+        "result."
     )
-    return Section(
-        "Where the numbers come from", [words, Details(f"All {len(rows)} runs", content), machine_words(comparison)]
-    )
+    return Section("Provenance", [words, Details(f"All {len(rows)} runs", content), machine_words(comparison)])
 
 
 def machine_words(comparison: Comparison) -> Points:
@@ -291,4 +289,4 @@ def _machine(path: Path) -> str:
         made_with = f"Python {versions['python']}, PyTorch {versions['torch']}, attnlab {versions['attnlab']}"
         return f"{machine['processor']}, {cores}, {machine['system']}; {made_with}."
     except (OSError, ValueError, LookupError, TypeError):
-        return "The runs' own records are gone, so that the machine is not known."
+        return "The records of the runs are missing, so the machine is unknown."

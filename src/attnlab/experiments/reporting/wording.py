@@ -126,7 +126,7 @@ def row_words(comparison: Comparison) -> str:
     """Return how to read the table of verdicts."""
     name = comparison.baseline.name
     return (
-        f"The first row is {name} in its own units, the others are against it. Intervals are at "
+        f"The first row shows {name} in its own units; the others are relative to it. Intervals are at "
         f"{confidence(comparison.plan)} and not corrected for the number of variants; the verdicts are. “Worth in "
         f"steps” is how many more or fewer of {name}'s steps come to the same loss. Speeds are those of runs that "
         "shared the machine."

@@ -211,7 +211,7 @@ def _synthetic_pairs(begun: KnowledgeModel, material: Material, options: Options
     kept = read_json(file) if file.exists() else {}
     if kept.get("key") != key:
         if options.reporter is not None:
-            options.reporter.note(f"writing synthetic question–answer pairs on {len(material.documents)} documents")
+            options.reporter.note(f"generating synthetic question–answer pairs on {len(material.documents)} documents")
         written = write_synthetic_pairs(begun.model, begun.codec, material)
         kept = {"key": key, "pairs": [[pair.question, pair.answer, pair.probability] for pair in written]}
         write_json(file, kept)
@@ -242,7 +242,7 @@ def write_synthetic_pairs(model: LanguageModel, codec: Codec, material: Material
     room = model.spec.context_length - _FOR_QUESTION - _FOR_ANSWER
     if room < 1:
         raise InputError(
-            f"a context of {model.spec.context_length} has no room for a document and a question",
+            f"a context of {model.spec.context_length} is too short for a document and a question",
             hint=f"use `context_length={_FOR_QUESTION + _FOR_ANSWER + 1}` or more, or `practice=False`",
         )
     answered = answered_documents(material)

@@ -141,10 +141,10 @@ def _described() -> dict[str, Described]:
         "length draws": Described("of the attention that keys receive, what follows their length", "share"),
         "direction draws": Described("what follows their direction", "share"),
         "position draws": Described("what follows their position", "share"),
-        "worth, strongest": Described("how much the loss rises without the most important head", "nats"),
-        "worth, second": Described("the same for the second most important", "nats"),
-        "worth, mean": Described("the mean over all heads, each removed alone", "nats"),
-        "worth, heads": Described("heads without which the loss rises, at 95 % over texts", "heads"),
+        "importance, strongest": Described("how much the loss rises without the most important head", "nats"),
+        "importance, second": Described("the same for the second most important", "nats"),
+        "importance, mean": Described("the mean over all heads, each removed alone", "nats"),
+        "importance, heads": Described("heads without which the loss rises, at 95 % over texts", "heads"),
     }
     return found
 
@@ -165,10 +165,10 @@ def profile(study: Study, place: Place = "self") -> dict[str, float | None]:
         found[name] = mean([getattr(one, part).share for one in drawn])
     measured = [study.importance_of(place, one.layer, one.head) for one in own.roles.heads]
     known = sorted((one for one in measured if one is not None), key=lambda one: -one.mean)
-    found["worth, strongest"] = known[0].mean if known else None
-    found["worth, second"] = known[1].mean if len(known) > 1 else None
-    found["worth, mean"] = mean([one.mean for one in known])
-    found["worth, heads"] = float(sum(one.low > 0 for one in known)) if known else None
+    found["importance, strongest"] = known[0].mean if known else None
+    found["importance, second"] = known[1].mean if len(known) > 1 else None
+    found["importance, mean"] = mean([one.mean for one in known])
+    found["importance, heads"] = float(sum(one.low > 0 for one in known)) if known else None
     return {name: found.get(name) for name in PROFILE}
 
 

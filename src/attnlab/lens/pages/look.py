@@ -243,7 +243,7 @@ def look_at(
     model, shown = opened.model, opened.known_tokenizer()
     chosen = _Chosen(layers, heads)
     chosen.check(model, ids)
-    progress("reading the text")
+    progress("running the model on the text")
     found: list[LayerLook] = []
     for place in places(model):
         see = lambda layer, maps, place=place: found.extend(chosen.keep(model, place, layer, maps))  # noqa: E731

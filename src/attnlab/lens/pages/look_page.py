@@ -60,14 +60,13 @@ def printable(tokenizer: Tokenizer, ids: Iterable[int]) -> tuple[str, ...]:
 
 
 _HEADINGS = {
-    "self": "What each head looks at",
-    "encoder": "The encoder: the source looks at itself",
-    "cross": "Cross-attention: the target looks at the source",
+    "self": "Attention maps of all heads",
+    "encoder": "Encoder: self-attention of the source",
+    "cross": "Cross-attention from the target to the source",
 }
 _LABELS = {"self": "decoder", "encoder": "encoder", "cross": "cross-attention"}
 _EXPLANATIONS = (
-    "A row is a query: the token that looks. A column is a key: the token that is looked at. Where the ground shows, "
-    "the query does not see the key.",
+    "A row is a query, a column is a key that it attends to. Empty cells are masked: the query does not see the key.",
     "Colours follow the square root of a weight, so that small ones can be told from none. Where several cells fall on "
     "one point of a small map, the largest shows.",
     "Arrow keys go from head to head, Enter opens one. There, arrows go from cell to cell, Shift with an arrow to the "
@@ -83,7 +82,7 @@ def look_page(look: Look) -> Page:
     grids = {place: _grid(look, place) for place in shown}
     sections: list[Section] = []
     for place, grid in grids.items():
-        heading = "The decoder: the target looks at itself" if place == "self" and len(grids) > 1 else _HEADINGS[place]
+        heading = "Decoder: self-attention of the target" if place == "self" and len(grids) > 1 else _HEADINGS[place]
         notes = [Note(note) for note in look.notes] if not sections else []
         sections.append(Section(heading, [*notes, *_words(look, place), grid]))
     sections += [view.section() for view in look.views]
@@ -91,7 +90,7 @@ def look_page(look: Look) -> Page:
     sections.append(Section("How to read it", [Points(_EXPLANATIONS)]))
     count = sum(len(layer.heads) for layer in look.layers if layer.weights is not None)
     heads, tokens = (plural(number, word) for number, word in ((count, "head"), (len(look.tokens), "token")))
-    lead = f"{heads} on a text of {tokens}. Open one to see which token looks at which."
+    lead = f"{heads} on a text of {tokens}. Open one to see which token attends to which."
     return Page(f"Inside {look.title}", lead, sections, look.facts)
 
 

@@ -209,7 +209,7 @@ def facts_view(subject: Subject) -> LookView:
     """Trace the birthplaces that the model knows."""
     if subject.run is None or subject.run[1].record["spec"]["corpus"]["name"] != "world":
         raise InputError(
-            "facts are traced in a run that was trained on the generated world, and this is none",
+            "facts can be traced only in a run that was trained on the generated world",
             hint="train one with `corpus=world` and `tokenizer=word`",
         )
     _, loaded = subject.run

@@ -195,7 +195,7 @@ class VariantAttention:
             )
         if self.by_distance and _two_sequences(module, causal, query, key):
             raise UnsupportedError(
-                f"the variant {name!r} goes by the distance of query and key, and in cross-attention there is none",
+                f"the variant {name!r} needs the distance of query and key, which cross-attention does not have",
                 hint="use it in models without cross-attention",
             )
 

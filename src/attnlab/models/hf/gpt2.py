@@ -211,7 +211,7 @@ def _refuse_other_gpt2(values: Mapping[str, Any], path: Path) -> None:
     activation, embedding, residual = (values[n] for n in ("activation_function", "embd_pdrop", "resid_pdrop"))
     hint = "load another GPT-2"
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
-        reason = f"activation_function={activation!r} is none of {', '.join(ACTIVATIONS)}"
+        reason = f"activation_function={activation!r} is not one of {', '.join(ACTIVATIONS)}"
     elif values["scale_attn_by_inverse_layer_idx"]:
         reason = "scale_attn_by_inverse_layer_idx divides the scores of each layer by its number"
     elif values["add_cross_attention"]:

@@ -106,7 +106,7 @@ def as_padding(view: View, batch: int, *, causal: bool) -> View:
     if not bool((visible == whole).all()):
         raise UnsupportedError(
             "an operator sums over all real tokens, and this mask hides more than the future and padding",
-            hint="use a variant with attention weights for sliding windows, packed sequences or masks of one's own",
+            hint="use a variant with attention weights for sliding windows, packed sequences or your own masks",
         )
     return View(mask, start, None, padding.expand(batch, -1))
 

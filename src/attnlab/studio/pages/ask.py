@@ -18,8 +18,8 @@ from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import Canvas, button, choice, entry, heading, markup, slider
 
 _LEAD = (
-    "Ask a model that was finetuned on questions. It answers from memory if it is sure enough, else from the fact "
-    "store with its source, else it admits that it does not know; then you can tell it."
+    "Ask a model that was finetuned on questions. It answers from memory if it is confident enough, else from the "
+    "fact store with its source. Otherwise it says that it does not know, and you can tell it."
 )
 _NOTHING = (
     "There is no model to ask here yet. <code>attnlab knowledge demo</code> makes one in a few minutes, from a "

@@ -22,8 +22,8 @@ from attnlab.studio.studio import RUNNING, Studio
 from attnlab.studio.widgets import button, choice, entry, facts_html, heading, markup, switch
 
 _LEAD = (
-    "Train a baseline and its variants over paired seeds, and judge them. The plan says beforehand how long it takes "
-    "and what it can find."
+    "Train a baseline and its variants over paired seeds, and judge them. The plan states beforehand how long it "
+    "takes and which difference it can detect."
 )
 _SIZES = {
     "": "14k and 25k",
@@ -106,7 +106,7 @@ class ComparePage:
             with ui.element("div").classes("fields"):
                 self._real("margin", "margin", hint="a share of perplexity")
                 self._real("alpha", "alpha")
-                self._whole("looks", "planned looks", 1, 10)
+                self._whole("looks", "planned analyses", 1, 10)
                 self._whole("first_seed", "first seed", 0, 1_000_000)
                 matches = {"": "no", "parameters": "parameters", "flops": "flops", "cache": "cache"}
                 choice("match", matches, "", handle(lambda text: self._set("match", text or None)))

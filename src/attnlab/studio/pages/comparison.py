@@ -53,7 +53,7 @@ class ComparisonPage:
         self._status = markup("").props("role=status")
         with ui.element("div").classes("row"):
             self._stop = button("Stop", guarded(self.frame, self._stopped))
-            self._go_on = button("Go on", guarded(self.frame, self._start), main=True)
+            self._go_on = button("Resume", guarded(self.frame, self._start), main=True)
         self._answer = markup("")
         self._report = ui.element("div")
         self._further = ui.element("div").classes("row")
@@ -127,7 +127,7 @@ class ComparisonPage:
         with self._further:
             if looks_left > 0:
                 entry("seeds to add", str(self._seeds), guarded(self.frame, self._add_seeds), whole=True)
-                button("Take the next planned look", guarded(self.frame, lambda: self._start(self._seeds)))
+                button("Add seeds for the next planned analysis", guarded(self.frame, lambda: self._start(self._seeds)))
 
 
 def _status_html(found: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import Canvas, button, entry, heading, markup
 
-_LEAD = "Every claim as a short program that computes it and checks it. Begin at the top, as in a course."
+_LEAD = "Each exhibit is a short program that computes a claim and checks it. Start at the top, as in a course."
 _MOST_VALUE = 200  # letters of a parameter
 _REFRESH = 0.5  # seconds between two looks at how far it is
 

@@ -18,8 +18,8 @@ from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import area, button, choice, heading, markup
 
 _LEAD = (
-    "Choose a run, type a text, and see which token each head looks at. Open a map to read its weights; take heads "
-    "away and see what the model then expects next."
+    "Choose a run, type a text, and see which tokens each head attends to. Open a map to read its weights; "
+    "ablate heads and see how the predicted next tokens change."
 )
 _NOTHING = (
     "There are no trained runs here yet. Start a comparison under Compare, or train one with "

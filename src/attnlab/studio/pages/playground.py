@@ -18,8 +18,8 @@ from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, choice, entry, heading, markup, slider, switch
 
 _LEAD = (
-    "Type into any cell. Everything below the matrices follows at once, and what changed is marked. The address of "
-    "this page holds all of it."
+    "Type into any cell. All results below the matrices update at once, and changed cells are marked. The URL of "
+    "this page holds the whole state."
 )
 _MOST_LINK = 8_000  # letters of a state in the address
 
@@ -75,7 +75,7 @@ class PlaygroundPage:
     def _draw_choices(self, described: Mapping[str, Any]) -> None:
         names = {str(number): preset["name"] for number, preset in enumerate(self._presets)}
         handle = partial(guarded, self.frame)
-        heading("Begin with")
+        heading("Start from")
         with ui.element("div").classes("fields"):
             choice("a preset", {"": "choose …", **names}, "", handle(self._preset))
             choice("a variant", ["choose …", *described["variants"]], "choose …", handle(self._vary))
@@ -88,7 +88,7 @@ class PlaygroundPage:
         self._form = SpecForm(described["fields"], handle(self._change))
 
     def _draw_exports(self) -> None:
-        heading("Take it with you")
+        heading("Export")
         with ui.element("div").classes("row"):
             markup("Copy the link", "button").props("type=button data-copy-address")
             button("Export as Python", guarded(self.frame, self._export))

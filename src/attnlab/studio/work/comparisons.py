@@ -100,7 +100,7 @@ def report(runs: str, name: str) -> dict[str, object]:
     """Return where the report of a comparison lies."""
     path = _find(name, Path(runs)) / "report.html"
     if path.is_symlink() or not path.is_file():  # a link may lead anywhere
-        raise AttnlabError("this comparison has no report yet", hint="go on with it until it has ended")
+        raise AttnlabError("this comparison has no report yet", hint="resume it until it has finished")
     return {"path": str(path)}
 
 
