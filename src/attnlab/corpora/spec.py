@@ -201,7 +201,7 @@ def _check_vocabulary(spec: CorpusSpec) -> None:
     if spec.tokenizer != "bpe":
         raise SpecError(
             f"the tokenizer {spec.tokenizer!r} has a vocabulary of its own, so its size cannot be {size}",
-            hint='leave vocabulary_size out, or use tokenizer="bpe"',
+            hint="leave `vocabulary_size` out, or use `tokenizer=bpe`",
         )
     if size < SMALLEST_BPE:
         raise SpecError(
