@@ -18,6 +18,7 @@ from attnlab.specification import Specification
 TOKENIZERS = ("char", "byte", "word", "bpe")
 GPT2 = "gpt2:"
 SMALLEST_BPE = 256  # the bytes themselves
+LARGEST_BPE = 1_000_000  # several times that of any published model; memory for all of it is taken at once
 DEFAULT_BPE = 2048
 MOST_PHRASINGS = 16  # as many as world.BIRTHPLACE has
 
@@ -206,4 +207,8 @@ def _check_vocabulary(spec: CorpusSpec) -> None:
     if size < SMALLEST_BPE:
         raise SpecError(
             f"a BPE vocabulary of {size} cannot hold the {SMALLEST_BPE} bytes", hint=f"use at least {SMALLEST_BPE}"
+        )
+    if size > LARGEST_BPE:
+        raise SpecError(
+            f"a BPE vocabulary of {size} is too large to learn", hint=f"use `vocabulary_size` up to {LARGEST_BPE}"
         )
