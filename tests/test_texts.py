@@ -83,9 +83,9 @@ def printed(source: Path) -> Iterator[str]:
     docstrings = {id(first.value) for first in bodies if isinstance(first, ast.Expr)}
     is_help = "cli" in source.parts
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 1:
-            if is_help or id(node) not in docstrings:
-                yield node.value
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        if len(text.split()) > 1 and (is_help or id(node) not in docstrings):
+            yield text
 
 
 @cache

@@ -87,6 +87,8 @@ def as_spec_error(
         return SpecError(f"{what} needs {where!r}", hint=f"give {where}=…")
     message = first["msg"][0].lower() + first["msg"][1:]
     allowed = [_BOUNDS[name].format(limit) for name, limit in first.get("ctx", {}).items() if name in _BOUNDS]
+    if first["type"] == "finite_number":
+        allowed = ["that is finite"]
     range_hint = f"use a number {' '.join(allowed)} for `{where}`" if allowed and where else hint
     return SpecError(f"{where or 'the text'} of {what} is {first['input']!r}: {message}", hint=range_hint)
 

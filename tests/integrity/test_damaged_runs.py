@@ -50,6 +50,15 @@ def change_steps_to_text(run: Path) -> None:
     (run / "result.json").write_text(json.dumps({**result, "steps": "x"}))
 
 
+def delete_key(name: str, key: str) -> Callable[[Path], None]:
+    def apply(run: Path) -> None:
+        content = json.loads((run / name).read_text())
+        del content[key]
+        (run / name).write_text(json.dumps(content))
+
+    return apply
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("damage", "said"),
@@ -60,6 +69,8 @@ def change_steps_to_text(run: Path) -> None:
         (change_tokenizer, "tokenizer.json was changed after the run began"),
         (change_learning_rate, "run.json was changed after the run began"),
         (change_steps_to_text, "result.json is damaged: steps is 'x'"),
+        (delete_key("run.json", "sha256"), "its hash is missing, although the run has receipts"),
+        (delete_key("result.json", "weights_sha256"), "the hash of the weights is missing, although the run has"),
     ],
 )
 def test_damage_is_refused(
@@ -81,11 +92,12 @@ def test_a_whole_run_is_accepted(command: str, run: Path, capsys: pytest.Capture
 
 
 def test_a_run_without_hashes_is_read(run: Path) -> None:
-    """As an older attnlab wrote it."""
+    """As an older attnlab wrote it, which wrote no receipts either."""
     record, result = RunDirectory.open(run).record, json.loads((run / "result.json").read_text())
     del record["corpus"]["tokenizer_sha256"], result["weights_sha256"]
     (run / "run.json").write_text(json.dumps(record))
     (run / "result.json").write_text(json.dumps(result))
+    (run / "receipts.jsonl").unlink()
     for command in COMMANDS.values():
         assert main(command(run)) == 0
 

@@ -16,6 +16,7 @@ from attnlab.runs import RunDirectory, receipts
 from attnlab.runs.receipts import BrokenChainError, Link, check_contents, kept_steps, link_steps, read_chain, read_state
 from attnlab.storage.records import content_hash
 from support.disk import kill_at, record_effects
+from support.runs import change_record
 from support.training import At, fork, kill_self, smoke, train_in, wait
 
 SPEC = smoke(steps=8)
@@ -101,7 +102,7 @@ def change_lines(name: str, change: Callable[[list[str]], list[str]]) -> Callabl
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (change_json("run.json", lambda record: record.update(started="2020")), "run.json.* was changed"),
+        (lambda path: change_record(path, started="2020"), "run.json in .* was changed"),
         (change_json("tokenizer.json", lambda record: record.update(more=1)), "is not the tokenizer"),
         (change_lines("metrics.jsonl", lambda lines: lines[:-1]), "metrics.jsonl was changed at or before step 8"),
         (change_lines("metrics.jsonl", lambda lines: [*lines, lines[-1]]), "was changed at or before step 8"),

@@ -17,6 +17,7 @@ from attnlab.experiments.comparing import compare, read_comparison
 from attnlab.experiments.reporting.exports import conclude
 from attnlab.runs.checkpoints import digest
 from attnlab.runs.receipts import read_state, state_hashes, state_path
+from attnlab.runs.verification import seal
 from attnlab.storage.files import hash_file
 from attnlab.storage.plans import plan_hash
 from attnlab.storage.records import content_hash
@@ -57,6 +58,9 @@ def sign_run(run: Path) -> None:
     """Make all hashes of a run anew, and its result fit its weights."""
     weights = digest(read_tensors(run / "model.safetensors"))
     edit(run / "result.json", lambda result: result.update(weights_sha256=weights))
+    record = json.loads((run / "run.json").read_text())
+    del record["sha256"]
+    (run / "run.json").write_text(json.dumps(seal(record)))
     metrics = [(json.loads(line)["step"], line) for line in (run / "metrics.jsonl").read_bytes().splitlines(True)]
     lines, previous, done = [], "", -1
     for line in (run / "receipts.jsonl").read_text().splitlines():
@@ -64,7 +68,7 @@ def sign_run(run: Path) -> None:
         del link["sha256"]
         link["previous"] = previous
         if "record" in link:
-            link["record"] = content_hash(json.loads((run / "run.json").read_text()))
+            link["record"] = content_hash(record)
             link["tokenizer"] = hash_file(run / "tokenizer.json")
         if "metrics" in link:
             covered = b"".join(text for step, text in metrics if done < step <= link["step"])

@@ -35,7 +35,7 @@ _MEANINGS = {
     "false equivalence": "families of arms that differ by just the margin, in which one comes out equivalent",
     "false on a ladder": "ladders of arms that do not differ, in which one comes out better or worse at some size",
     "false trend": "ladders of arms whose differences do not change, in which one is said to rise or fall",
-    "overlooked": "arms that differ by what a pilot's plan calls detectable, and are not detected at the first analysis",
+    "overlooked": "arms that differ by what a pilot's plan calls detectable, and are not detected at first",
 }
 
 

@@ -6,7 +6,7 @@ again, until the planned looks are used up.
 
     false difference    no arm differs, and one comes out better or worse at any look
     false equivalence   every arm differs by just the margin, and one comes out equivalent at any look
-    overlooked          one arm differs by what a pilot's plan calls detectable, and the first analysis does not detect it
+    overlooked          one arm differs by what a pilot's plan calls detectable, and the first analysis misses it
     false on a ladder   no arm differs at any of three sizes, and one comes out better or worse at one of them
     false trend         no arm's difference changes over three sizes, and one is said to rise or to fall
 

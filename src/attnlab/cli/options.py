@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -59,6 +60,14 @@ def typed(text: str) -> Value:
 def names_in(text: str) -> tuple[str, ...]:
     """Return names that were separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def check_bundle(path: Path | None, limit: float) -> None:
+    """Refuse a bundle that cannot be written, and a limit that is not a positive number of megabytes."""
+    if path is not None:
+        check_writable(path)
+    if not 0 < limit < math.inf:
+        raise AttnlabError(f"a bundle of {limit:g} MB cannot be", hint="use a number above 0 for `bundle_limit`")
 
 
 @Parameter(name="*")
@@ -159,9 +168,10 @@ class StudyOutput:
 
     def check(self) -> None:
         """Refuse files that cannot be written, before any work."""
-        for path in (self.report, self.csv, self.bundle):
+        for path in (self.report, self.csv):
             if path is not None:
                 check_writable(path)
+        check_bundle(self.bundle, self.bundle_limit)
 
     @contextmanager
     def console(self) -> Iterator[LaunchConsole | None]:

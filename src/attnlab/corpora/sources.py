@@ -93,7 +93,7 @@ class TextSource:
             if nul >= 0:
                 raise FileError(
                     f"{path} is no text: byte {offset + nul} is 0, as in a binary file or in UTF-16",
-                    hint='give a text in UTF-8, or use tokenizer="byte", which takes any bytes',
+                    hint="give a text in UTF-8, or use `tokenizer=byte`, which takes any bytes",
                 )
             yield _decode(decoder, block, path, offset)
         if before is not None:

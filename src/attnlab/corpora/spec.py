@@ -18,6 +18,7 @@ from attnlab.specification import Specification
 TOKENIZERS = ("char", "byte", "word", "bpe")
 GPT2 = "gpt2:"
 SMALLEST_BPE = 256  # the bytes themselves
+LARGEST_BPE = 1_000_000  # several times that of any published model; memory for all of it is taken at once
 DEFAULT_BPE = 2048
 MOST_PHRASINGS = 16  # as many as world.BIRTHPLACE has
 
@@ -201,9 +202,13 @@ def _check_vocabulary(spec: CorpusSpec) -> None:
     if spec.tokenizer != "bpe":
         raise SpecError(
             f"the tokenizer {spec.tokenizer!r} has a vocabulary of its own, so its size cannot be {size}",
-            hint='leave vocabulary_size out, or use tokenizer="bpe"',
+            hint="leave `vocabulary_size` out, or use `tokenizer=bpe`",
         )
     if size < SMALLEST_BPE:
         raise SpecError(
             f"a BPE vocabulary of {size} cannot hold the {SMALLEST_BPE} bytes", hint=f"use at least {SMALLEST_BPE}"
+        )
+    if size > LARGEST_BPE:
+        raise SpecError(
+            f"a BPE vocabulary of {size} is too large to learn", hint=f"use `vocabulary_size` up to {LARGEST_BPE}"
         )

@@ -116,7 +116,8 @@ def split_pairs(pairs: Sequence[Pair], shares: Sequence[float], seed: int = 0) -
     """Return a random split: a list for each share, and one of what is left; a pair is in exactly one."""
     if not (all(share >= 0 for share in shares) and sum(shares) < 1):  # nan is refused too
         raise InputError(
-            f"pairs cannot be split by the shares {', '.join(map(str, shares))}", hint="give shares that add up below 1"
+            f"pairs cannot be split by the shares {', '.join(map(str, shares))}",
+            hint="use numbers from 0 on for `heldout_share` and `calibration_share` that add up below 1",
         )
     drawn = Stream("pairs", seed, len(pairs)).shuffled(pairs)
     parts, start = [], 0

@@ -174,11 +174,11 @@ def memory_bytes() -> int | None:
     return min(memory, int(allowed)) if allowed.isdigit() else memory
 
 
-def check_memory(what: str, needed: float) -> None:
+def check_memory(what: str, needed: float, *, hint: str = "use a smaller model or batch") -> None:
     """Refuse what needs more bytes than this machine has."""
     memory = memory_bytes()
     if memory is not None and needed > memory:
         raise SpecError(
             f"{what} needs about {byte_count(int(needed))} of memory, and this machine has {byte_count(memory)}",
-            hint="use a smaller model, batch or number of texts",
+            hint=hint,
         )

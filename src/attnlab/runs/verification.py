@@ -4,7 +4,7 @@
     model.safetensors   result.json holds the hash of the final weights
     tokenizer.json      run.json holds the hash of the tokenizer
 
-A run of an older attnlab, which has no such hash, is read without the check.
+A run of an older attnlab, which has no such hash and no receipts, is read without the check.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from attnlab.errors import FileError
 from attnlab.runs.checkpoints import add_to_digest
+from attnlab.runs.receipts import RECEIPTS
 from attnlab.storage.records import content_hash
 from attnlab.storage.tensors import iterate_tensors
 
@@ -43,9 +44,13 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 def check_record(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a record that was read from `path`; refuse one that was changed after it was written."""
     content = {name: value for name, value in record.items() if name != SEAL}
-    if SEAL in record and record[SEAL] != content_hash(content):
+    if SEAL in record:
+        problem = "its content does not have the recorded hash" if record[SEAL] != content_hash(content) else None
+    else:
+        problem = "its hash is missing, although the run has receipts" if _has_receipts(path) else None
+    if problem is not None:
         raise FileError(
-            f"{path} was changed after the run began: its content does not have the recorded hash",
+            f"{path} was changed after the run began: {problem}",
             hint="restore the old file, or train in another folder by `out=FOLDER`",
         )
     return content
@@ -66,6 +71,12 @@ def read_final_weights(path: Path, known: str | None) -> dict[str, Tensor]:
     if not path.exists():
         raise FileError(
             f"{path.parent} has finished, but its final weights are missing: there is no {path.name}",
+            hint=train_again(path),
+        )
+    if known is None and _has_receipts(path):
+        raise FileError(
+            f"{path.parent / 'result.json'} was changed after the run finished: the hash of the weights is missing, "
+            "although the run has receipts",
             hint=train_again(path),
         )
     tensors, found = _read_hashed(path)
@@ -89,6 +100,11 @@ def _read_hashed(path: Path) -> tuple[dict[str, Tensor], str]:
         if waiting is not None:
             waiting.result()
     return tensors, found.hexdigest()
+
+
+def _has_receipts(path: Path) -> bool:
+    """Return whether the run that a file belongs to has receipts, which no run without hashes has."""
+    return (path.parent / RECEIPTS).exists()
 
 
 def check_tokenizer(path: Path, tokenizer: str, known: str | None) -> None:

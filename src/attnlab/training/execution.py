@@ -22,6 +22,7 @@ from attnlab.processes.machine import available_cores, cpu_quota, has_total_stor
 from attnlab.specification import Specification
 
 _LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD = -4, -1, -2
+MOST_AT_ONCE = 1024  # threads or processes
 _ROUNDS = 7  # of a measurement, of which the fastest counts
 
 
@@ -42,6 +43,13 @@ class Execution(Specification):
         return torch.bfloat16 if self.precision == "bfloat16" else torch.float32
 
 
+def check_counts(**counts: int | None) -> None:
+    """Refuse numbers of threads or processes, by their names, that no machine runs; PyTorch would end the process."""
+    for name, count in counts.items():
+        if count is not None and not 1 <= count <= MOST_AT_ONCE:
+            raise SpecError(f"{name} is {count}", hint=f"use `{name}=1` or more, up to {MOST_AT_ONCE}, or leave it out")
+
+
 def choose_execution(
     batch_size: int,
     *,
@@ -52,9 +60,7 @@ def choose_execution(
     micro_batch_size: int | None = None,
 ) -> Execution:
     """Return what is given, and the best of this machine for the rest."""
-    for name, wish in {"threads": threads, "workers": workers}.items():
-        if wish is not None and wish < 1:
-            raise SpecError(f"{name} is {wish}", hint="use 1 or more, or leave it out")
+    check_counts(threads=threads, workers=workers)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     cores = available_cores()
     if under_torchrun() or device != "cpu":
@@ -91,9 +97,7 @@ def prefers_workers(cores: int) -> bool:
 
 def divide_cores(processes: int | None, threads: int | None) -> tuple[int, int]:
     """Return how many processes train at a time and the threads of each: by default a process for each core."""
-    for name, wish in {"processes": processes, "threads": threads}.items():
-        if wish is not None and wish < 1:
-            raise SpecError(f"{wish} {name} cannot train", hint="use 1 or more, or leave it out")
+    check_counts(processes=processes, threads=threads)
     cores = available_cores()
     processes = processes or max(1, cores // (threads or 1))
     return processes, threads or max(1, cores // processes)

@@ -86,7 +86,7 @@ class RunSpec(Specification):
     clip: PositiveFloat | None = None
 
     steps: PositiveInt | None = None
-    minutes: PositiveFloat | None = None
+    minutes: Annotated[float, Field(gt=0, le=365 * 24 * 60)] | None = None
     batch_size: PositiveInt | None = None
     seed: NonNegativeInt = 0
     evaluate_every: PositiveInt | None = None

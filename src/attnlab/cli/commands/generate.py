@@ -106,7 +106,8 @@ def _check_memory(model: LanguageModel, texts: int, tokens: int) -> None:
     """Refuse more texts at a time than memory holds: the keys, values and logits of each, and the tokens written."""
     spec = model.spec
     cached = 2 * spec.num_layers * spec.model_width * min(spec.context_length, max(1, tokens))
-    check_memory("this generation", texts * (4 * (cached + spec.vocabulary_size) + _TOKEN_BYTES * tokens))
+    needed = texts * (4 * (cached + spec.vocabulary_size) + _TOKEN_BYTES * tokens)
+    check_memory("this generation", needed, hint="use fewer `samples` or `tokens`, or fewer prompts")
 
 
 def _write_live(

@@ -71,7 +71,7 @@ def look(
     run
         A run, a folder of Hugging Face (GPT-2 or Llama), a GGUF file (Llama), or smollm2.
     text
-        The text to run the model on; by default the first row of the run's validation text, or of Python's documentation.
+        The text to run the model on; by default the first row of the validation text, or of Python's documentation.
     compare
         Compare the heads of these runs instead: two, or seeds of several variants, or a comparison's folder.
     out

@@ -20,6 +20,7 @@ from attnlab.cli.options import (
     JsonFlag,
     Several,
     VariantsFile,
+    check_bundle,
 )
 from attnlab.cli.printing import say, show_json, show_pairs
 from attnlab.cli.recorded import check_options, check_value
@@ -29,7 +30,6 @@ from attnlab.errors import AttnlabError
 from attnlab.formats import NOTHING, fixed
 from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import find_run
-from attnlab.storage.files import check_writable
 from attnlab.training import RunResult, RunSpec, Saving, treatment
 from attnlab.training.loading import resolved_of
 from attnlab.training.progress import ConsoleReporter, Silent, TensorBoard
@@ -103,8 +103,7 @@ def train(
     if variants_from is not None:
         load_variants(variants_from)
     execution.check()
-    if bundle is not None:
-        check_writable(bundle)
+    check_bundle(bundle, bundle_limit)
     options: dict[str, Any] = {
         "reporter": Silent() if execution.quiet else ConsoleReporter(),
         "trackers": [TensorBoard] if tensorboard else [],

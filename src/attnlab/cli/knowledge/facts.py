@@ -193,7 +193,7 @@ def retract(fact: int, /, *, store: StoreFile = DEFAULT_STORE, who: Author = Non
     if as_json:
         show_json(found)
         return
-    show(f"{'no longer used' if before.retracted_at is None else 'not used since before'}: {found}")
+    show(f"{'no longer used' if before.retracted_at is None else 'already retracted'}: {found}")
 
 
 @facts.command

@@ -24,6 +24,7 @@ from attnlab.runs.directory import METRICS, RUN
 from attnlab.runs.metrics import Metrics
 from attnlab.storage.records import read_json
 from attnlab.training import RunResult, RunSpec, Saving
+from attnlab.training.execution import check_counts
 
 _WINDOW = 60.0  # seconds that the speed is measured over
 
@@ -102,8 +103,7 @@ class Work:
     variants_from: Path | None = None  # a Python file that adds variants
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise SpecError(f"{self.threads} threads cannot train", hint="use 1 or more, or leave it out")
+        check_counts(threads=self.threads)
         if self.after is not None and not all(self.after.partition(":")):
             raise SpecError(
                 f"{self.after!r} names no function to call after a run", hint="write module:function, as in a.b:measure"

@@ -22,7 +22,7 @@ from attnlab.experiments.launching.slurm import SlurmLauncher
 from attnlab.experiments.launching.status_table import RETAKES, StatusTable, interruptible
 from attnlab.processes.pool import Answered, PoolListener, WorkerPool
 from attnlab.runs.directory import RunResult
-from attnlab.training.execution import divide_cores, fast_precision
+from attnlab.training.execution import check_counts, divide_cores, fast_precision
 
 _MODULE = "attnlab.experiments.launching.worker"
 
@@ -45,8 +45,7 @@ def launcher(
         raise UnknownNameError("way to launch runs", name, LAUNCHERS)
     if address is not None and name != "ray":
         raise SpecError(f"an address is that of a Ray cluster, and {name} has none", hint="leave it out, or use ray")
-    if processes is not None and processes < 1:
-        raise SpecError(f"{processes} processes cannot train", hint="use 1 or more, or leave it out")
+    check_counts(processes=processes, threads=threads)
     if address is not None:
         options["address"] = address
     return LAUNCHERS[name](processes, threads, **options)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from attnlab.errors import FileError
+from attnlab.errors import AttnlabError, FileError, as_spec_error
 from attnlab.experiments.planning.procedure import Procedure
 from attnlab.experiments.request import Request
 from attnlab.statistics import Noise
@@ -214,7 +214,8 @@ class Plan(_Record):
         data = read_plan(folder)
         try:
             return cls.model_validate(data)
-        except (ValidationError, LookupError, ValueError) as error:
-            raise FileError(
-                f"{folder / PLAN} cannot be read: {error}", hint="compare again in another folder"
-            ) from None
+        except ValidationError as error:
+            problem = as_spec_error(error, "a plan")
+        except AttnlabError as error:  # which pydantic lets through if it is no `ValueError`
+            problem = error
+        raise FileError(f"{folder / PLAN} cannot be read: {problem.message}", hint="compare again in another folder")
