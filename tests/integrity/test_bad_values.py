@@ -66,6 +66,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "the shares nan, 0.1",
             "`--heldout-share` and `--calibration-share`",
         ),
+        ([*FINETUNE, "--tokenizer", "bpe", "--vocabulary-size", HUGE], HUGE, "for `--vocabulary-size`"),
         ([*FINETUNE, "--heldout-share", "inf"], "the shares inf, 0.1", "that add up below 1"),
         (["knowledge", "facts", "search", "Ada", "--store", "facts.sqlite", "--limit", HUGE], HUGE, "use `--limit 1`"),
         (["knowledge", "facts", "search", "Ada", "--store", "facts.sqlite", "--limit", "0"], "is 0", "`--limit 1`"),

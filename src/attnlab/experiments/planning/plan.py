@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from attnlab.errors import AttnlabError, FileError, as_spec_error
+from attnlab.errors import AttnlabError, FileError
 from attnlab.experiments.planning.procedure import Procedure
 from attnlab.experiments.request import Request
+from attnlab.specification import Specification
 from attnlab.statistics import Noise
 from attnlab.storage.plans import PLAN, read_plan, write_plan
 from attnlab.training import RunSpec
@@ -123,11 +124,14 @@ class Rung(_Record):
         return max(1, self.tokens // (self.baseline.run.steps or 1))
 
 
-class Plan(_Record):
+class Plan(Specification):
     """Arms (the baseline first), seeds, metric, procedure, and what can be expected of them.
 
     `arms` are those of the largest size, which decides; `lower` are the rungs below it.
     """
+
+    model_config = ConfigDict(allow_inf_nan=True)  # too few seeds detect no difference, however large
+    what: ClassVar[str] = "a plan"
 
     request: Request
     arms: tuple[Arm, ...]
@@ -153,7 +157,7 @@ class Plan(_Record):
     warnings: tuple[str, ...]
     runs_folder: str = "runs"  # beside the plan, or where comparisons of one study share their runs
     python: str
-    sources: dict[str, str] = {}  # files that the text was read from, with their SHA-256
+    sources: dict[str, str] = Field(default={})  # files that the text was read from, with their SHA-256
     made: str
 
     @property
@@ -213,9 +217,8 @@ class Plan(_Record):
         """Return the plan in a comparison's folder, as it was made."""
         data = read_plan(folder)
         try:
-            return cls.model_validate(data)
-        except ValidationError as error:
-            problem = as_spec_error(error, "a plan")
-        except AttnlabError as error:  # which pydantic lets through if it is no `ValueError`
-            problem = error
-        raise FileError(f"{folder / PLAN} cannot be read: {problem.message}", hint="compare again in another folder")
+            return cls.from_plain(data)
+        except AttnlabError as error:
+            raise FileError(
+                f"{folder / PLAN} cannot be read: {error.message}", hint="compare again in another folder"
+            ) from None

@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from attnlab.attention import mixture
+from attnlab.corpora.spec import LARGEST_BPE
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.knowledge.training.sources import SPAN_SHARES, Objective
 from attnlab.models import ModelSpec
@@ -59,7 +60,7 @@ class KnowledgeRecipe(Specification):
     model_changes: dict[str, bool | str] = Field(default={})
 
     tokenizer: Literal["char", "bpe"]
-    vocabulary_size: Annotated[int, Field(ge=260)] | None = None
+    vocabulary_size: Annotated[int, Field(ge=260, le=LARGEST_BPE)] | None = None
     objective: Objective
     bucketed: bool  # rows of like lengths together
     reading: bool = False  # document-conditioned QA in pretraining, on documents of the training split
