@@ -64,8 +64,8 @@ def heads_section(comparison: Comparison) -> Section:
     name = comparison.baseline.name
     words = (
         "A role is a place that a head may attend to: the previous token, the first, its own, the same token "
-        "elsewhere, the token that came after it then (induction), delimiters. Shown is the head of each run that plays it the "
-        "most: by how much its attention exceeds chance, 0 none and 1 all of it. The first row is "
+        "elsewhere, the token that came after it then (induction), delimiters. Shown is the head of each run that "
+        "plays it the most: by how much its attention exceeds chance, 0 none and 1 all of it. The first row is "
         f"{name}, the others are against it at the same seed; shaded is what differs at 95 % over seeds, uncorrected."
     )
     found = _sentences(comparison, arms)
