@@ -73,7 +73,7 @@ def test_signatures_say_what_they_take() -> None:
         ("def to_plain(", {"storage/records.py"}),
         # Matrices to type into and those beside them are no tables of rows.
         ("<table", {"pages/tables.py", "studio/matrices.py"}),
-        ("as_spec_error(", {"errors.py", "specification.py", "experiments/planning/plan.py"}),
+        ("as_spec_error(", {"errors.py", "specification.py"}),
         ("stdin=subprocess.PIPE", {"processes/child.py"}),
     ],
 )

@@ -49,7 +49,11 @@ def generate(
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
 ) -> list[list[int]]:
-    """What follows each prompt: `max_tokens` tokens, or fewer where `stop` comes before."""
+    """Return the tokens with which the model continues the prompts: `max_tokens` each, or fewer if `stop` comes first.
+
+    `sampling` says how a token is drawn, by default the most probable one. An encoder–decoder needs the token ids of
+    its `source`, (prompts, tokens), and `source_padding`, True for the real tokens among them.
+    """
     written: list[list[int]] = [[] for _ in prompts]
     for number, token in stream(
         model, prompts, max_tokens, sampling, stop=stop, source=source, source_padding=source_padding
@@ -69,7 +73,10 @@ def stream(
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
 ) -> Iterator[tuple[int, int]]:
-    """(number of the prompt, token), as they come."""
+    """Yield (number of the prompt, token) as the model generates them.
+
+    The parameters are those of `generate`: model, prompts, max_tokens, sampling, stop, source, source_padding.
+    """
     _check(model, prompts, max_tokens, source)
     was_training = model.training
     model.eval()

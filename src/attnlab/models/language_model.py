@@ -267,7 +267,7 @@ class LanguageModel(Observed):
 
 
 def build_model(spec: ModelSpec, seed: int = 0, device: torch.device | str = "cpu") -> LanguageModel:
-    """A model with fresh weights, which are a function of the spec and the seed alone."""
+    """Return a model on `device` with fresh weights, which are a function of the spec and the seed alone."""
     model = empty_model(spec, device).to_empty(device=device)
     initialise(model, seed)
     return model

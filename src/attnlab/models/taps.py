@@ -154,7 +154,10 @@ def _checked(name: str, made: object, given: Tensor) -> Tensor:
 
 
 def tap_names(model: LanguageModel) -> dict[str, Shape]:
-    """Every name with its shape, in the order in which they are computed; what varies from call to call is a word."""
+    """Return every name of a model's taps with its shape, in the order of computation.
+
+    A size that varies from call to call is a word.
+    """
     spec = model.spec
     names: dict[str, Shape] = {}
     if spec.encoder_attention:

@@ -51,9 +51,10 @@ def verify(
     chosen: random.Random | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Verification:
-    """Verify what lies at a path; `receipt` is one that somebody cited, `note` is told what is done.
+    """Verify the run, comparison, study or bundle at a path.
 
-    `report` is a page that is said to be the report of the comparison there.
+    So many `segments` of training are replayed, drawn by `chosen`. `receipt` is one that was cited, `report` a page that
+    is said to be the report of the comparison there, `cache` the folder of prepared corpora; `note` is told each step.
     """
     if segments < 0:
         raise FileError(f"{segments} segments cannot be replayed", hint="use 0 or more")

@@ -90,7 +90,7 @@ def _without_maps(comparison: Comparison) -> str:
                 found.append(arm.name)
     if not found:
         return ""
-    return f"{and_list(found)} contain whole layers of your own, which have no attention maps."
+    return f"These variants contain whole layers of your own, which have no attention maps: {and_list(found)}."
 
 
 def _changes_table(comparison: Comparison, arms: Sequence[ArmResult]) -> Table:

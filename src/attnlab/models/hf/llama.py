@@ -67,7 +67,7 @@ def load_llama(folder: Path) -> LanguageModel:
 
 
 def save_llama(model: LanguageModel, folder: Path) -> None:
-    """Write a folder that Transformers opens as LlamaForCausalLM.
+    """Write the model to a folder that Transformers opens as LlamaForCausalLM.
 
     The folder may be new, or hold a Llama already: then its weights and config.json are replaced, at once, and all else
     in it stays.

@@ -76,7 +76,10 @@ def memory_words(place: Path) -> str:
 
 
 def open_pretrained(place: str | Path) -> Pretrained:
-    """Return a pretrained model. Everything that can be refused is refused before its weights are read."""
+    """Return the pretrained model at a place: a folder of Hugging Face, a GGUF file, or `smollm2`.
+
+    Everything that can be refused is refused before its weights are read.
+    """
     path = locate_pretrained(place) or Path(place)
     if path.suffix == GGUF:
         return _open_gguf(path)
