@@ -69,7 +69,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ([*FINETUNE, "--tokenizer", "bpe", "--vocabulary-size", HUGE], HUGE, "for `--vocabulary-size`"),
         ([*FINETUNE, "--heldout-share", "inf"], "the shares inf, 0.1", "that add up below 1"),
         (["knowledge", "facts", "search", "Ada", "--store", "facts.sqlite", "--limit", HUGE], HUGE, "use `--limit 1`"),
-        (["knowledge", "facts", "search", "Ada", "--store", "facts.sqlite", "--limit", "0"], "is 0", "`--limit 1`"),
+        (["knowledge", "facts", "search", "Ada", "--store", "facts.sqlite", "--limit", "0"], "got 0", "`--limit 1`"),
         (["knowledge", "facts", "retract", HUGE, "--store", "facts.sqlite"], f"no fact {HUGE}", "search for it"),
         (["knowledge", "facts", "search", "Ada", "--store", "empty"], "empty is empty and no fact store", "remove it"),
         (["knowledge", "facts", "add", "a", "b", "--store", "empty"], "empty is empty and no fact store", "remove it"),

@@ -96,7 +96,7 @@ def test_worker_processes_are_the_default_only_where_they_are_safe(
 
 def test_cores_are_divided() -> None:
     assert divide_cores(2, 3) == (2, 3)
-    with pytest.raises(SpecError, match="0 processes"):
+    with pytest.raises(SpecError, match="processes is 0"):
         divide_cores(0, None)
-    with pytest.raises(SpecError, match="0 threads"):
+    with pytest.raises(SpecError, match="threads is 0"):
         divide_cores(1, 0)

@@ -53,9 +53,10 @@ def resolved_of(directory: RunDirectory) -> ResolvedRun:
         return ResolvedRun.from_plain(directory.record.get("resolved"))
     except (AttnlabError, LookupError) as error:
         reason, hint = (error.message, error.hint) if isinstance(error, AttnlabError) else (str(error), None)
+        first = f"{hint}; or " if hint else ""
         raise FileError(
             f"{directory.path} holds no run that this attnlab can resume: {reason}",
-            hint=hint or "train it anew in another folder, or use the version that began it",
+            hint=f"{first}train it anew in another folder, or use the version that began it",
         ) from None
 
 

@@ -168,7 +168,7 @@ class FactStore:
         if not folded or not _has_words(folded):
             raise InputError(f"nothing to search for in {shorten(words)!r}", hint="give a name or some words")
         if not 1 <= limit <= MOST:
-            raise InputError(f"limit must be from 1 to {MOST}, got {limit}", hint="give another `limit`")
+            raise InputError(f"limit must be from 1 to {MOST}, got {limit}", hint="use `limit=1` or more")
         match = " ".join(_phrase(word) for word in folded.split()[:_MOST_WORDS] if _has_words(word))
         with explained(self.path):
             facts = self._facts(
