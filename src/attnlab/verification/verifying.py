@@ -53,8 +53,8 @@ def verify(
 ) -> Verification:
     """Verify the run, comparison, study or bundle at a path.
 
-    So many `segments` of training are replayed, drawn by `chosen`. `receipt` is one that was cited, `report` a page that
-    is said to be the report of the comparison there, `cache` the folder of prepared corpora; `note` is told each step.
+    So many `segments` of training are replayed, drawn by `chosen`. `receipt` is one that was cited, `report` a page
+    said to be the report of the comparison there, `cache` the folder of prepared corpora; `note` is told each step.
     """
     if segments < 0:
         raise FileError(f"{segments} segments cannot be replayed", hint="use 0 or more")
