@@ -97,7 +97,7 @@ def bench_pretrained(place: str, plan: PretrainedPlan, threads: int, listener: B
         f"{bar.what}: {bar.how}".format(tokens=plan.tokens): value.median if isinstance(value, Ratio) else value
         for bar, value in found.items()
     }
-    bars = tuple(bar.judge({place: value}, {"tokens": plan.tokens}) for bar, value in found.items())
+    bars = tuple(bar.judge({Path(place).name: value}, {"tokens": plan.tokens}) for bar, value in found.items())
     return PretrainedBench(describe_machine(), plan.rounds, tuple(keeper.notes), bars, figures, place, plan)
 
 
