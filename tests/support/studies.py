@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from attnlab.experiments.planning import planner, rate_search
 from attnlab.experiments.planning.plan import Trial
 from attnlab.experiments.request import ScaleRequest
 from attnlab.experiments.scale.rates import RatePoint, RateTable
@@ -22,6 +26,15 @@ SMALL: dict[str, Any] = {
     "rate_count": 3,
     "rate_seeds": 1,
 }
+
+
+@contextmanager
+def short_search() -> Iterator[None]:
+    """Keep the search for rates short: runs of a few steps want ever higher ones, and need not be timed well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rate_search, "_EXTENSIONS", 0)
+        patch.setattr(planner, "_TIMING_SECONDS", 0.001)
+        yield
 
 
 def small_study(**changes: Any) -> ScaleRequest:

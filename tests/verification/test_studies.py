@@ -9,22 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.experiments.planning import planner as planning
-from attnlab.experiments.planning import rate_search
 from attnlab.experiments.scale.report import write_study
 from attnlab.experiments.scale.study import scale
 from attnlab.verification import Verification, verify
 from attnlab.verification.bundles import files_of, write_bundle
 from support.requests import InProcess
-from support.studies import small_study
+from support.studies import short_search, small_study
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _short() -> Iterator[None]:
-    """Runs of a few steps want ever higher rates, and need not be timed well."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rate_search, "_EXTENSIONS", 0)
-        patch.setattr(planning, "_TIMING_SECONDS", 0.001)
+    with short_search():
         yield
 
 

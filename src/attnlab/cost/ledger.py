@@ -26,7 +26,7 @@ class Ledger:
             self._maker.setdefault(tensor.untyped_storage(), part)
 
     def keep(self, part: str, *tensors: Tensor | None) -> None:
-        """Tensors that are needed again; what nobody made before belongs to this part."""
+        """Count tensors as kept; those that no earlier part made belong to this one."""
         for tensor in tensors:
             if tensor is not None:
                 self.made(part, tensor)
@@ -41,7 +41,7 @@ class Ledger:
             self.keep(part, tensor)
 
         def unpack(_: None) -> Tensor:
-            raise AssertionError("nobody goes backward here")
+            raise AssertionError("there is no backward pass here")
 
         with saved_tensors_hooks(pack, unpack):
             yield

@@ -21,6 +21,7 @@ from attnlab.attention import AttentionSpec, Cache, WholeLayer
 from attnlab.cost.call import AttentionCall
 from attnlab.cost.ledger import Kept, Ledger
 from attnlab.errors import AttnlabError
+from attnlab.models.meta import on_meta
 
 Result = TypeVar("Result")
 
@@ -36,7 +37,7 @@ class CountedFlops:
 @functools.lru_cache(maxsize=512)
 def layer_tensors(spec: AttentionSpec) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Return the parameters of a layer by name, with their shapes."""
-    with torch.device("meta"):
+    with on_meta():
         return tuple((name, tuple(one.shape)) for name, one in WholeLayer(spec).named_parameters())
 
 

@@ -8,7 +8,7 @@
 Keys and values of earlier tokens are kept in a cache. Prompts of different lengths go together: the shorter are padded
 on the left, or, where a variant counts positions from the start or takes no padding, prompts of one length at a time.
 What is drawn for a prompt depends on its seed alone, not on the other prompts, until the longest fills the context.
-Then the model reads the last half again and goes on from there.
+Then the model reads the last half again and continues from there.
 """
 
 from __future__ import annotations

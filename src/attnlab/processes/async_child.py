@@ -113,10 +113,8 @@ class AsyncChild:
         ahead = self._questions.index(mine)
         return f"waiting for {ahead} earlier {'question' if ahead == 1 else 'questions'}" if ahead else ""
 
-    def stop(self, owner: str | None = None) -> None:
-        """Give up the question under way, if it is this owner's; its caller gets an error that says so."""
-        if owner is not None and (self._current is None or self._current.owner != owner):
-            return
+    def stop(self) -> None:
+        """Give up the question under way; its caller gets an error that says so."""
         self._stopped = True
         if self._child is not None:
             self._child.kill()

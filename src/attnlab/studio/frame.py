@@ -149,7 +149,7 @@ def guarded(
         try:
             with frame.content:  # and not in what was clicked on, which the handler may draw anew
                 await handler(*arguments, **given)
-        except WithdrawnError:  # a newer question follows, or nobody waits for the answer
+        except WithdrawnError:  # a newer question follows, or the visitor has left
             return
         except AttnlabError as error:
             frame.tell(error)

@@ -6,7 +6,7 @@ trained, K that are drawn at random miss all of them with the probability
 
     C(N − sN, K) / C(N, K)  ≤  (1 − s)^K
 
-Whoever verifies draws the segments, from all of them; which states were kept decides only how long it takes.
+The verifier draws from all segments; which states were kept only decides how long a replay takes.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from attnlab.verification.run_checks import OpenedCorpora, RecordedRun, check_ru
 from attnlab.verification.segments import ReplayedSegments, replay_segments
 from attnlab.verification.study_checks import check_study
 
-SHORTEST_RECEIPT = 16  # letters of a receipt that somebody cites
+SHORTEST_RECEIPT = 16  # letters of a cited receipt
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from attnlab.errors import AttnlabError
-from attnlab.experiments.planning import planner as planning
-from attnlab.experiments.planning import rate_search
 from attnlab.experiments.planning.rate_search import TUNING_SEED
 from attnlab.experiments.request import ScaleRequest
 from attnlab.experiments.scale.findings import findings
@@ -21,7 +19,7 @@ from attnlab.experiments.scale.report import write_study
 from attnlab.experiments.scale.study import ScaleStudy, scale, search_only
 from attnlab.runs import RunDirectory
 from support.requests import InProcess
-from support.studies import small_study
+from support.studies import short_search, small_study
 
 REQUEST = small_study()
 TRIALS = 2 * 3 * 3  # arms, rungs, rates
@@ -48,10 +46,7 @@ def carry_out(folder: Path, request: ScaleRequest, fails: int | None = None) -> 
 
 @pytest.fixture(scope="module", autouse=True)
 def _short() -> Iterator[None]:
-    """Runs of a few steps want ever higher rates, and need not be timed well."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rate_search, "_EXTENSIONS", 0)
-        patch.setattr(planning, "_TIMING_SECONDS", 0.001)
+    with short_search():
         yield
 
 

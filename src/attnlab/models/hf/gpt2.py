@@ -23,7 +23,7 @@ from attnlab.errors import FileError, SpecError, UnsupportedError
 from attnlab.models.hf.folder import CONFIG, TensorFiles, open_tensors, read_config, ties_head, write_folder
 from attnlab.models.language_model import LanguageModel
 from attnlab.models.meta import on_meta
-from attnlab.models.pretrained.weights import check_memory, check_tensors
+from attnlab.models.pretrained.weights import check_tensors, check_weights_fit
 from attnlab.models.spec import ModelSpec
 
 # What Transformers takes for granted where config.json is silent.
@@ -83,7 +83,7 @@ def load_gpt2(folder: Path) -> LanguageModel:
         check_tensors({name: entry.shape for name, entry in entries.items()}, found, folder, "a GPT-2", CONFIG, names)
         with on_meta():
             model = LanguageModel(spec)
-        check_memory(model, folder)
+        check_weights_fit(model, folder)
         model = model.to_empty(device="cpu").eval()
         parameters = dict(model.named_parameters())
         for name, entry in entries.items():

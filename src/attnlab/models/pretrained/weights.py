@@ -11,6 +11,7 @@ from torch import Tensor
 from attnlab.errors import FileError, InputError
 from attnlab.formats import byte_count
 from attnlab.models.language_model import LanguageModel
+from attnlab.models.meta import on_meta
 from attnlab.models.spec import ModelSpec
 from attnlab.processes.machine import free_bytes
 
@@ -44,9 +45,9 @@ def check_tensors(
 
 def fill(spec: ModelSpec, read: Callable[[str], Tensor], place: Path) -> LanguageModel:
     """Return a model in float32, ready for use, each of whose parameters `read` gives by its name."""
-    with torch.device("meta"):
+    with on_meta():
         model = LanguageModel(spec)
-    check_memory(model, place)
+    check_weights_fit(model, place)
     model = model.to_empty(device="cpu").eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -62,12 +63,12 @@ def fill(spec: ModelSpec, read: Callable[[str], Tensor], place: Path) -> Languag
 
 def parameter_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all parameters of a model by their names, without making any of them."""
-    with torch.device("meta"):
+    with on_meta():
         model = LanguageModel(spec)
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
 
 
-def check_memory(model: LanguageModel, place: Path) -> None:
+def check_weights_fit(model: LanguageModel, place: Path) -> None:
     """Refuse a model whose weights take more memory than is free now."""
     needed, free = model.num_parameters() * _NUMBER, free_bytes()
     if free is not None and needed > free:

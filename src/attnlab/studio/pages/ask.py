@@ -1,4 +1,4 @@
-"""Ask: a model that recalls, looks up or admits; what somebody knows is kept, and how far to trust it can be seen."""
+"""Ask: answers from memory, from the fact store, or none; teach facts, and see how reliable the confidence is."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class ComparePage:
         return request
 
     async def _replan(self) -> None:
-        """Plan what the form says, once nobody has changed it for a moment."""
+        """Plan what the form says, once it has not changed for a moment."""
         self._turn += 1
         turn = self._turn
         await asyncio.sleep(_PATIENCE)

@@ -1,4 +1,4 @@
-"""One comparison: all its runs as they go, a way to stop and to go on, and then the verdict and the report."""
+"""One comparison: its runs while they train, stop and resume, then the verdict and the report."""
 
 from __future__ import annotations
 

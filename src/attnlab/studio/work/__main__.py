@@ -4,7 +4,6 @@ FILE adds variants of one's own."""
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any
 from attnlab.attention import load_variants
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.processes.child import serve
+from attnlab.processes.machine import memory_bytes
 
 # What can be asked, and who knows it. A module is imported when it is first asked.
 TASKS = {
@@ -66,8 +66,9 @@ def answer(question: dict[str, Any]) -> Mapping[str, object]:
 
 def limit_memory(share: float = 0.5) -> None:
     """Let this process allocate at most a share of the machine's memory, so that no question can exhaust it."""
-    if sys.platform == "linux":  # elsewhere the limit does not count what is mapped
-        most = int(share * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    memory = memory_bytes()
+    if memory is not None and sys.platform == "linux":  # elsewhere the limit does not count what is mapped
+        most = int(share * memory)
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
