@@ -107,6 +107,9 @@ def test_seeds_are_added_once(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "said"),
     [
         (["compare", "tied-kvv"], "did you mean 'tied-kv'"),
+        (["compare", "--smoke", "--seeds", "3"], "--smoke` sets its own seeds"),
+        (["compare", "--smoke", "--change", "dropout=0.1"], "--smoke` sets its own change"),
+        (["compare", "--smoke", "--size", "25k"], "--smoke` sets its own size"),
         (["compare", "tied-kv", "--seeds", "1"], "one seed says nothing"),
         (["compare", "tied-kv", "--margin", "0"], "margin"),
         (["compare", "tied-kv", "--on", "moon"], "on"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from attnlab.cli.bundling import bundled, citation
+from attnlab.cli.errors import given_options
 from attnlab.cli.options import (
     CORPUS,
     LAUNCH,
@@ -180,8 +181,9 @@ def compare(
         **sizes.fields(),
         **asdict(judging),
     }
-    if smoke and (sizes.fields() or change):
-        raise AttnlabError("--smoke sets sizes and changes of its own", hint="leave out --smoke or the others")
+    beside = sorted({"change", *_SMOKE, *sizes.fields()} & given_options()) if smoke else []
+    if beside:
+        raise AttnlabError(f"`smoke` sets its own {beside[0]}", hint=f"leave out `smoke` or `{beside[0]}`")
     request = Request.with_variants_of(launching.variants_from, **fields | (_SMOKE if smoke else {}))
     out = launching.out
     if opened is not None:
