@@ -31,6 +31,7 @@ DIMENSIONS: dict[str, list[Any]] = {
         "softmax-plus-one",
         "softmax-sink",
         {"kind": "softmax-capped", "cap": 2.0},
+        {"kind": "softmax-capped", "cap": 65.0},
         "scalable-softmax",
         "sigmoid",
         "relu",

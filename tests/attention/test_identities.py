@@ -73,6 +73,14 @@ def test_a_cap_bounds_the_scores_and_a_large_one_changes_nothing() -> None:
     torch.testing.assert_close(tight, inputs.value.cumsum(2) / rows, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("cap", [64.0, 1e6])
+def test_capped_scores_in_single_precision(cap: float) -> None:
+    spec = base(normaliser=SoftmaxCapped(cap=cap))
+    inputs = make_inputs(spec, TOKENS)
+    single = replace(inputs, query=inputs.query.float(), key=inputs.key.float(), value=inputs.value.float())
+    torch.testing.assert_close(by_kernel(single, spec).double(), by_kernel(inputs, spec), rtol=0, atol=1e-5)
+
+
 def test_scalable_softmax_is_softmax_of_queries_times_log_n() -> None:
     spec = base(normaliser="scalable-softmax")
     inputs = make_inputs(spec, TOKENS)

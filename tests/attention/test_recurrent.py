@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import AttentionSpec, Cache, GatedLinear, Mask, MultiHeadAttention, Visibility, variant
-from attnlab.attention.gradients import gated_norm
+from attnlab.attention.gradients import head_norm
 from attnlab.attention.parts.recurrent import recurrence
 from attnlab.attention.parts.recurrent.gated_delta import _inverse
 from attnlab.errors import SpecError
@@ -151,14 +151,17 @@ def test_decoding_a_prompt_and_then_token_by_token_equals_the_whole(name: str) -
     assert not cache.held
 
 
-def test_the_norm_of_the_output_ignores_the_size_of_the_state() -> None:
+@pytest.mark.parametrize("gated", [True, False])
+def test_the_norm_of_the_output_ignores_the_size_of_the_state(gated: bool) -> None:
     torch.manual_seed(0)
     heads, gate = (torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
     scale = torch.rand(4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda *given: gated_norm(*given, 1e-5), (heads, scale, gate))
-    torch.testing.assert_close(gated_norm(1e4 * heads, scale, gate, 0.0), gated_norm(heads, scale, gate, 0.0))
-    plain = heads / heads.square().mean(-1, keepdim=True).sqrt() * scale * gate * torch.sigmoid(gate)
-    torch.testing.assert_close(gated_norm(heads, scale, gate, 0.0), plain)
+    given = (heads, scale, gate) if gated else (heads, scale)
+    assert torch.autograd.gradcheck(lambda *given: head_norm(*given, epsilon=1e-5), given)
+    found = head_norm(*given, epsilon=0.0)
+    torch.testing.assert_close(head_norm(1e4 * heads, *given[1:], epsilon=0.0), found)
+    plain = heads / heads.square().mean(-1, keepdim=True).sqrt() * scale
+    torch.testing.assert_close(found, plain * gate * torch.sigmoid(gate) if gated else plain)
 
 
 @pytest.mark.parametrize("size", [1, 2, 8, 64])

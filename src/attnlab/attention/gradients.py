@@ -2,7 +2,7 @@
 
 once        a backward pass that refuses to be differentiated once more, where that could be asked for
 direction   x / (|x| T), keeping the result alone
-gated_norm  g ⊙ x / rms(x) ⊙ SiLU(z), keeping x and z alone
+head_norm   g ⊙ x / rms(x), times SiLU(z) if there is a gate z, keeping x and z alone
 exclude     y − (y·v) v / |v|², keeping v and the result
 by_heads    a function of queries, keys and values for a few heads at a time, and again in the backward pass
 """
@@ -78,37 +78,46 @@ class _Direction(torch.autograd.Function):
         return vectors, -(along / learned).sum_to_size(learned.shape)
 
 
-def gated_norm(vectors: Tensor, scale: Tensor, gate: Tensor, epsilon: float) -> Tensor:
-    """Return g ⊙ x / √(mean x² + ε) ⊙ SiLU(z) for vectors x, a scale g and a gate z.
+def head_norm(vectors: Tensor, scale: Tensor, gate: Tensor | None = None, *, epsilon: float) -> Tensor:
+    """Return g ⊙ x / √(mean x² + ε) for vectors x and a scale g, times SiLU(z) if there is a gate z.
 
-    With n the normed vectors, r = n / x, s = SiLU(z) and d the gradient of the result,
+    With n the normed vectors, r = n / x, s = SiLU(z), or 1 without a gate, and d the gradient of the result,
 
         ∂x = r (g s d − n mean(n g s d)),   ∂g = Σ d n s,   ∂z = SiLU′(z) d g n
     """
     if torch.compiler.is_compiling():  # the compiler decides what is kept
-        return F.rms_norm(vectors, vectors.shape[-1:], scale.to(vectors.dtype), epsilon) * F.silu(gate)
-    return _GatedNorm.apply(vectors, scale, gate, epsilon)  # type: ignore[no-any-return, no-untyped-call]
+        return _normed(vectors, scale, epsilon) * (1 if gate is None else F.silu(gate))
+    return _HeadNorm.apply(vectors, scale, gate, epsilon)  # type: ignore[no-any-return, no-untyped-call]
 
 
-class _GatedNorm(torch.autograd.Function):
+def _normed(vectors: Tensor, scale: Tensor, epsilon: float) -> Tensor:
+    return F.rms_norm(vectors, vectors.shape[-1:], scale.to(vectors.dtype), epsilon)
+
+
+class _HeadNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor, scale: Tensor, gate: Tensor, epsilon: float) -> Tensor:
+    def forward(ctx: Any, vectors: Tensor, scale: Tensor, gate: Tensor | None, epsilon: float) -> Tensor:
         ctx.save_for_backward(vectors, scale, gate)
         ctx.epsilon = epsilon
-        return F.rms_norm(vectors, vectors.shape[-1:], scale.to(vectors.dtype), epsilon).mul_(F.silu(gate))
+        result = _normed(vectors, scale, epsilon)
+        return result if gate is None else result.mul_(F.silu(gate))
 
     @staticmethod
     @once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         vectors, scale, gate = ctx.saved_tensors
         exact = torch.promote_types(vectors.dtype, torch.float32)
-        x, d, z = (tensor.to(exact) for tensor in (vectors, gradient, gate))
+        x, d = vectors.to(exact), gradient.to(exact)
         size = x.square().mean(dim=-1, keepdim=True).add_(ctx.epsilon).rsqrt_()
         normed = x * size
-        of_gate = torch.ops.aten.silu_backward(d * normed * scale, z).to(gate.dtype)
-        passed = F.silu(z).mul_(d)
+        if gate is None:
+            of_gate, passed = None, d
+        else:
+            z = gate.to(exact)
+            of_gate = torch.ops.aten.silu_backward(d * normed * scale, z).to(gate.dtype)
+            passed = F.silu(z).mul_(d)
         of_scale = (passed * normed).sum_to_size(scale.shape).to(scale.dtype)
-        passed *= scale
+        passed = passed * scale if gate is None else passed.mul_(scale)
         passed.addcmul_(normed, torch.linalg.vecdot(passed, normed).unsqueeze(-1) / x.shape[-1], value=-1)
         return passed.mul_(size).to(vectors.dtype), of_scale, of_gate, None
 
@@ -145,7 +154,9 @@ class _Exclude(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         result, along, share, length = ctx.saved_tensors
         other = torch.linalg.vecdot(gradient, along).unsqueeze(-1).div_(length)
-        vectors = torch.addcmul(gradient, along, other, value=-1)
+        # Token by token, as the fused kernel reads its gradient; it copies any other layout.
+        vectors = torch.empty_like(gradient.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2)
+        torch.addcmul(gradient, along, other, value=-1, out=vectors)
         return vectors, (result * -other).addcmul_(vectors, share, value=-1)
 
 

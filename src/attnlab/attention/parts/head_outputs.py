@@ -16,11 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from attnlab.attention.gradients import exclude, gated_norm
+from attnlab.attention.gradients import exclude, head_norm
 from attnlab.attention.parts.part import Declared, Parameter, Part, Projection
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class GatedNorm(HeadOutput):
         return {"gate": Projection(spec.value_width)}
 
     def apply(self, heads: Tensor, gate: Tensor, scale: Tensor) -> Tensor:
-        return gated_norm(heads, scale, gate, epsilon=1e-5)
+        return head_norm(heads, scale, gate, epsilon=1e-5)
 
 
 class HeadNorm(HeadOutput):
@@ -111,7 +110,7 @@ class HeadNorm(HeadOutput):
         return {"gain": Parameter(initial=1.0, shape=(spec.value_width,), per="layer")}
 
     def apply(self, heads: Tensor, gain: Tensor) -> Tensor:
-        return F.rms_norm(heads, heads.shape[-1:], eps=1e-5) * (gain * self.factor).to(heads.dtype)
+        return head_norm(heads, gain * self.factor, epsilon=1e-5)
 
 
 class Exclusive(HeadOutput):
