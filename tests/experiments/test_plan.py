@@ -184,3 +184,9 @@ def test_a_variant_that_would_be_trained_nowhere_is_refused(tmp_path: Path) -> N
     )
     with pytest.raises(SpecError, match="cosine is trained up to 6k, and the smallest rung is 14k"):
         planned(tmp_path, request)
+
+
+def test_a_window_that_hides_nothing_is_refused(tmp_path: Path) -> None:
+    request = Request(variants=("window:64",), size="6k", steps=2, changes=("context_length=64",))
+    with pytest.raises(SpecError, match="window:64 has a window of 64 tokens, which hides nothing in a context of 64"):
+        planned(tmp_path, request)

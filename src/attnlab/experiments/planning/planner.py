@@ -163,6 +163,7 @@ def arms_at(request: Request, size: str, share: float, corpus: Corpus, *, record
             rate_from = "the recipe's own, not tuned for this arm"
         arms.append(_arm(change.name, change.meaning, run, rate_from, corpus))
     _check_alike(arms, corpus)
+    _check_windows(arms, corpus)
     return arms
 
 
@@ -250,6 +251,19 @@ def _check_alike(arms: Sequence[Arm], corpus: Corpus) -> None:
                 raise SpecError(
                     f"{arm.name} has {name} {ours} and the baseline {theirs}: they would not see the same data",
                     hint=f"change all arms alike, with `change={name}={theirs}`",
+                )
+
+
+def _check_windows(arms: Sequence[Arm], corpus: Corpus) -> None:
+    """Refuse a window that hides nothing: its arm would be the arm without it, under another name."""
+    for arm in arms:
+        model = arm.run.model(corpus)
+        for window in {spec.mask.window for spec in model.attention if spec.mask.window is not None}:
+            if window >= model.context_length:
+                raise SpecError(
+                    f"{arm.name} has a window of {window} tokens, which hides nothing in a context of "
+                    f"{model.context_length}",
+                    hint="give a window shorter than the context, or change all arms to a longer context_length",
                 )
 
 
