@@ -21,9 +21,16 @@ from attnlab.statistics import upper_sd
 from support.requests import InProcess, small
 
 
-def planned(folder: Path, request: Request, launcher: InProcess | None = None) -> Plan:
-    corpus = open_corpus(corpus_spec(request), folder / "cache")
-    return make_plan(request, corpus, folder, launcher or InProcess(folder / "cache"), LaunchListener())
+@pytest.fixture(scope="module")
+def pydoc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache for the default corpus, which takes seconds to make."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def planned(folder: Path, request: Request, launcher: InProcess | None = None, cache: Path | None = None) -> Plan:
+    cache = cache or folder / "cache"
+    corpus = open_corpus(corpus_spec(request), cache)
+    return make_plan(request, corpus, folder, launcher or InProcess(cache), LaunchListener())
 
 
 def test_a_plan_says_everything_beforehand(tmp_path: Path) -> None:
@@ -120,11 +127,11 @@ def test_a_pilot_shows_the_noise(tmp_path: Path) -> None:
     ],
 )
 def test_the_recorded_pilot_is_used_for_what_it_was_recorded_of(
-    tmp_path: Path, changes: dict[str, Any], believed: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pydoc: Path, changes: dict[str, Any], believed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("attnlab.experiments.planning.planner.time_step", lambda *_: 0.001)
     request = Request(**changes, pilot=0)
-    plan = planned(tmp_path, request)
+    plan = planned(tmp_path, request, cache=pydoc)
     assert bool(plan.pilot.apart_from(plan.seeds).noise("25k")) is believed
     alone = planned_effect(
         upper_sd(plan.pilot.sd, plan.pilot.degrees), len(plan.seeds), len(plan.others), plan.procedure
@@ -178,15 +185,15 @@ def test_trials_that_were_made_before_belong_to_the_arms_of_their_size(tmp_path:
     assert plan.pilot.differences == {"6k": {"tied-kv": (0.0, pytest.approx(0.1))}}
 
 
-def test_a_variant_that_would_be_trained_nowhere_is_refused(tmp_path: Path) -> None:
+def test_a_variant_that_would_be_trained_nowhere_is_refused(tmp_path: Path, pydoc: Path) -> None:
     request = Request(
         variants=("tied-kv", "cosine"), size="25k", rungs=("14k",), tokens_per_parameter=1, up_to={"cosine": "6k"}
     )
     with pytest.raises(SpecError, match="cosine is trained up to 6k, and the smallest rung is 14k"):
-        planned(tmp_path, request)
+        planned(tmp_path, request, cache=pydoc)
 
 
-def test_a_window_that_hides_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_window_that_hides_nothing_is_refused(tmp_path: Path, pydoc: Path) -> None:
     request = Request(variants=("window:64",), size="6k", steps=2, changes=("context_length=64",))
     with pytest.raises(SpecError, match="window:64 has a window of 64 tokens, which hides nothing in a context of 64"):
-        planned(tmp_path, request)
+        planned(tmp_path, request, cache=pydoc)
