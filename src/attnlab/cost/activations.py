@@ -29,6 +29,8 @@ numbers. There the statistics of a LayerNorm are never kept in half precision, a
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -45,9 +47,10 @@ from attnlab.cost.ledger import Kept, Ledger
 from attnlab.cost.whole_layers import kept_by_module, run_module
 from attnlab.errors import InputError
 from attnlab.models import loss, mlp
-from attnlab.models.meta import on_meta
+from attnlab.models.meta import nothing_drawn, on_meta
 
 _INDEX_BYTES = 8  # of a token's number
+_SMALL = 2**20  # numbers of a tensor that is quickly made
 
 
 @functools.lru_cache(maxsize=512)
@@ -79,7 +82,7 @@ def kept_for_backward(call: AttentionCall) -> Kept:
 def _kept(call: AttentionCall) -> Kept:
     if call.spec.layer is not None:
         return run_module(call, kept_by_module, Kept.times)
-    with on_meta(), torch.enable_grad():
+    with _walking(_largest(call), call.dtype):
         layer = MultiHeadAttention(call.spec).to(call.dtype)
         walk = _Walk(call, layer, Ledger(layer))
         query, key, value = walk.vectors()
@@ -92,6 +95,24 @@ def _kept(call: AttentionCall) -> Kept:
         walk.joined(walk.finished(output, value))
     width = sum(logits.query.shape[-1] for logits in maps if isinstance(logits, InnerProduct))
     return Kept(walk.ledger.bytes_by_part(), width)
+
+
+@contextmanager
+def _walking(numbers: int, dtype: torch.dtype) -> Iterator[None]:
+    """Make tensors on the meta device, or on the CPU if the largest has few numbers.
+
+    Both keep the same. But most operations on the meta device import PyTorch's compiler, which takes over a second.
+    """
+    small = numbers <= _SMALL and dtype == torch.float32
+    with nothing_drawn() if small else on_meta(), torch.enable_grad():
+        yield
+
+
+def _largest(call: AttentionCall) -> int:
+    """How many numbers the largest tensor of a layer has; a table of scores has one for each pair of tokens."""
+    spec, tokens = call.spec, max(call.queries, call.keys)
+    table = 0 if spec.score.projects_key else spec.num_heads * tokens
+    return call.batch * tokens * max(spec.model_width, spec.num_heads * max(spec.key_width, spec.value_width), table)
 
 
 @dataclass(frozen=True)
@@ -312,7 +333,7 @@ def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
     def fresh() -> Tensor:
         return torch.empty(call.batch, tokens, spec.model_width, dtype=call.dtype, requires_grad=True)
 
-    with on_meta(), torch.enable_grad():
+    with _walking(call.batch * tokens * max(spec.model_width, spec.mlp_width), call.dtype):
         modules = {"embedding dropout": nn.Dropout(spec.dropout), **block_modules(spec)}
         ledger = Ledger(nn.ModuleList(modules.values()).to(call.dtype))
         for name, module in modules.items():

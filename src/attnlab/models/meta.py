@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["on_meta"]
+__all__ = ["nothing_drawn", "on_meta"]
 
 
 @contextmanager
@@ -19,6 +19,13 @@ def on_meta() -> Iterator[None]:
     There is nothing to draw, and `normal_` on a meta tensor imports PyTorch's compiler, which takes over a second.
     """
     with torch.device("meta"), _NothingDrawn():
+        yield
+
+
+@contextmanager
+def nothing_drawn() -> Iterator[None]:
+    """Create modules whose weights are whatever lies in memory, and leave the random numbers where they are."""
+    with torch.random.fork_rng(devices=[]), _NothingDrawn():
         yield
 
 
