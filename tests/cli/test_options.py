@@ -44,6 +44,11 @@ OPTIONS = {
         "--no-worth --on --out --over-training --runs --source --step --token --tokens --variants-from --weights "
         "--worth RUN TEXT"
     ),
+    "retrofit": (
+        "--batch-size --budget --checkpoint-seconds --csv --distil-learning-rate --distil-share --fitting-texts --json "
+        "--layers --learning-rate --length --out --quiet --report --seeds --smoke --text --texts --threads --to --tokens "
+        "--variants-from --within --workers MODEL"
+    ),
     "exhibit": "--all --json --markdown --out --set --smoke NAME",
     "knowledge pretrain": (
         "--calibration-share --checkpoint-seconds --context-length --dropout --epochs --heldout --heldout-share "

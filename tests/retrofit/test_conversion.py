@@ -129,7 +129,7 @@ def test_least_squares_beats_the_mean_of_heads(architecture: str) -> None:
         ("llama", "low-rank-value:6", 0.3),
         ("gpt2", "low-rank-key:6", 0.3),
         ("llama", "sigmoid", 0.6),
-        ("gpt2", "entmax", 0.05),
+        ("gpt2", "softmax-sink", 0.05),
         ("gpt2", "linear", 0.9),
     ],
 )
