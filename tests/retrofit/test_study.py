@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import shutil
@@ -16,10 +17,10 @@ from attnlab.lens.subjects import open_subject
 from attnlab.models import Sampling, generate
 from attnlab.pages import render
 from attnlab.retrofit import RetrofitResult, request_of, retrofit
-from attnlab.retrofit.costs import layer_losses
+from attnlab.retrofit.costs import cheapest_layers, layer_costs, layer_losses
 from attnlab.retrofit.healing import running
 from attnlab.retrofit.healing.curves import HealedRun, Healing, tokens_until
-from attnlab.retrofit.page import sentences
+from attnlab.retrofit.page import losses_table, sentences
 from attnlab.retrofit.texts import judging_rows, open_text, text_losses
 from attnlab.training import load_run
 from support.pretrained import TEXT, small_tokenizer, their_llama
@@ -145,10 +146,17 @@ def test_page_json_and_csv_say_the_same(healed: RetrofitResult) -> None:
     rows = healed.to_csv().splitlines()
     assert sum(row.startswith("tied-kv,cost,") for row in rows) == 3
     assert any("distillation" in line for line in sentences(healed))
-    for healing in healed.variants[0].healing:
-        words = [line for line in sentences(healed) if "perplexity" in line]
+    rows = losses_table(healed).rows
+    assert [row[:2] for row in rows] == [
+        ["original", "–"],
+        ["original", "finetune"],
+        *([name, method] for name in ("tied-kv", "window:4") for method in ("distil", "finetune")),
+    ]
+    assert healed.control is not None
+    for row, healing in zip(rows[2:], [one for each in healed.variants for one in each.healing], strict=True):
         reached, until = healing.until(healed.limit)
-        assert until is not None or any("not within the budget" in line for line in words) or not reached
+        assert (until is None) == row[-1].startswith("not within the budget")
+        assert until is not None or f"{len(reached)} of 2 seeds" in row[-1]
 
 
 def test_changing_nothing_costs_nothing(trained: Path, tmp_path: Path) -> None:
@@ -162,16 +170,25 @@ def test_changing_nothing_costs_nothing(trained: Path, tmp_path: Path) -> None:
 
 
 def test_a_budget_takes_the_cheapest_layers(trained: Path, tmp_path: Path) -> None:
-    generous = carried_out(trained, tmp_path, trained, variants=("window:2",), budget=50.0).variants[0]
-    assert generous.subset is not None
-    assert generous.layers == generous.subset.layers == (0, 1, 2)
-    costs = sorted(cost.cost.mean for cost in generous.costs)
-    tight = carried_out(trained, tmp_path, trained, variants=("window:2",), budget=max(1e-6, costs[0] + 1e-4))
-    subset = tight.variants[0].subset
-    assert subset is not None
-    assert len(subset.layers) < 3
-    assert subset.cost is None or subset.cost.mean <= subset.budget
-    assert len(tight.variants[0].costs) == 3
+    found = carried_out(trained, tmp_path, trained, variants=("window:2",), budget=50.0).variants[0]
+    assert found.subset is not None
+    assert found.layers == found.subset.layers == (0, 1, 2)
+    assert found.subset.cost == found.all_layers
+
+
+def test_a_layer_that_is_too_dear_is_left_out(trained: Path) -> None:
+    subject = open_subject(trained)
+    texts = judging_rows(open_text(subject, None, trained.parents[1] / "cache"), 6, 16)
+    layers = {number: copy.deepcopy(block.attention) for number, block in enumerate(subject.model.stack.blocks)}
+    with torch.no_grad():
+        layers[1].output.weight.normal_(0.0, 3.0)
+    base, losses = layer_losses(subject.model, {"broken": layers}, texts)
+    costs = layer_costs(base, losses["broken"], dict.fromkeys(layers, 0.0))
+    subset = cheapest_layers(subject.model, layers, costs, 0.01, base, texts)
+    assert subset.layers == (0, 2)
+    assert subset.cost is not None
+    assert subset.cost.mean == pytest.approx(0.0, abs=1e-6)
+    assert cheapest_layers(subject.model, {1: layers[1]}, costs[1:2], 0.01, base, texts).layers == ()
 
 
 def test_chosen_layers_alone_are_changed(trained: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from attnlab.models.pretrained.opening import locate_pretrained, memory_words
 from attnlab.retrofit import RetrofitResult, request_of
 from attnlab.retrofit import retrofit as carry_out
 from attnlab.retrofit.page import gains_table, layers_table, losses_table, sentences
+from attnlab.retrofit.saving import save_retrofitted
 from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable, write_whole
 from attnlab.training.progress import ConsoleReporter, Silent
@@ -41,6 +42,7 @@ def retrofit(
     within: float = 0.01,
     report: Path | None = None,
     csv: Path | None = None,
+    save: Path | None = None,
     variants_from: VariantsFile = None,
     execution: ExecutionOptions = EXECUTION,
     smoke: Flag = False,
@@ -88,6 +90,8 @@ def retrofit(
         Also write the page to this HTML file; it is always in the retrofit's folder.
     csv
         Also write costs and curves to this CSV file.
+    save
+        Also write each retrofitted model for Transformers, into a folder of its name below this one.
     smoke
         Tiny sizes, to try the tool; the figures mean nothing.
     as_json
@@ -129,6 +133,10 @@ def retrofit(
             workers=execution.workers,
             precision="float32",
         )
+    if save is not None:
+        for name, kind in save_retrofitted(found, save).items():
+            code = " with the code that runs it (trust_remote_code=True)" if kind == "attnlab" else ""
+            say(f"{name} is saved for Transformers as {kind}{code}")
     _tell(found, report, csv, as_json)
 
 

@@ -12,10 +12,20 @@ gains        parameters, cache and speed
 study        all of it in one folder, from which the same request resumes
 result       what was found
 page         one offline page, and the tables of the terminal
+saving       retrofitted models as folders for Transformers
 """
 
 from attnlab.retrofit.request import RetrofitRequest, request_of
 from attnlab.retrofit.result import RetrofitResult, VariantResult
+from attnlab.retrofit.saving import save_for_transformers, save_retrofitted
 from attnlab.retrofit.study import retrofit
 
-__all__ = ["RetrofitRequest", "RetrofitResult", "VariantResult", "request_of", "retrofit"]
+__all__ = [
+    "RetrofitRequest",
+    "RetrofitResult",
+    "VariantResult",
+    "request_of",
+    "retrofit",
+    "save_for_transformers",
+    "save_retrofitted",
+]

@@ -39,7 +39,7 @@ _LINES: dict[Method, tuple[str, str, str]] = {
 def retrofit_page(result: RetrofitResult) -> Page:
     """Return the page."""
     sections = [
-        Section("Result", [Points(sentences(result)), losses_table(result), gains_table(result)]),
+        Section("Result", [losses_table(result), gains_table(result), Points(sentences(result))]),
         Section("Cost of each layer", _cost_parts(result)),
     ]
     if result.control is not None:
@@ -74,7 +74,6 @@ def sentences(result: RetrofitResult) -> list[str]:
                 f"({signed(high.cost.mean)} nats)."
             )
         found.append(words)
-        found += [f"{one.name}: {_healing_words(healing, result)}" for healing in one.healing]
         if len(one.healing) == len(METHODS):
             found.append(f"{one.name}: {_methods_words(*one.healing)}")
     return found
@@ -101,27 +100,9 @@ def until_words(healing: Healing, result: RetrofitResult) -> str:
     """Return the tokens until perplexity is near the original's, or that they do not suffice."""
     reached, found = healing.until(result.limit)
     if found is not None:
-        ends = "" if math.isnan(found.low) else f" ({count(max(0.0, found.low))} … {count(found.high)})"
+        ends = "" if not found.high > found.low else f" ({count(max(0.0, found.low))} … {count(found.high)})"
         return f"{count(found.mean)}{ends}"
     return f"not within the budget ({len(reached)} of {plural(len(healing.runs), 'seed')})"
-
-
-def _healing_words(healing: Healing, result: RetrofitResult) -> str:
-    plan = result.request.healing
-    until = until_words(healing, result)
-    near = f"within {percent(plan.within)} of the original's perplexity"
-    reach = f"{near} after {until} tokens" if until[0].isdigit() else f"{near}: {until}"
-    final = healing.final
-    end = "some seed diverged" if final is None else f"loss {fixed(final.mean, 3)} after {count(plan.tokens)} tokens"
-    beside = "" if result.control is None else _beside(healing.difference(result.control))
-    return f"{METHODS[healing.method]}: {reach}; {end}{beside}."
-
-
-def _beside(found: Interval | None) -> str:
-    if found is None:
-        return ""
-    ends = "" if math.isnan(found.low) else f" ({interval(found.low, found.high)})"
-    return f", {signed(found.mean)} nats{ends} beside the original finetuned on the same tokens"
 
 
 def _methods_words(distilled: Healing, plain: Healing) -> str:
@@ -140,24 +121,38 @@ def _methods_words(distilled: Healing, plain: Healing) -> str:
 
 def losses_table(result: RetrofitResult) -> Table:
     """Return the loss before, after conversion and after healing, for each variant and method."""
-    rows = [["original", NOTHING, fixed(result.original_loss, 3), NOTHING, NOTHING, NOTHING]]
+    rows = [["original", *[NOTHING] * 6]]
+    rows[0][2] = fixed(result.original_loss, 3)
     if result.control is not None:
         rows.append(_healed_row("original", result.original_loss, result.control, result))
     for one in result.variants:
         if not one.healing:
-            rows.append([one.name, NOTHING, fixed(one.converted_loss, 3), NOTHING, NOTHING, NOTHING])
+            rows.append([one.name, NOTHING, fixed(one.converted_loss, 3), *[NOTHING] * 4])
         rows += [_healed_row(one.name, one.converted_loss, healing, result) for healing in one.healing]
     near = f"tokens until within {percent(result.request.healing.within)}"
-    headings = ("variant", "healing", "loss before healing", "after healing", "interval", near)
-    return Table(headings, rows, "Validation loss in nats per token", text_columns=(0, 1))
+    headings = ("variant", "healing", "loss before", "after", "interval", "beside the control", near)
+    caption = (
+        "Validation loss in nats per token, before and after healing; control: the original, finetuned alike"
+    )
+    return Table(headings, rows, caption, text_columns=(0, 1))
 
 
 def _healed_row(name: str, before: float, healing: Healing, result: RetrofitResult) -> list[str]:
     final = healing.final
     ends = NOTHING if final is None else interval(final.low, final.high, sign=False)
     end = NOTHING if final is None else fixed(final.mean, 3)
-    until = NOTHING if name == "original" else until_words(healing, result)
-    return [name, healing.method, fixed(before, 3), end, ends, until]
+    if healing is result.control or result.control is None:
+        return [name, healing.method, fixed(before, 3), end, ends, NOTHING, NOTHING]
+    beside = _with_ends(healing.difference(result.control))
+    return [name, healing.method, fixed(before, 3), end, ends, beside, until_words(healing, result)]
+
+
+def _with_ends(found: Interval | None) -> str:
+    """Return a difference with its interval, if it has one."""
+    if found is None:
+        return NOTHING
+    ends = "" if math.isnan(found.low) else f" ({interval(found.low, found.high)})"
+    return f"{signed(found.mean)}{ends}"
 
 
 def gains_table(result: RetrofitResult) -> Table:

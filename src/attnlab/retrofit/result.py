@@ -36,8 +36,9 @@ class VariantResult:
 
     @property
     def healed(self) -> Path:
-        """Return the run of the retrofitted model: the first seed of the first method, or the conversion."""
-        return self.healing[0].runs[0].path if self.healing else self.converted
+        """Return the run of the retrofitted model: the first seed of the method that ends best, or the conversion."""
+        ends = [(math.inf if one.final is None else one.final.mean, one.runs[0].path) for one in self.healing]
+        return min(ends)[1] if ends else self.converted
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,7 @@ class _Study:
 
     def _write(self, path: Path, name: str, model: LanguageModel, loss: float) -> None:
         """Write a converted model as a run."""
-        resolved = self.request.healing.finetuning(model.spec, 1, 0, self.execution)
+        resolved = self.request.healing.finetuning(model.spec, 1, 0, self.execution, self.length)
         record = {**self._record(name), "retrofit": {"variant": name, "method": "conversion"}}
         write_converted(path, model, self.corpus, resolved, record, loss)
 

@@ -7,6 +7,7 @@ judged on the last, which is held out.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ import torch
 from torch import Tensor
 
 from attnlab.corpora import Batch, Corpus, CorpusSpec, TextCorpus, Tokens, open_corpus
-from attnlab.corpora.randomness import digest
 from attnlab.corpora.sources import TextSource
 from attnlab.corpora.tokens import dtype_for
 from attnlab.errors import SpecError
@@ -39,7 +39,7 @@ def open_text(subject: Subject, text: str | None, cache: Path | None = None) -> 
             break
     tokens = np.concatenate(pieces)
     spec = CorpusSpec(name=text or "pydoc")
-    return TextCorpus(spec, tokenizer, Tokens([tokens]), digest("retrofit", tokens.tobytes()))
+    return TextCorpus(spec, tokenizer, Tokens([tokens]), hashlib.sha256(tokens.tobytes()).hexdigest())
 
 
 def _pieces(text: str | None, cache: Path | None) -> list[str]:

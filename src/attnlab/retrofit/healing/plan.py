@@ -56,9 +56,8 @@ class HealingPlan(Specification):
         """Return how many held-out texts the loss is measured on."""
         return max(2, _VALIDATION_TOKENS // length)
 
-    def finetuning(self, model: ModelSpec, steps: int, seed: int, execution: Execution) -> ResolvedRun:
-        """Return the finetuning of a model for so many steps, at its context length."""
-        length = model.context_length
+    def finetuning(self, model: ModelSpec, steps: int, seed: int, execution: Execution, length: int) -> ResolvedRun:
+        """Return the finetuning of a model for so many steps, measured on held-out texts of this length."""
         return ResolvedRun(
             model=model,
             optimizer=OptimizerSpec(learning_rate=self.learning_rate, betas=(0.9, 0.99)),

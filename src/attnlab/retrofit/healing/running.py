@@ -70,7 +70,8 @@ class Ward:
             points += [(float(step * tokens), loss) for step, loss in curve]
         steps = self.plan.steps(self.length) - before
         model = with_layers(self.original, _layers(student))
-        resolved = self.plan.finetuning(trained_spec(model.spec, self.length), steps, seed, self.execution)
+        spec = trained_spec(model.spec, self.length)
+        resolved = self.plan.finetuning(spec, steps, seed, self.execution, self.length)
         record = {**self.record, "retrofit": {"variant": self.name, "method": method, "tokens_before": before * tokens}}
         result = train_on(
             self.corpus, path, resolved, record, start=_starting(model), reporter=self.reporter, saving=Saving()
