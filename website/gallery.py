@@ -77,6 +77,16 @@ REPORTS = (
         ("look", "--compare", "{softmax}", "--compare", "{tied-kv}", "--out", "{page}"),
     ),
     Report(
+        "retrofit",
+        "Another attention for a trained model",
+        "A run of the comparison above with one projection for keys and values, with one key head, and with a window: "
+        "the cost of each layer, and healing on 200 k characters over two seeds.",
+        (
+            *("retrofit", "{softmax}", "--to", "tied-kv,mqa,window:16", "--tokens", "200000", "--seeds", "2"),
+            *("--quiet", "--report", "{page}", "--out", "{runs}"),
+        ),
+    ),
+    Report(
         "cost",
         "The cost of variants",
         "Parameters, FLOPs, memory and cache of four variants at GPT-2's size.",

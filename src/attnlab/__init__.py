@@ -8,6 +8,7 @@ attention, models                  variants of attention, and the models around 
 corpora, statistics, pages         text and tasks as tokens, tests and forecasts, offline pages
 cost, training, lens               what a model costs, how it is trained, what its heads do
 conformance                        whether a variant, perhaps one's own, is what it says
+retrofit                           another attention for a trained model: convert, cost by layer, heal
 experiments                        compare and scale: request, plan, launch, judge, report
 knowledge, exhibits, bench         applications: question answering, claims as programs, measurements
 verification                       application: checking results that someone else recorded

@@ -41,8 +41,13 @@ OPTIONS = {
     "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p --variants-from PROMPTS RUN",
     "look": (
         "--analogy --beside --compare --embeddings --facts --head --json --layer --maps-only --names --neurons "
-        "--no-worth --on --out --over-training --runs --source --step --token --tokens --variants-from --weights "
-        "--worth RUN TEXT"
+        "--no-worth --on --out --over-training --runs --source --step --survey --token --tokens --variants-from "
+        "--weights --worth RUN TEXT"
+    ),
+    "retrofit": (
+        "--batch-size --budget --checkpoint-seconds --csv --distil-learning-rate --distil-share --fitting-texts --json "
+        "--layers --learning-rate --length --out --quiet --report --save --seeds --smoke --text --texts --threads --to "
+        "--tokens --variants-from --within --workers MODEL"
     ),
     "exhibit": "--all --json --markdown --out --set --smoke NAME",
     "knowledge pretrain": (

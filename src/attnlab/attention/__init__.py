@@ -56,6 +56,7 @@ from attnlab.attention.parts.pointwise import Relu, Sigmoid, SquaredRelu
 from attnlab.attention.parts.positions import Alibi, DecoupledRope, Learned, NoPosition, Position, Rope
 from attnlab.attention.parts.recurrent import GatedDelta, GatedLinear, Recurrence
 from attnlab.attention.parts.scores import (
+    BiasedDot,
     Cosine,
     DenseSynthesizer,
     Dot,
@@ -76,6 +77,7 @@ from attnlab.attention.spec import AttentionSpec
 __all__ = [
     "Alibi",
     "AttentionSpec",
+    "BiasedDot",
     "Block",
     "Cache",
     "Cosine",

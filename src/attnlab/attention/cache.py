@@ -1,8 +1,8 @@
 """What decoding remembers of the tokens that went before.
 
 What is kept follows the spec: keys and values for each of their heads; one tensor where the key is the value; only
-values for a synthesizer; only the last tokens for a window; a state of fixed size for an operator; for a whole layer of
-one's own what it says, or its inputs.
+values for a synthesizer; only the last tokens for a window, with the first where it shows them; a state of fixed size
+for an operator; for a whole layer of one's own what it says, or its inputs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ class Cache:
     """The memory of one layer for one batch of sequences.
 
     Room is made in doubling steps, so that adding a token does not copy those before it. `length` counts all tokens
-    ever added, `start` is the position of the first that is still held.
+    ever added, `start` those that were forgotten: it is the position of the first that is held, unless the `first` ones
+    are kept, behind which tokens were forgotten then.
     """
 
     def __init__(self) -> None:
         self.length = 0
         self.start = 0
+        self.first = 0
         self.state: Tensor | None = None
         self.own: dict[str, Tensor] = {}  # what a whole layer of one's own keeps
         self.padding: Tensor | None = None  # (batch, length), True for each real token in the state; None for all
@@ -60,8 +62,14 @@ class Cache:
         self.padding = padding
         return None if padding is None else padding[:, start:]
 
-    def append(self, tensors: dict[str, Tensor], keep: int | None = None) -> dict[str, Tensor]:
-        """Add tokens, after forgetting all but the last `keep` of those before, and return all that is held."""
+    def of_held(self, tensor: Tensor) -> Tensor:
+        """What belongs to the tokens that are held, from a tensor (batch, all tokens)."""
+        if not self.start or not self.first:
+            return tensor[:, self.start :]
+        return torch.cat([tensor[:, : self.first], tensor[:, self.first + self.start :]], dim=1)
+
+    def append(self, tensors: dict[str, Tensor], keep: int | None = None, first: int = 0) -> dict[str, Tensor]:
+        """Add tokens, after forgetting all but the `first` and the last `keep` of those before; return what is held."""
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors.values()):
             raise InputError("a cache cannot be differentiated", hint="decode under torch.no_grad()")
         held = self.held
@@ -70,7 +78,11 @@ class Cache:
             raise InputError(f"the cache holds another batch: {shapes}", hint="start each batch with a new cache")
         added = next(iter(tensors.values())).shape[2]
         old = self.length - self.start
-        forgotten = 0 if keep is None else max(0, old - keep)
+        forgotten = 0 if keep is None else max(0, old - first - keep)
+        if forgotten and first:  # which then lie in front of the others again
+            self.first = first
+            for tensor in held.values():
+                tensor[:, :, forgotten : forgotten + first] = tensor[:, :, :first].clone()
         self._begin, self.start, old = self._begin + forgotten, self.start + forgotten, old - forgotten
         if not held or self._begin + old + added > next(iter(self._room.values())).shape[2]:
             self._make_room(tensors, old, added)

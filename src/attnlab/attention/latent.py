@@ -57,7 +57,7 @@ def decode(
         looking_at(spec, absorbed=absorbed),
         query_start=first - cache.start,
         extras=extras,
-        padding=None if padding is None else padding[:, cache.start :],
+        padding=None if padding is None else cache.of_held(padding),
         visible=visible,
         training=layer.training,
     )

@@ -137,7 +137,7 @@ class MultiHeadAttention(Observed):
             num_queries=x.shape[1],
             query_start=first - start,
             extras=extras,
-            padding=None if padding is None else padding[:, start:],
+            padding=padding if padding is None or cache is None else cache.of_held(padding),
             visible=visible,
         )
         weights = None
@@ -208,7 +208,7 @@ class MultiHeadAttention(Observed):
             held = self.remember(cache, {"key": key} if self.tied else {"key": key, "value": value}, extras)
             key, value = held.get("key"), held["key" if self.tied else "value"]
             if late and rope is not None:
-                key = rope.rotate(value, cache.start)
+                key = _rotated_late(rope, value, cache)
         assert value is not None
         return query, key, value
 
@@ -227,7 +227,7 @@ class MultiHeadAttention(Observed):
                 if extras is not None and projection.of == "key":
                     added[name] = extras[name]
             window = self.spec.mask.window
-            held = cache.append(added, keep=None if window is None else window - 1)
+            held = cache.append(added, None if window is None else window - 1, self.spec.mask.first or 0)
         if extras is not None:
             extras.update({name: tensor for name, tensor in held.items() if name in extras})
         return held
@@ -342,6 +342,14 @@ def _report_vectors(
         _refuse_taps()
     vectors = {"query": query, "key": key, "value": value}
     return tuple(None if tensor is None else observer(name, tensor) for name, tensor in vectors.items())
+
+
+def _rotated_late(rope: Rope, held: Tensor, cache: Cache) -> Tensor:
+    """What a cache holds, rotated by the positions of its tokens."""
+    if not cache.first:
+        return rope.rotate(held, cache.start)
+    first, rest = held[:, :, : cache.first], held[:, :, cache.first :]
+    return torch.cat([rope.rotate(first, 0), rope.rotate(rest, cache.first + cache.start)], dim=2)
 
 
 def _refuse_taps() -> NoReturn:

@@ -314,6 +314,18 @@ RULES: tuple[Rule, ...] = (
         lambda s: {"mask": Mask(causal=s.mask.causal)},
     ),
     Rule(
+        lambda s: s.mask.first is not None and (bool(s.biased) or s.score.looks_back or s.normaliser.looks_back),
+        lambda s: (
+            f"a {s.mask} mask forgets tokens between those that it shows, and this attention counts their distance"
+        ),
+        lambda s: {"mask": Mask(window=s.mask.window)},
+    ),
+    Rule(
+        lambda s: s.mask.first is not None and s.needs_context,
+        lambda s: f"a {s.mask} mask moves keys to other places in the cache, and {_sized(s)} scores places",
+        lambda s: {"mask": Mask(window=s.mask.window)},
+    ),
+    Rule(
         lambda s: s.operator is not None and s.weight_dropout > 0,
         lambda s: f"the operator {s.operator} has no attention weights to drop",
         lambda _: {"weight_dropout": 0.0},

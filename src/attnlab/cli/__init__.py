@@ -9,6 +9,7 @@ options     options that commands share
 printing    tables and data on stdout, everything else on stderr
 measuring   options, progress and output of measurements
 commands    one file per command
+retrofit    `attnlab retrofit`
 verify      `attnlab verify`
 knowledge   `attnlab knowledge …` and `attnlab ask`
 """

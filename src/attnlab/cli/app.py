@@ -41,6 +41,7 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.commands.train:train",
     "attnlab.cli.commands.generate:generate",
     "attnlab.cli.commands.look:look",
+    "attnlab.cli.retrofit:retrofit",
     "attnlab.cli.commands.exhibit:exhibit",
     "attnlab.cli.knowledge.commands:knowledge",
     "attnlab.cli.knowledge.ask:ask",

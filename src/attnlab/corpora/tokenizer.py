@@ -275,6 +275,10 @@ class BpeTokenizer(Tokenizer):
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self._inner.decode(list(ids), skip_special_tokens=False))
 
+    def save(self, path: Path) -> None:
+        """Write the `tokenizer.json` that Transformers and `tokenizers` read."""
+        path.write_text(self._inner.to_str(), encoding="utf-8")
+
     def _content(self) -> Mapping[str, object]:
         return {"tokenizer": json.loads(self._inner.to_str())}
 

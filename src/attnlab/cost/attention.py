@@ -147,7 +147,8 @@ class AttentionCost(Cost):
         require_count("tokens", tokens, least=0)
         if self.call.spec.layer is not None:
             return layer_cache_bytes(self.call, tokens)
-        held = min(tokens, self.call.spec.mask.window or tokens)
+        mask = self.call.spec.mask
+        held = min(tokens, tokens if mask.window is None else mask.window + (mask.first or 0))
         return self.call.batch * held * self.cache_bytes_per_token + (self.state_bytes if tokens else 0)
 
     def as_dict(self) -> dict[str, object]:

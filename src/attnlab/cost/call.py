@@ -75,7 +75,7 @@ class AttentionCall:
         """The mask at work. In decoding, a window has forgotten what no query can see."""
         held = self.keys
         if self.decodes and self.spec.mask.window is not None:
-            held = min(held, self.spec.mask.window - 1 + self.queries)
+            held = min(held, (self.spec.mask.first or 0) + self.spec.mask.window - 1 + self.queries)
         return Visibility(self.spec.mask, self.queries, held, held - self.queries if self.decodes else 0)
 
 

@@ -9,6 +9,8 @@ Every structural mask shows each query one interval of keys, so it is described 
     prefix P        0 … max(i + 1, P)              the first P tokens see each other, the rest is causal
     window W        i − W + 1 … i + 1              W keys including the query's own; around it if bidirectional
 
+A causal window may show the first F keys besides, 0 … F: a second interval, which is the same for all queries.
+
 `Mask` is that description, part of a specification. `Visibility` is a mask at work: it knows the lengths, and what only
 the data can say (which keys are padding, or any pattern of the caller's), and multiplies them.
 """
@@ -47,6 +49,14 @@ class Mask(Biased):
             Number("window", "256", "Each token sees the last {} tokens, itself included."),
         ),
         Declared(
+            "sink-window",
+            "Each token sees the first 4 tokens and the last quarter of the context, itself included.",
+            "Xiao et al. 2023, arXiv 2309.17453",
+            "1.6: the square grid is the bottleneck",
+            {"window": lambda context: max(1, context // 4), "first": 4},
+            Number("window", "256", "Each token sees the first 4 tokens and the last {}, itself included."),
+        ),
+        Declared(
             "prefix",
             "The first sixteenth of the context sees all of itself; the rest is causal.",
             "Raffel et al. 2019, arXiv 1910.10683",
@@ -66,6 +76,7 @@ class Mask(Biased):
     causal: bool = True
     window: int | None = Field(default=None, ge=1)
     prefix: int | None = Field(default=None, ge=1)
+    first: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)  # besides a causal window
 
     @model_validator(mode="after")
     def _possible(self) -> Mask:
@@ -81,10 +92,19 @@ class Mask(Biased):
                 hint="leave out the window or the prefix",
                 nearest=Mask(prefix=self.prefix),
             )
+        if self.first is not None and (self.window is None or not self.causal):
+            raise SpecError(
+                f"the first {self.first} keys are shown besides a causal window, and this mask has none",
+                hint="give a window, or leave out `first`",
+                nearest=Mask(causal=self.causal, window=self.window, prefix=self.prefix),
+            )
         return self
 
     def interval(self, position: Position, num_keys: int) -> tuple[Position | int, Position | int]:
-        """The ends low and high of the keys that the query at this position sees; both grow with the position."""
+        """The ends low and high of the keys that the query at this position sees; both grow with the position.
+
+        The first keys that are shown besides are not in it.
+        """
         if self.window is not None:
             low = position - (self.window - 1 if self.causal else self.window // 2)
             return _clip(low, 0, num_keys), _clip(low + self.window, 0, num_keys)
@@ -96,6 +116,7 @@ class Mask(Biased):
         words = ["causal" if self.causal else "bidirectional"]
         words += [f"window {self.window}"] if self.window else []
         words += [f"prefix {self.prefix}"] if self.prefix else []
+        words += [f"first {self.first}"] if self.first else []
         return " × ".join(words)
 
 
@@ -193,8 +214,8 @@ class Visibility:
 
     def counts(self, like: Tensor) -> Tensor:
         """How many keys each query sees by the structure alone, (queries, 1)."""
-        low, high = self.structure.ends()
-        return (high - low)[:, None].to(like.device, torch.promote_types(like.dtype, torch.float32))
+        counts = self.structure.counts()
+        return counts[:, None].to(like.device, torch.promote_types(like.dtype, torch.float32))
 
     def grid(self, device: torch.device | str = "cpu") -> Tensor:
         """The whole pattern, (batch or 1, heads or 1, queries, keys), True where a query sees a key."""
@@ -245,11 +266,16 @@ class Structure:
         low, high = self.mask.interval(positions, self.num_keys)
         return torch.zeros_like(positions) + low, torch.zeros_like(positions) + high
 
+    def counts(self) -> Tensor:
+        """How many keys each query sees."""
+        low, high = self.ends()
+        return high - low if self.mask.first is None else high - low + low.clamp(max=self.mask.first)
+
     def between(self, start: int, stop: int, low: int, high: int) -> Tensor:
         """The pattern for the queries start … stop and the keys low … high, True where visible."""
         first, last = (end[start:stop, None] for end in self.ends())
         keys = torch.arange(low, high)
-        return (keys >= first) & (keys < last)
+        return ((keys >= first) | (keys < (self.mask.first or 0))) & (keys < last)
 
     def num_visible(self) -> int:
         """How many (query, key) pairs are visible, in no time and without a limit."""
@@ -257,7 +283,8 @@ class Structure:
         if mask.window is not None:
             low = first - (mask.window - 1 if mask.causal else mask.window // 2)
             seen = _sum_clipped(low + mask.window, self.num_queries, 0, keys)
-            return seen - _sum_clipped(low, self.num_queries, 0, keys)
+            besides = _sum_clipped(low, self.num_queries, 0, min(mask.first or 0, keys))
+            return seen - _sum_clipped(low, self.num_queries, 0, keys) + besides
         if not mask.causal:
             return self.num_queries * keys
         return _sum_clipped(first + 1, self.num_queries, min(mask.prefix or 0, keys), keys)
@@ -267,19 +294,19 @@ class Structure:
 def _structural_blocks(structure: Structure, rows: int, dtype: torch.dtype, device: torch.device) -> tuple[Block, ...]:
     """Runs of `rows` queries. Kept, because a training run asks for the same ones at every step."""
     low, high = structure.ends()
-    keys = torch.arange(structure.num_keys)
+    counts = structure.counts()
     blocks = []
     for start in range(0, structure.num_queries, rows):
         stop = min(start + rows, structure.num_queries)
-        begin, end = int(low[start]), int(high[stop - 1])
+        begin, end = 0 if structure.mask.first else int(low[start]), int(high[stop - 1])
         sure_from, sure_to = int(low[stop - 1]), int(high[start])  # what every query of the run sees
         ranges = [(begin, sure_from), (sure_to, end)] if sure_from < sure_to else [(begin, end)]
         edges = []
         for a, b in ranges:
             if b > a:
-                visible = (keys[a:b] >= low[start:stop, None]) & (keys[a:b] < high[start:stop, None])
+                visible = structure.between(start, stop, a, b)
                 edges.append((slice(a - begin, b - begin), _minus_infinity(visible, dtype).to(device)[None]))
-        count = (high - low)[start:stop]
+        count = counts[start:stop]
         some_empty = bool((count == 0).any())
         count = count.to(device, dtype)[None, :, None]
         blocks.append(Block(slice(start, stop), slice(begin, end), tuple(edges), count, some_empty))

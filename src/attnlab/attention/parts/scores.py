@@ -2,6 +2,7 @@
 
     scaled-dot           q·k / √D_k
     dot                  q·k
+    biased-dot           q·k / √D_k + b               each head learns its b, for normalisers that such a shift changes
     cosine               q·k / (|q| |k|) / T          T fixed, or learned by each head
     qk-norm              (g ⊙ q / rms(q))·(h ⊙ k / rms(k)) / √D_k     g and h learned (arXiv 2302.05442)
     l2                   −|q − k|² / √D_k
@@ -151,6 +152,22 @@ class Dot(Score):
 
     def logits(self, given: Matched) -> InnerProduct:
         return InnerProduct(*given.vectors)
+
+
+class BiasedDot(Score):
+    """The scaled dot product plus a number that each head learns, which a retrofit fits to another normaliser."""
+
+    kind: ClassVar[str] = "biased-dot"
+    takes_groups: ClassVar[bool] = True
+    equation: ClassVar[str] = "q·k / √D_k + b, each head with a b of its own"
+    learned: ClassVar[Mapping[str, Parameter]] = {"bias": Parameter()}
+
+    def define(self, given: Matched, bias: Tensor) -> Tensor:
+        return ScaledDot().define(given) + bias
+
+    def logits(self, given: Matched, bias: Tensor) -> InnerProduct:
+        query, key = given.vectors
+        return InnerProduct(query, key, 1 / math.sqrt(query.shape[-1]), bias[..., 0].expand(query.shape[:3]))
 
 
 class Cosine(Score):

@@ -18,6 +18,7 @@ from attnlab.lens.pages.comparison_page import views as compare_views
 from attnlab.lens.pages.head_views import study_rows
 from attnlab.lens.pages.look import MOST_TOKENS, Look, More, look_at
 from attnlab.lens.pages.look_page import number_rows
+from attnlab.lens.pages.survey import survey as survey_of
 from attnlab.lens.subjects import open_subject
 from attnlab.models import tap_names
 from attnlab.models.hf.folder import CONFIG
@@ -58,6 +59,7 @@ def look(
     token: Words = None,
     facts: Flag = False,
     over_training: Flag = False,
+    survey: Flag = False,
     as_json: JsonFlag = False,
     weights: Flag = False,
     names: Flag = False,
@@ -106,6 +108,8 @@ def look(
         Also where facts are stored, for a run on the generated world.
     over_training
         Also the heads at each checkpoint that the run has kept.
+    survey
+        Instead of one text, published findings about heads, sinks and redundancy, measured with intervals over texts.
     as_json
         Print the numbers as JSON; a page is then written only with --out.
     weights
@@ -154,6 +158,9 @@ def look(
     if page is not None:
         check_writable(page)  # before the work
     _say_memory(path)
+    if survey:
+        _survey(path, on, text, page, as_json)
+        return
     with showing_steps() as progress:
         found = look_at(
             path, text, source=source, step=step, tokens=tokens, layers=layer, heads=head, more=more, progress=progress
@@ -161,6 +168,22 @@ def look(
     if not as_json:
         _print(found)
     _finish(found, found.to_dict(weights=weights) if as_json else None, page)
+
+
+def _survey(path: Path, on: Path | None, text: str | None, page: Path | None, as_json: bool) -> None:
+    if text is not None:
+        raise InputError("--survey measures on many texts, and one was given", hint="give a file of texts by --on")
+    with showing_steps() as progress:
+        found = survey_of(path, on=on, progress=progress)
+    if page is not None:
+        found.write(page)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        headings = ("finding", "value", "95 % interval", "what it is")
+        show(found.texts, Table(headings, found.rows(), text_columns=(0, 3), wrap_columns=(3,)))
+    if page is not None:
+        say(f"wrote {page}")
 
 
 def _check_comparing(more: More, run: str | None, text: str | None, *, one_run: Sequence[object]) -> None:

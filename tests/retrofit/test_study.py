@@ -1,0 +1,266 @@
+"""A retrofit from request to result: costs, budgets, healing, resuming, the page, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.errors import AttnlabError
+from attnlab.lens.subjects import open_subject
+from attnlab.models import Sampling, generate
+from attnlab.pages import render
+from attnlab.retrofit import RetrofitResult, request_of, retrofit
+from attnlab.retrofit.costs import cheapest_layers, layer_costs, layer_losses
+from attnlab.retrofit.healing import running
+from attnlab.retrofit.healing.curves import HealedRun, Healing, tokens_until
+from attnlab.retrofit.page import losses_table, sentences
+from attnlab.retrofit.texts import judging_rows, open_text, text_losses
+from attnlab.training import load_run
+from support.pretrained import TEXT, small_tokenizer, their_llama
+from support.training import ALONE, KINSHIP, smoke, train_in
+
+SIZES: dict[str, Any] = {"texts": 6, "fitting_texts": 8}
+HEALING: dict[str, Any] = {"tokens": 256, "seeds": 2, "batch_size": 2}
+LOCAL: dict[str, Any] = {"threads": 1, "workers": 1, "precision": "float32"}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a small run of GPT-2's architecture."""
+    folder = tmp_path_factory.mktemp("trained")
+    spec = smoke(corpus=KINSHIP, num_layers=3, context_length=16, steps=40, evaluate_every=40)
+    return train_in(folder, spec, **ALONE).path
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of Hugging Face with a Llama of random weights and a tokenizer."""
+    folder = tmp_path_factory.mktemp("llama")
+    their_llama().save_pretrained(folder)
+    small_tokenizer()._inner.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def carried_out(model: Path, out: Path, trained: Path, **fields: Any) -> RetrofitResult:
+    request = request_of(**{**SIZES, **fields})
+    return retrofit(model, request, out=out, cache=trained.parents[1] / "cache", **LOCAL)
+
+
+@pytest.fixture(scope="module")
+def healed(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> RetrofitResult:
+    out = tmp_path_factory.mktemp("healed")
+    return carried_out(trained, out, trained, variants=("tied-kv", "window:4"), **HEALING)
+
+
+def test_costs_are_those_of_models_with_one_layer_changed(healed: RetrofitResult, trained: Path) -> None:
+    subject = open_subject(trained)
+    texts = judging_rows(open_text(subject, None, trained.parents[1] / "cache"), 6, 16)
+    base = text_losses(subject.model, texts)
+    tied = open_subject(healed.variants[0].converted).model
+    whole = sum(text_losses(tied, texts)) / 6 - sum(base) / 6
+    assert healed.variants[0].all_layers.mean == pytest.approx(whole, abs=1e-5)
+    assert [cost.layer for cost in healed.variants[0].costs] == [0, 1, 2]
+    layers = {1: tied.stack.blocks[1].attention}
+    theirs, found = layer_losses(subject.model, {"one": layers}, texts)
+    assert theirs == pytest.approx(base, abs=1e-5)
+    expected = sum(found["one"]["1"]) / 6 - sum(base) / 6
+    assert healed.variants[0].costs[1].cost.mean == pytest.approx(expected, abs=1e-5)
+    assert all(cost.cost.low <= cost.cost.mean <= cost.cost.high for one in healed.variants for cost in one.costs)
+
+
+def test_healing_has_curves_of_both_methods_from_the_same_start(healed: RetrofitResult) -> None:
+    one = healed.variants[0]
+    assert [healing.method for healing in one.healing] == ["distil", "finetune"]
+    for healing in one.healing:
+        assert [run.seed for run in healing.runs] == [1, 2]
+        for run in healing.runs:
+            assert run.curve[0] == (0.0, one.converted_loss)
+            assert run.curve[-1][0] == 256
+            assert [tokens for tokens, _ in run.curve] == sorted({tokens for tokens, _ in run.curve})
+    assert healed.control is not None
+    assert {run.curve[0][1] for run in healed.control.runs} == {healed.original_loss}
+    starts = {healing.runs[0].curve[1][1] for healing in one.healing}
+    assert len(starts) == 2  # the methods differ from the first measurement on
+
+
+def test_the_retrofitted_model_is_a_run_like_any_other(healed: RetrofitResult) -> None:
+    for one in healed.variants:
+        for path in (one.converted, one.healed):
+            loaded = load_run(path)
+            assert loaded.record["spec"]["variant"] == one.name
+            assert len(generate(loaded.model, [[1, 2]], 3, Sampling(temperature=0))[0]) == 3
+    tied = load_run(healed.variants[0].healed).model
+    assert all(spec.sharing == "key-value" for spec in tied.spec.attention)
+    assert load_run(healed.variants[1].healed).model.spec.attention[0].mask.window == 4
+
+
+def test_the_same_request_trains_nothing_again(
+    healed: RetrofitResult, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("attnlab.training.loop.Engine.step", fail)
+    monkeypatch.setattr("attnlab.retrofit.healing.distilling.Student.loss", fail)
+    monkeypatch.setattr("attnlab.retrofit.study.convert_layers", fail)
+    monkeypatch.setattr("attnlab.retrofit.study.layer_losses", fail)
+    again = carried_out(trained, healed.folder.parent, trained, variants=("tied-kv", "window:4"), **HEALING)
+    assert again.to_dict() == healed.to_dict()
+
+
+def test_an_interrupted_retrofit_ends_with_the_same_numbers(
+    healed: RetrofitResult, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    def interrupt(*args: Any, **options: Any) -> Any:
+        begun.append(1)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return running_train(*args, **options)
+
+    running_train = running.train_on
+    monkeypatch.setattr(running, "train_on", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        carried_out(trained, tmp_path, trained, variants=("tied-kv", "window:4"), **HEALING)
+    again = carried_out(trained, tmp_path, trained, variants=("tied-kv", "window:4"), **HEALING)
+    for mine, theirs in zip(again.variants, healed.variants, strict=True):
+        assert mine.costs == theirs.costs
+        for healing, other in zip(mine.healing, theirs.healing, strict=True):
+            assert [run.curve for run in healing.runs] == [run.curve for run in other.runs]
+
+
+def test_page_json_and_csv_say_the_same(healed: RetrofitResult) -> None:
+    page = render(healed.page())
+    assert "tied-kv" in page
+    assert "Cost of each layer" in page
+    plain = json.loads(json.dumps(healed.to_dict(), allow_nan=False))
+    assert [one["name"] for one in plain["variants"]] == ["tied-kv", "window:4"]
+    rows = healed.to_csv().splitlines()
+    assert sum(row.startswith("tied-kv,cost,") for row in rows) == 3
+    assert any("distillation" in line for line in sentences(healed))
+    rows = losses_table(healed).rows
+    assert [row[:2] for row in rows] == [
+        ["original", "–"],
+        ["original", "finetune"],
+        *([name, method] for name in ("tied-kv", "window:4") for method in ("distil", "finetune")),
+    ]
+    assert healed.control is not None
+    for row, healing in zip(rows[2:], [one for each in healed.variants for one in each.healing], strict=True):
+        reached, until = healing.until(healed.limit)
+        assert (until is None) == row[-1].startswith("not within the budget")
+        assert until is not None or f"{len(reached)} of 2 seeds" in row[-1]
+
+
+def test_changing_nothing_costs_nothing(trained: Path, tmp_path: Path) -> None:
+    found = carried_out(trained, tmp_path, trained, variants=("softmax",))
+    one = found.variants[0]
+    assert {cost.cost.mean for cost in one.costs} == {0.0}
+    assert one.converted_loss == found.original_loss
+    original, same = load_run(trained).model.state_dict(), load_run(one.converted).model.state_dict()
+    assert all(torch.equal(original[name], same[name]) for name in original)
+    assert one.gains.cache_ratio == 1
+
+
+def test_a_budget_takes_the_cheapest_layers(trained: Path, tmp_path: Path) -> None:
+    found = carried_out(trained, tmp_path, trained, variants=("window:2",), budget=50.0).variants[0]
+    assert found.subset is not None
+    assert found.layers == found.subset.layers == (0, 1, 2)
+    assert found.subset.cost == found.all_layers
+
+
+def test_a_layer_that_is_too_dear_is_left_out(trained: Path) -> None:
+    subject = open_subject(trained)
+    texts = judging_rows(open_text(subject, None, trained.parents[1] / "cache"), 6, 16)
+    layers = {number: copy.deepcopy(block.attention) for number, block in enumerate(subject.model.stack.blocks)}
+    with torch.no_grad():
+        layers[1].output.weight.normal_(0.0, 3.0)
+    base, losses = layer_losses(subject.model, {"broken": layers}, texts)
+    costs = layer_costs(base, losses["broken"], dict.fromkeys(layers, 0.0))
+    subset = cheapest_layers(subject.model, layers, costs, 0.01, base, texts)
+    assert subset.layers == (0, 2)
+    assert subset.cost is not None
+    assert subset.cost.mean == pytest.approx(0.0, abs=1e-6)
+    assert cheapest_layers(subject.model, {1: layers[1]}, costs[1:2], 0.01, base, texts).layers == ()
+
+
+def test_chosen_layers_alone_are_changed(trained: Path, tmp_path: Path) -> None:
+    one = carried_out(trained, tmp_path, trained, variants=("gqa:1",), layers="2,0").variants[0]
+    assert one.layers == (0, 2)
+    heads = [spec.num_key_value_heads for spec in load_run(one.converted).model.spec.attention]
+    assert heads == [1, 2, 1]
+    assert one.gains.cache_ratio == pytest.approx(2 / 3)
+
+
+def test_a_llama_is_retrofitted_and_healed_on_a_named_text(llama: Path, trained: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text(" ".join([TEXT] * 60), encoding="utf-8")
+    healing = {**HEALING, "seeds": 1, "tokens": 128}
+    found = carried_out(
+        llama, tmp_path, trained, variants=("mqa", "sigmoid"), text=str(text), length=16, texts=4, **healing
+    )
+    assert found.length == 16
+    for one in found.variants:
+        assert len(one.costs) == 2
+        model = load_run(one.healed).model
+        assert model.spec.context_length == 16
+        assert one.healing[0].final is not None
+        assert math.isnan(one.healing[0].final.low)  # one seed has no interval
+    assert found.variants[0].gains.cache_ratio == 0.5
+
+
+def healing_of(*curves: tuple[tuple[float, float], ...]) -> Healing:
+    return Healing("distil", tuple(HealedRun(seed, Path(), curve) for seed, curve in enumerate(curves)))
+
+
+def test_tokens_until_are_counted_between_measurements() -> None:
+    curve = ((0.0, 3.0), (100.0, 2.0), (200.0, 1.0))
+    assert tokens_until(curve, 1.5) == 150
+    assert tokens_until(curve, 3.5) == 0
+    assert tokens_until(curve, 0.5) is None
+    both = healing_of(curve, ((0.0, 3.0), (100.0, 1.0)))
+    reached, found = both.until(1.5)
+    assert reached == [150, 75]
+    assert found is not None
+    assert found.mean == 112.5
+    assert healing_of(curve, ((0.0, 3.0), (200.0, 2.0))).until(1.5) == ([150], None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"variants": ()}, "needs a variant"),
+        ({"variants": ("mqa", "mqa")}, "named twice"),
+        ({"variants": ("window:99",)}, "larger than the context of 16"),
+        ({"variants": ("mqa",), "layers": "7"}, "'7' is no layer"),
+        ({"variants": ("mqa",), "layers": "0", "budget": 0.1}, "a budget chooses the layers"),
+        ({"variants": ("mqa",), "length": 99}, "texts of 99 tokens"),
+        ({"variants": ("mqa",), "length": 8, "tokens": 512}, "learned positions"),
+        ({"variants": ("mqa",), "tokens": 40}, "do not suffice for two steps"),
+        ({"variants": ("mqa",), "text": "missing.txt"}, "no file or folder missing.txt"),
+        ({"variants": ("mqa",), "budget": -1.0}, "budget"),
+    ],
+)
+def test_bad_requests_are_refused_before_anything_is_written(
+    fields: dict[str, Any], words: str, trained: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(AttnlabError, match=words) as refused:
+        carried_out(trained, tmp_path, trained, **fields)
+    assert refused.value.hint
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_changed_plan_is_not_believed(trained: Path, tmp_path: Path) -> None:
+    found = carried_out(trained, tmp_path, trained, variants=("softmax",))
+    plan = found.folder / "plan.json"
+    plan.write_text(plan.read_text().replace("softmax", "mqa"), encoding="utf-8")
+    with pytest.raises(AttnlabError, match="was changed"):
+        carried_out(trained, tmp_path, trained, variants=("softmax",))
+    shutil.rmtree(found.folder)
