@@ -33,6 +33,11 @@ from support.training import children_of
 CRASHED = 70  # the exit code of a child that raised something
 _PATIENCE = 20.0  # seconds that a process has to end after it was asked to
 _SUBREAPER = 36
+_IMPORTED_LATE = (
+    *("attnlab.experiments.launching.worker", "attnlab.experiments.comparing", "attnlab.verification"),
+    *("attnlab.lens.runs", "attnlab.exhibits.learning.analogy", "attnlab.experiments.reporting.report"),
+    *("plotly.graph_objects", "plotly.io", "scipy.optimize", "scipy.stats", "torch._dynamo", "torch._refs"),
+)
 _MODULES = ("comparisons", "pages", "playground", "runs")
 
 
@@ -74,8 +79,8 @@ def prepare() -> None:
         importlib.import_module(verb.partition(":")[0])
     for name in _MODULES:
         importlib.import_module(f"attnlab.studio.work.{name}")
-    for name in ("experiments.launching.worker", "experiments.comparing", "verification", "lens.runs"):
-        importlib.import_module(f"attnlab.{name}")
+    for name in _IMPORTED_LATE:
+        importlib.import_module(name)
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     gc.collect()
     gc.freeze()

@@ -119,29 +119,28 @@ class Supervisor:
 
     def _answer(self) -> None:
         report = bytearray(80)
-        with suppress(FileNotFoundError):  # the caller was killed meanwhile
+        with suppress(FileNotFoundError, ProcessLookupError):  # the caller was killed meanwhile
             fcntl.ioctl(self._listener, _RECEIVE, report)
             number, process, _, call, _, _, *arguments = struct.unpack("QIIiIQ6Q", report)
-            error = self._decide(process, call, arguments)
+            trouble = self._meets(process, call, arguments)
+            error = trouble.number if trouble is not None and trouble.kind == "error" else 0
             answer = struct.pack("QqiI", number, 0, -error, 0 if error else _CONTINUE)
             fcntl.ioctl(self._listener, _SEND, bytearray(answer))
+            if trouble is not None and not error:  # after the answer: a signal before it would interrupt the call
+                os.kill(self._child, trouble.number)
 
-    def _decide(self, process: int, call: int, arguments: list[int]) -> int:
-        """Return the error that this call ends with, or 0."""
+    def _meets(self, process: int, call: int, arguments: list[int]) -> Trouble | None:
+        """Return the trouble that this call meets, if any."""
         name, path = self._subject(process, call, arguments)
         if not path.startswith(self._folder):
-            return 0
+            return None
         place = len(self.effects)
         self.effects.append(f"{name} {path.removeprefix(self._folder)}")
         trouble = self._trouble
         if trouble is None or not (place == trouble.at or (trouble.for_ever and place > trouble.at)):
-            return 0
+            return None
         self.troubled += 1
-        if trouble.kind == "error":
-            return trouble.number
-        with suppress(ProcessLookupError):
-            os.kill(self._child, trouble.number)
-        return 0
+        return trouble
 
     def _subject(self, process: int, call: int, arguments: list[int]) -> tuple[str, str]:
         """Return the name of a call and the absolute path of what it changes; an empty path if that is unknown."""
