@@ -2,7 +2,7 @@
 
     python -m support.campaign                       5,000 commands and more, in build/campaign
     python -m support.campaign --only faults/17      one case again; --keep leaves its folder
-    python -m support.campaign --size 0.01           a hundredth of it
+    python -m support.campaign --size 0.01           a hundredth of it; --smoke is smaller still
 
 What was done is in FOLDER/results-SEED.jsonl; the same command continues. Exit code 1 if a bar is missed.
 """
@@ -32,7 +32,18 @@ SIZES = {
     "studio": 40,
     "facts": 60,
 }
-FACTS = 1_000_000
+SMOKE = {
+    "values": 1,
+    "faults": 8,
+    "interruptions": 3,
+    "read_only": 2,
+    "clock": 1,
+    "users": 1,
+    "hostile": 8,
+    "studio": 1,
+}
+SMOKE |= {"facts": 1}
+FACTS, SMOKE_FACTS = 1_000_000, 4000
 
 
 def main() -> int:
@@ -45,10 +56,11 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the folder of the last case")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long; the rest is for later")
     parser.add_argument("--facts", type=int, default=FACTS, help="facts in the large store")
+    parser.add_argument("--smoke", action="store_true", help="a few cases of each kind in a small scene")
     given = parser.parse_args()
-    prepare()
-    folder = given.folder.resolve()
-    workshop = Workshop(folder, open_scene(folder / "scene"), given.seed, given.facts)
+    prepare(small=given.smoke)
+    folder, facts = given.folder.resolve(), SMOKE_FACTS if given.smoke else given.facts
+    workshop = Workshop(folder, open_scene(folder / "scene", small=given.smoke), given.seed, facts, small=given.smoke)
     if given.only:
         kind, _, number = given.only.partition("/")
         failures = _run(Case(workshop, kind, int(number)), keep=given.keep).tally.failures
@@ -62,15 +74,24 @@ def main() -> int:
         case = _run(Case(workshop, kind, number))
         results.add(case.name, case.tally)
         for words in case.tally.failures:
-            print(f"{words}\n  again: python -m support.campaign --seed {given.seed} --only {case.name}\n", flush=True)
+            print(f"{words}\n  again: {_again(given)} --only {case.name}\n", flush=True)
     print(results.table())
     return int(bool(results.failures))
 
 
+def _again(given: argparse.Namespace) -> str:
+    """Return the command that repeats a case, once `--only` is added."""
+    words = f"python -m support.campaign --seed {given.seed} --folder {given.folder}"
+    return f"{words} --smoke" if given.smoke else words
+
+
 def _left(workshop: Workshop, results: Results, kinds: list[str], size: float) -> Iterator[tuple[str, int]]:
     """Yield the cases that are not done yet, the kinds side by side, so that each part is a sample of the whole."""
-    counts = {kind: SIZES[kind] or len(workshop.faults()) for kind in kinds}
-    wanted = {kind: max(1, round(size * count)) for kind, count in counts.items()}
+    if workshop.small:
+        wanted = {kind: SMOKE[kind] for kind in kinds}
+    else:
+        counts = {kind: SIZES[kind] or len(workshop.faults()) for kind in kinds}
+        wanted = {kind: max(1, round(size * count)) for kind, count in counts.items()}
     cases = sorted((number / count, kind, number) for kind, count in wanted.items() for number in range(count))
     done = results.done
     for _, kind, number in cases:

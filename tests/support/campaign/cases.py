@@ -42,11 +42,12 @@ class Workshop:
     scene: Scene
     seed: int
     facts: int
+    small: bool = False
     _references: dict[str, Reference] = field(default_factory=dict)
 
     @property
     def jobs(self) -> list[Job]:
-        return jobs(self.scene.names)
+        return [job for job in jobs(self.scene.names) if job.quick or not self.small]
 
     def reference(self, job: Job) -> Reference:
         """Return how a job ends; it is run when first asked for, and kept in a file."""

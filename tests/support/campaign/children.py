@@ -39,6 +39,8 @@ _IMPORTED_LATE = (
     *("plotly.graph_objects", "plotly.io", "scipy.optimize", "scipy.stats", "torch._dynamo", "torch._refs"),
 )
 _MODULES = ("comparisons", "pages", "playground", "runs")
+_reaps = False  # whether orphans become children of this process
+_running: set[int] = set()  # processes of commands that are not finished
 
 
 @dataclass(frozen=True)
@@ -72,16 +74,20 @@ class Outcome:
     left: int = 0  # processes that it left behind
 
 
-def prepare() -> None:
-    """Import all that commands import, so that a forked process has it, and become the parent of orphans."""
+def prepare(*, small: bool = False) -> None:
+    """Import all that commands import, so that a forked process has it, and become the parent of orphans.
+
+    For a `small` campaign, what only slow commands import is left out.
+    """
     torch.set_num_threads(1)
     for verb in VERBS:
         importlib.import_module(verb.partition(":")[0])
     for name in _MODULES:
         importlib.import_module(f"attnlab.studio.work.{name}")
-    for name in _IMPORTED_LATE:
+    for name in () if small else _IMPORTED_LATE:
         importlib.import_module(name)
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    global _reaps
+    _reaps = ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0) == 0
     gc.collect()
     gc.freeze()
 
@@ -106,6 +112,7 @@ class Running:
             self.process = os.fork()
         if self.process == 0:
             self._be_child(work or (lambda: main(list(tokens))), theirs if watched else None)
+        _running.add(self.process)
         theirs.close()
         self._begin = time.monotonic()
         self._status: int | None = None
@@ -128,6 +135,7 @@ class Running:
                 if self._watch(time.monotonic() - self._begin + _PATIENCE):
                     break
         self._watch(float("inf"))
+        _running.discard(self.process)
         left = _reap_orphans()
         if self._supervisor is not None:
             self._supervisor.close()
@@ -171,7 +179,7 @@ class Running:
             for number, stream in enumerate(self._streams):
                 os.dup2(stream.fileno(), number)
             sys.stdin, sys.stdout, sys.stderr = (
-                open(number, mode, encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115 (a descriptor)
+                open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 (a descriptor)
                 for number, mode in enumerate("rww")
             )
             _enter(self._folder, self._how, self.tokens)
@@ -201,7 +209,12 @@ def run(
 
 def environment(folder: Path) -> Mapping[str, str]:
     """Return what a command in a folder finds in its environment besides the usual."""
-    return {"ATTNLAB_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp"), "COLUMNS": "100", "HOME": str(folder)}
+    return {
+        "ATTNLAB_CACHE": str(folder / "cache"),
+        "TMPDIR": str(folder / "tmp"),
+        "COLUMNS": "100",
+        "HOME": str(folder),
+    }
 
 
 def _enter(folder: Path, how: Circumstances, tokens: Sequence[str]) -> None:
@@ -246,7 +259,7 @@ def _let_jump(chosen: random.Random) -> None:
 def _reap_orphans() -> int:
     """Wait for the processes that a command left behind; return how many had to be killed."""
     end, killed = time.monotonic() + 5.0, 0
-    while orphans := children_of(os.getpid()):
+    while orphans := {*children_of(os.getpid())} - _running if _reaps else ():
         for orphan in orphans:
             if time.monotonic() > end:
                 with suppress(ProcessLookupError):
@@ -263,5 +276,3 @@ def _read(stream: IO[bytes]) -> str:
     text = stream.read().decode("utf-8", "replace")
     stream.close()
     return text
-
-

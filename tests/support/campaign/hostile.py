@@ -68,16 +68,27 @@ def targets(names: Names) -> list[Target]:
         Target(f"{comparison}/*.csv", "text", (verify_all,)),
         Target(f"{comparison}/runs/*/*.json", "json", (verify_all,)),
         Target(f"{comparison}/runs/*/*.json", "json", (reread,), sealed=False),
-        Target(f"runs/{names.finetuned}/*.json", "json", (ask, ("knowledge", "evaluate", names.finetuned)), sealed=False),
-        Target(f"runs/{names.finetuned}/*.tsv", "text", (ask, ("knowledge", "evaluate", names.finetuned)), sealed=False),
+        Target(
+            f"runs/{names.finetuned}/*.json", "json", (ask, ("knowledge", "evaluate", names.finetuned)), sealed=False
+        ),
+        Target(
+            f"runs/{names.finetuned}/*.tsv", "text", (ask, ("knowledge", "evaluate", names.finetuned)), sealed=False
+        ),
         Target("pairs.tsv", "text", ((*facts, "import", "pairs.tsv", *new),), sealed=False),
         Target("text.txt", "text", (text, (*facts, "import", "text.txt", *new)), sealed=False),
         Target("facts.jsonl", "jsonl", ((*facts, "import", "facts.jsonl", *new),), sealed=False),
         Target("runs/facts.sqlite", "sqlite", ((*facts, "search", "born"), (*facts, "check"), ask), sealed=False),
-        Target("runs/facts.sqlite", "sqlite", ((*facts, "add", "a", "b"), (*facts, "export"), (*facts, "retract", "1")), sealed=False),
+        Target(
+            "runs/facts.sqlite",
+            "sqlite",
+            ((*facts, "add", "a", "b"), (*facts, "export"), (*facts, "retract", "1")),
+            sealed=False,
+        ),
         Target("run.zip", "zip", (("verify", "run.zip", "--segments", "1"),)),
         Target("comparison.zip", "zip", (("verify", "comparison.zip", "--segments", "0"),)),
-        Target("tiny.gguf", "gguf", (("generate", "tiny.gguf", "a", "--tokens", "1"), ("cost", "tiny.gguf")), sealed=False),
+        Target(
+            "tiny.gguf", "gguf", (("generate", "tiny.gguf", "a", "--tokens", "1"), ("cost", "tiny.gguf")), sealed=False
+        ),
         Target("mine.py", "python", (("variants", "--variants-from", "mine.py"),), sealed=False),
         Target("cache/**/*.*", "bytes", ((*TRAIN, "--steps", "1", "--seed", "8", "--json"),), sealed=False),
     ]
@@ -87,9 +98,9 @@ def hostile(case: Case) -> None:
     """Change a file, and let commands read it."""
     user = other_user()
     scene = case.scene(user)
-    known = targets(scene.names)
-    target = known[case.number % len(known)]
-    files = sorted(path for path in scene.folder.glob(target.pattern) if path.is_file() and path.stat().st_size)
+    found = [(target, _files(scene.folder, target.pattern)) for target in targets(scene.names)]
+    known = [one for one in found if one[1]]  # a small scene has not all of them
+    target, files = known[case.number % len(known)]
     path = case.chosen.choice(files)
     original = path.read_bytes()
     mutate = case.chosen.choice(BY_FORMAT[target.format])
@@ -104,6 +115,10 @@ def hostile(case: Case) -> None:
             if _plain(done.out) != _plain(expected) or reader[0] == "verify":
                 words = f"{path.relative_to(scene.folder)} after {mutate.__name__}"
                 case.fail("accepted", words, done)
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    return sorted(path for path in folder.glob(pattern) if path.is_file() and path.stat().st_size)
 
 
 def _plain(text: str) -> Any:
@@ -152,5 +167,3 @@ def _answered(question: dict[str, Any]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return REFUSED
     return 0
-
-

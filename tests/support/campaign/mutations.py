@@ -18,7 +18,25 @@ from typing import Any
 
 Mutation = Callable[[Path, random.Random], None]
 _ODD: tuple[Any, ...] = (
-    *(None, True, -1, 0, 1e308, -1e-308, 10**30, "", "x", "../x", [], {}, [[]], {"a": 1}, "a" * 10_000, "\ud800", "nan"),
+    *(
+        None,
+        True,
+        -1,
+        0,
+        1e308,
+        -1e-308,
+        10**30,
+        "",
+        "x",
+        "../x",
+        [],
+        {},
+        [[]],
+        {"a": 1},
+        "a" * 10_000,
+        "\ud800",
+        "nan",
+    ),
     *(float("nan"), float("inf"), 2**63, 0.5, [None] * 50, "\0"),
 )
 _DEEP = 50_000
@@ -56,11 +74,24 @@ def zero(path: Path, chosen: random.Random) -> None:
 def insert(path: Path, chosen: random.Random) -> None:
     data = path.read_bytes()
     place = chosen.randrange(len(data))
-    path.write_bytes(data[:place] + chosen.choice([b"\0", b"\xff\xfe", b"x" * 9999, b"\n\n", data[:500]]) + data[place:])
+    path.write_bytes(
+        data[:place] + chosen.choice([b"\0", b"\xff\xfe", b"x" * 9999, b"\n\n", data[:500]]) + data[place:]
+    )
 
 
 def replace(path: Path, chosen: random.Random) -> None:
-    odd = [b"", b"\0", b"null", b"{}", b"[]", b"\xff\xfe{}", b"[" * _DEEP, b'{"a":' * _DEEP, b"1" * 9999, b"\xef\xbb\xbf{}"]
+    odd = [
+        b"",
+        b"\0",
+        b"null",
+        b"{}",
+        b"[]",
+        b"\xff\xfe{}",
+        b"[" * _DEEP,
+        b'{"a":' * _DEEP,
+        b"1" * 9999,
+        b"\xef\xbb\xbf{}",
+    ]
     path.write_bytes(chosen.choice([*odd, chosen.randbytes(3000), b"PK\x03\x04", b"GGUF" + bytes(100)]))
 
 
@@ -147,7 +178,9 @@ def change_archive(path: Path, chosen: random.Random) -> None:
     """Write a zip file anew with something hostile in it."""
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
-    name = chosen.choice(["../evil.json", "/evil.json", "a/../../evil.json", "C:\\evil.json", "run/\0.json", "x" * 300 + ".json"])
+    name = chosen.choice(
+        ["../evil.json", "/evil.json", "a/../../evil.json", "C:\\evil.json", "run/\0.json", "x" * 300 + ".json"]
+    )
     mode, data = stat.S_IFREG | 0o644, b"{}"
     match chosen.randrange(6):
         case 0:
@@ -200,7 +233,19 @@ def change_database(path: Path, chosen: random.Random) -> None:
 def change_text(path: Path, chosen: random.Random) -> None:
     """Put odd characters into a text or into a table of pairs."""
     lines = path.read_bytes().splitlines()
-    odd = [b"", b"\t", b"a\tb\tc\td", b"\xff", b"\0", b"no tab", b"\tonly", b"only\t", b"\r", b"x" * 200_000, "\u202e\u2028".encode()]
+    odd = [
+        b"",
+        b"\t",
+        b"a\tb\tc\td",
+        b"\xff",
+        b"\0",
+        b"no tab",
+        b"\tonly",
+        b"only\t",
+        b"\r",
+        b"x" * 200_000,
+        "\u202e\u2028".encode(),
+    ]
     lines.insert(chosen.randrange(len(lines)), chosen.choice(odd))
     path.write_bytes(b"\n".join(lines))
 

@@ -1,4 +1,4 @@
-"""Folders that commands work in: runs of every kind, a comparison, a fact store, bundles, texts and files of one's own."""
+"""Folders that commands work in: runs of every kind, a comparison, a fact store, bundles and texts."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ SMALL_MODEL = ("--num-layers", "1", "--model-width", "16", "--num-heads", "2", *
 READ = ("--text", "text.txt", "--pairs", "pairs.tsv")
 _MINE = """from attnlab.attention import Variant, add_variant
 
-add_variant(Variant("mine", "Softmax at half the temperature.", {"normaliser": {"name": "softmax", "temperature": 0.5}}))
+add_variant(Variant("mine", "A sharper softmax.", {"normaliser": {"name": "softmax", "temperature": 0.5}}))
 """
 
 
 @dataclass(frozen=True)
 class Names:
-    """The folders of the runs in a scene."""
+    """The folders of the runs in a scene; a small one has only the first two."""
 
     trained: str
     unfinished: str
-    comparison: str
-    pretrained: str
-    finetuned: str
+    comparison: str = "nosuch-comparison"
+    pretrained: str = "nosuch-pretrained"
+    finetuned: str = "nosuch-finetuned"
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ def other_user() -> int | None:
     return FOREIGN if os.geteuid() == 0 else None
 
 
-def open_scene(folder: Path) -> Scene:
-    """Return the scene in a folder, which is built if it does not exist."""
+def open_scene(folder: Path, *, small: bool = False) -> Scene:
+    """Return the scene in a folder, which is built if it does not exist; a small one has no comparison and no model."""
     record = folder.parent / f"{folder.name}.json"
     if not record.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        record.write_text(json.dumps(asdict(_build(folder))))
+        record.write_text(json.dumps(asdict(_build(folder, small=small))))
     return Scene(folder, Names(**json.loads(record.read_text())))
 
 
-def _build(folder: Path) -> Names:
+def _build(folder: Path, *, small: bool) -> Names:
     (folder / "tmp").mkdir(mode=0o777)
     world = World.generate(0, people=24, unseen=4, places=5, exposures="1", details=1)
     (folder / "text.txt").write_text(world.text())
@@ -83,14 +83,16 @@ def _build(folder: Path) -> Names:
     trained = _new_run(folder, *TRAIN, "--steps", "3", "--bundle", "run.zip")
     stop = Circumstances(Trouble(70, "signal", signal.SIGTERM))
     unfinished = _new_run(folder, *TRAIN, "--steps", "40", "--seed", "1", "--checkpoint-seconds", "1e-9", how=stop)
+    _done(folder, "knowledge", "facts", "import", "pairs.tsv")
+    _done(folder, "knowledge", "facts", "add", "Who wrote this?", "Nobody")
+    _done(folder, "knowledge", "facts", "export", "facts.jsonl")
+    if small:
+        return Names(trained, unfinished)
     comparison = _new_run(folder, *COMPARE, *LAUNCH, "--bundle", "comparison.zip")
     read = ("knowledge", "pretrain", *READ, "--steps", "2", "--vocabulary-size", "300", *SMALL_MODEL)
     pretrained = _new_run(folder, *read)
     finetuned = _new_run(folder, "knowledge", "finetune", pretrained, "--steps", "2", *ALONE)
-    _done(folder, "knowledge", "facts", "import", "pairs.tsv")
     _done(folder, "knowledge", "facts", "import", "text.txt")
-    _done(folder, "knowledge", "facts", "add", "Who wrote this?", "Nobody")
-    _done(folder, "knowledge", "facts", "export", "facts.jsonl")
     _done(folder, "look", trained, "--out", "look.html")
     _done(folder, work=lambda: _write_pretrained(folder / "tiny.gguf"))
     return Names(trained, unfinished, comparison, pretrained, finetuned)

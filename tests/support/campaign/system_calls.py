@@ -25,7 +25,15 @@ from typing import Literal
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _BY_DESCRIPTOR = {
     "x86_64": {"write": 1, "pwrite64": 18, "writev": 20, "fsync": 74, "fdatasync": 75, "ftruncate": 77, "sendfile": 40},
-    "aarch64": {"write": 64, "pwrite64": 68, "writev": 66, "fsync": 82, "fdatasync": 83, "ftruncate": 46, "sendfile": 71},
+    "aarch64": {
+        "write": 64,
+        "pwrite64": 68,
+        "writev": 66,
+        "fsync": 82,
+        "fdatasync": 83,
+        "ftruncate": 46,
+        "sendfile": 71,
+    },
 }
 _BY_PATH = {
     "x86_64": {"rename": 82, "mkdir": 83, "rmdir": 84, "link": 86, "unlink": 87, "symlink": 88},

@@ -60,6 +60,9 @@ def as_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     lines = [list(headings), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join(text.ljust(width) if place == 0 else text.rjust(width) for place, (text, width) in enumerate(zip(line, widths, strict=True)))
+        "  ".join(
+            text.ljust(width) if place == 0 else text.rjust(width)
+            for place, (text, width) in enumerate(zip(line, widths, strict=True))
+        )
         for line in lines
     )

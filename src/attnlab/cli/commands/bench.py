@@ -267,9 +267,7 @@ def compare(*, output: BenchOutput = BENCH_OUTPUT) -> int:
 
 
 @bench.command
-def verify(
-    comparison: Path | None = None, /, *, rounds: int | None = None, output: BenchOutput = BENCH_OUTPUT
-) -> int:
+def verify(comparison: Path | None = None, /, *, rounds: int | None = None, output: BenchOutput = BENCH_OUTPUT) -> int:
     """Measure the bundle of the default comparison, the time to verify it, and what receipts cost.
 
     Parameters
@@ -280,9 +278,7 @@ def verify(
         How often a run is loaded (15).
     """
     times = output.rounds(rounds, _ROUNDS)
-    return output.run(
-        lambda listener: bench_verify(listener, rounds=times, comparison=comparison, smoke=output.smoke)
-    )
+    return output.run(lambda listener: bench_verify(listener, rounds=times, comparison=comparison, smoke=output.smoke))
 
 
 @bench.command
