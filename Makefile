@@ -19,7 +19,7 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help compare variants exhibits studio test bench slow pretrained kills forgeries trust docs site wheel clean
+.PHONY: help compare variants exhibits studio test bench slow pretrained kills forgeries campaign trust docs site wheel clean
 .NOTPARALLEL:
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make pretrained compare SmolLM2, which is downloaded, with Transformers"
 	@echo "make kills      kill training 200 times at random moments, and compare what comes out"
 	@echo "make forgeries  forge results in many ways, and verify each of them and many honest ones"
+	@echo "make campaign   run 5,000 commands with bad values, failing disks, interruptions and hostile files; continues"
 	@echo "make trust      count how often verdicts are wrong where the truth is known, and time the main job"
 	@echo "make docs       write the tables of variants and exhibits into docs/"
 	@echo "make site       build the documentation site into build/site"
@@ -77,6 +78,9 @@ kills: $(TEST)
 
 forgeries: $(TEST)
 	$(BIN)/pytest -m slow -s tests/verification/test_forgeries.py
+
+campaign: $(TEST)
+	PYTHONPATH=tests $(BIN)/python -m support.campaign
 
 trust: $(RUNTIME)
 	$(BIN)/attnlab bench verdicts --trained runs/null --bars

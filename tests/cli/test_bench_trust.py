@@ -1,4 +1,4 @@
-"""`attnlab bench verdicts` and `attnlab bench compare`, at a size that means nothing."""
+"""`attnlab bench verdicts`, `attnlab bench compare` and `attnlab bench verify`, at a size that means nothing."""
 
 from __future__ import annotations
 
@@ -37,3 +37,20 @@ def test_the_main_job_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
     assert figures["MB of report"] < 6
     assert "nats below bigram" in figures
     assert len(found["bars"]) == 6
+
+
+def test_verification_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "verify", "--smoke", "--bars", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    values = {bar["name"]: bar["figures"][0]["ratio"]["median"] for bar in found["bars"]}
+    assert 0 < values["verify-bundle"] < 40
+    assert values["verify-seconds"] > 0
+    assert values["verify-training"] > 1
+    assert values["verify-loading"] > 0
+    assert 0 < found["figures"]["seconds of its receipts"] < found["figures"]["seconds of a run"]
+
+
+def test_only_a_comparison_is_verified(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty").mkdir()
+    assert main(["bench", "verify", "empty"]) == 2
+    assert "empty is no comparison" in capsys.readouterr().err

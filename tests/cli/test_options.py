@@ -98,6 +98,7 @@ OPTIONS = {
     "bench cost": "--bars --json --out --rounds --smoke --strict --threads",
     "bench compare": "--bars --json --out --smoke --strict",
     "bench facts": "--bars --count --json --out --smoke --strict",
+    "bench verify": "--bars --json --out --rounds --smoke --strict COMPARISON",
     "bench look": "--bars --json --out --rounds --smoke --strict --threads",
     "bench pretrained": "--bars --json --out --rounds --smoke --strict --threads MODEL",
     "bench studio": "--bars --json --out --smoke --strict",

@@ -149,7 +149,7 @@ def test_it_prints_writes_and_shows_itself(tmp_path: Path) -> None:
         ({"variant": "tied-kv+synthesizer-random"}, "no key to share", "nearest"),
         ({"variant": "bidirectional"}, "would see the token", "encoder"),
         ({"variant": "synthesizer-random", "context_length": 2**34}, "beyond 2⁶³ bytes", "shorter"),
-        ({"batch_size": 2**30}, "too many to count", "batch="),
+        ({"batch_size": 2**30}, "too many to count", "batch_size="),
     ],
 )
 def test_what_cannot_be_is_refused(fields: dict[str, Any], said: str, hinted: str) -> None:

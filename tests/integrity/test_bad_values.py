@@ -58,6 +58,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "margin of a comparison is nan",
             "finite for `--margin`",
         ),
+        (
+            ["compare", "tied-kv", "--smoke", "--plan", "--change", "batch_size=10000000000"],
+            "`--smoke` sets its own change",
+            "leave out",
+        ),
+        (
+            ["compare", "tied-kv", *SMALL, "--plan", "--steps", "1", "--change", "batch_size=10000000000"],
+            "are too many to count at once",
+            "give `batch_size=",
+        ),
         (["train", "--corpus", "binary"], "binary is no text", "or use `--tokenizer byte`"),
         (["compare", "tied-kv", "--seeds", "100000000000", "--plan"], "seeds of a comparison is", "for `--seeds`"),
         (["compare", "tied-kv", "--add-seeds", HUGE], "seeds cannot be added", "for `--add-seeds`"),

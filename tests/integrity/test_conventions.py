@@ -48,6 +48,8 @@ def test_sigterm_differs_from_ctrl_c() -> None:
     [
         "while True:\n    try:\n        pass\n    except Exception:\n        pass\n",
         "import time\ntime.sleep(1000)\n",
+        "while True:\n    try:\n        pass\n    except:\n        pass\n",
+        "import time\nwhile True:\n    try:\n        time.sleep(1000)\n    except:\n        pass\n",
     ],
 )
 def test_a_file_that_never_ends(

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from attnlab.verification import Verification, verify
+from attnlab.processes.machine import describe_environment
+from attnlab.runs.receipts import Link
+from attnlab.verification import Verification, run_checks, verify
+from attnlab.verification.checks import CheckList
+from attnlab.verification.run_checks import OpenedCorpora, check_run
 from attnlab.verification.segments import chance_missed
-from support.forgeries import RECORDED, STEPS, Forgery, invent_losses, make_comparison
+from attnlab.verification.wording import replay_words
+from support.forgeries import RECORDED, STEPS, Forgery, invent_losses, make_comparison, runs_of
 
 ROUNDS, HONEST, DRAWS = 7, 100, 60
 POPULATION = 4 * STEPS  # segments of one step
@@ -93,3 +99,39 @@ def test_replay_finds_what_it_says(copy: Path, forged: int, capsys: pytest.Captu
     with capsys.disabled():
         print(f"\n{forged} of {POPULATION} segments forged, 5 drawn: {missed} of {DRAWS} missed, {chance:.0%} allowed")
     assert missed <= DRAWS * chance + 3 * (DRAWS * chance * (1 - chance)) ** 0.5
+
+
+def test_elsewhere_the_differences_are_told(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    invent_losses(copy, POPULATION // 2, random.Random(0))
+    monkeypatch.setattr(run_checks, "describe_environment", lambda: {"processor": "another"})
+    found = check(copy, segments=POPULATION)
+    assert failures(found) == []
+    assert found.segments is not None
+    assert found.segments.within_tolerance > 0
+    assert found.segments.largest_difference == pytest.approx(0.01)
+    assert 0 < found.segments.mean_difference < 0.01
+    assert "and 0.01 at most (0.01 and 0.1 are allowed)" in replay_words(found.segments)
+
+
+def test_steps_on_two_machines_are_of_neither(honest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = check_run(runs_of(honest)[0], OpenedCorpora(honest.parents[1] / "cache"), CheckList())
+    assert run is not None
+    here = run_checks.describe_environment()
+    chain = [
+        *(link for link in run.chain if link.step <= 6),
+        Link({"step": 6, "environment": {**here, "processor": "another"}}, ""),
+        *(link for link in run.chain if link.step > 6),
+    ]
+    resumed = replace(run, chain=chain)
+    assert resumed.same_environment(0, 6)
+    assert not resumed.same_environment(0, 7)
+    assert not resumed.same_environment(6, 7), "some of them were taken before"
+    monkeypatch.setattr(run_checks, "describe_environment", lambda: {**here, "processor": "another"})
+    assert not resumed.same_environment(6, 7)
+    assert resumed.same_environment(7, 16)
+
+
+def test_what_chooses_the_arithmetic_is_part_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = describe_environment()
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "SSE41")
+    assert describe_environment() == {**usual, "ONEDNN_MAX_CPU_ISA": "SSE41"}

@@ -63,6 +63,10 @@ def explain_failure(error: Exception) -> AttnlabError | None:
         return AttnlabError(
             f"the output cannot be written: {reason(error)}", hint="free some space, or write the output elsewhere"
         )
+    if error.errno is not None:
+        return AttnlabError(
+            f"a file cannot be read or written: {reason(error)}", hint="check the disk, or use a folder on another one"
+        )
     return None
 
 

@@ -103,10 +103,10 @@ class ModelCall:
                 continue
             self.require_context(name, number)
             if self.batch * number > MOST_TOKENS:
-                fewer = f"batch={MOST_TOKENS // number}" if number <= MOST_TOKENS else f"{name}={MOST_TOKENS}"
+                fewer = f"batch_size={MOST_TOKENS // number}" if number <= MOST_TOKENS else f"{name}={MOST_TOKENS}"
                 raise InputError(
                     f"{self.batch} sequences of {number} {name} are too many to count at once",
-                    hint=f"give {fewer} or less; costs grow in proportion to the batch",
+                    hint=f"give `{fewer}` or less; costs grow in proportion to the batch",
                 )
 
     def require_context(self, name: str, number: int, least: int = 1) -> None:

@@ -60,6 +60,10 @@ def describe_machine() -> Machine:
     )
 
 
+# What chooses the arithmetic of MKL and oneDNN, beside the processor.
+_ARITHMETIC = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE")
+
+
 def describe_environment() -> dict[str, str]:
     """Return what the bits of a result depend on besides its specification."""
     machine = describe_machine()
@@ -71,6 +75,7 @@ def describe_environment() -> dict[str, str]:
         "torch": machine.torch,
         "attnlab": machine.attnlab,
         "code": _code_hash(),
+        **{name: value for name in _ARITHMETIC if (value := os.environ.get(name))},
     }
 
 

@@ -86,10 +86,16 @@ class RecordedRun:
         """Return the links with a state, in order."""
         return [link for link in self.chain if link.has_state]
 
-    def same_environment(self, step: int) -> bool:
-        """Return whether the steps after `step` were taken on this kind of machine and with this build and version."""
-        noted = [link for link in self.chain if "environment" in link.content and link.step <= step]
-        return bool(noted[-1].content["environment"] == describe_environment())
+    def same_environment(self, start: int, stop: int) -> bool:
+        """Return whether the steps after `start` up to `stop` were taken on this kind of machine, build and version.
+
+        A change of them is noted at the last link before it, so the steps after that link may have been taken by both.
+        """
+        noted = [link for link in self.chain if "environment" in link.content]
+        before = [link for link in noted if link.step < start][-1:]
+        within = [link for link in noted if start <= link.step < stop]
+        here = describe_environment()
+        return all(link.content["environment"] == here for link in (*before, *within))
 
     def __str__(self) -> str:
         return self.name
@@ -227,6 +233,6 @@ def _check_loss(run: RecordedRun, corpora: OpenedCorpora) -> None:
     corpus = corpora.open(run.directory.record)
     recorded = run.result["validation_loss"]
     again = evaluate_again(run.resolved, corpus, read_tensors(run.directory.path / MODEL))
-    exact = run.same_environment(run.chain[-1].step)
+    exact = run.same_environment(run.chain[-1].step, run.chain[-1].step + 1)
     if again != recorded and (exact or not abs(again - recorded) <= EVALUATION_TOLERANCE):
         raise MismatchError(f"its weights have a validation loss of {again:.6f}, recorded is {recorded:.6f}")

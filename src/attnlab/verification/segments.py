@@ -51,6 +51,8 @@ class ReplayedSegments:
     steps: int = 0
     bit_for_bit: int = 0  # replays
     within_tolerance: int = 0
+    mean_difference: float = 0.0  # nats of the training losses in a replay that was not bit for bit, the largest
+    largest_difference: float = 0.0
 
     def missed(self) -> list[tuple[float, float, float]]:
         """Return for some shares of forged segments the chance that all were missed, and its bound (1 − s)^K."""
@@ -120,10 +122,12 @@ def _replay(run: RecordedRun, start: int, stop: int, corpora: OpenedCorpora, fou
     if problem is None:
         found.bit_for_bit += 1
         return
-    if run.same_environment(start):
+    if run.same_environment(start, stop):
         raise MismatchError(f"replayed from step {start}, {problem}")
-    _check_tolerance(run, start, stop, again)
+    mean, largest = _check_tolerance(run, start, stop, again)
     found.within_tolerance += 1
+    found.mean_difference = max(found.mean_difference, mean)
+    found.largest_difference = max(found.largest_difference, largest)
 
 
 def _recorded(run: RecordedRun, start: int, stop: int) -> list[dict[str, float]]:
@@ -140,7 +144,8 @@ def _other_metrics(run: RecordedRun, start: int, stop: int, again: Replay) -> st
     return None
 
 
-def _check_tolerance(run: RecordedRun, start: int, stop: int, again: Replay) -> None:
+def _check_tolerance(run: RecordedRun, start: int, stop: int, again: Replay) -> tuple[float, float]:
+    """Refuse training losses that differ by more than rounding; return the mean and the largest difference."""
     recorded: Sequence[dict[str, float]] = _recorded(run, start, stop)
     apart = [abs(ours["loss"] - theirs["loss"]) for ours, theirs in zip(again.metrics, recorded, strict=True)]
     mean = math.fsum(apart) / len(apart)
@@ -149,3 +154,4 @@ def _check_tolerance(run: RecordedRun, start: int, stop: int, again: Replay) -> 
             f"over {plural(len(apart), 'step')} the training loss differs by {mean:.4f} nats on average and "
             f"{max(apart):.4f} at most; {MEAN_TOLERANCE:g} and {MOST_TOLERANCE:g} are allowed on other machines"
         )
+    return mean, max(apart)

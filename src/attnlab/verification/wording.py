@@ -52,8 +52,9 @@ def replay_words(segments: ReplayedSegments | None) -> str:
         return "Nothing was replayed: a forgery that is consistent in itself would not have been found."
     exact = f"{plural(segments.bit_for_bit, 'replay')} came out bit for bit"
     near = (
-        f"; {segments.within_tolerance} came out on another machine or build, within {MEAN_TOLERANCE:g} nats of the "
-        f"training losses on average and {MOST_TOLERANCE:g} at most"
+        f"; {segments.within_tolerance} came out on another machine or build with training losses that differ by "
+        f"{segments.mean_difference:.2g} nats on average and {segments.largest_difference:.2g} at most "
+        f"({MEAN_TOLERANCE:g} and {MOST_TOLERANCE:g} are allowed)"
     )
     return (
         f"{len(segments.drawn)} of {plural(segments.population, 'segment')} were drawn at random and replayed, with "

@@ -51,7 +51,7 @@ BELOW = Bar("compare-bigram", "the baseline's loss", "nats below the best bigram
 
 _SAMPLE = 2.0  # seconds between two samples of the memory, which take time from what is timed
 
-_SMOKE_REQUEST = Request(
+SMOKE_REQUEST = Request(
     variants=("tied-kv",),
     corpus="kinship",
     steps=4,
@@ -77,8 +77,8 @@ class MainJobBench(Figures):
 
 def bench_compare(listener: BenchListener, *, smoke: bool = False) -> MainJobBench:
     """Run the default comparison in an empty folder, and then once more."""
-    request = _SMOKE_REQUEST if smoke else Request()
-    words = ["attnlab", "compare", *(_options(request) if smoke else [])]
+    request = SMOKE_REQUEST if smoke else Request()
+    words = ["attnlab", "compare", *(options_of(request) if smoke else [])]
     with tempfile.TemporaryDirectory(prefix="attnlab-compare-") as name:
         folder = Path(name)
 
@@ -122,7 +122,8 @@ def _recorded(data: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _options(request: Request) -> list[str]:
+def options_of(request: Request) -> list[str]:
+    """Return the arguments of `attnlab compare` that ask for this."""
     words = [*request.variants, "--corpus", request.corpus, "--steps", str(request.steps)]
     words += ["--seeds", str(request.seeds), "--pilot", "0"]
     for change in request.changes:

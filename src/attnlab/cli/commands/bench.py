@@ -19,6 +19,7 @@ from attnlab.bench.products.commands import bench_compare, bench_look
 from attnlab.bench.products.cost import CostPlan, bench_cost
 from attnlab.bench.products.pretrained import PretrainedPlan, bench_pretrained
 from attnlab.bench.products.studio import bench_studio
+from attnlab.bench.products.verification import bench_verify
 from attnlab.bench.races.race import MEMORY_SHAPE, RACED, check_against, check_nanogpt, check_threads, find_peers
 from attnlab.bench.races.race import shape as shape_called
 from attnlab.bench.races.speed import GenerationPlan, bench_generate
@@ -263,6 +264,21 @@ def cost(*, rounds: int | None = None, threads: int | None = None, output: Bench
 def compare(*, output: BenchOutput = BENCH_OUTPUT) -> int:
     """Time the main job: `attnlab compare` in an empty folder, from its start to the report, and asked again."""
     return output.run(lambda listener: bench_compare(listener, smoke=output.smoke))
+
+
+@bench.command
+def verify(comparison: Path | None = None, /, *, rounds: int | None = None, output: BenchOutput = BENCH_OUTPUT) -> int:
+    """Measure the bundle of the default comparison, the time to verify it, and what receipts cost.
+
+    Parameters
+    ----------
+    comparison
+        The folder of a finished comparison; without it, the default one is trained first.
+    rounds
+        How often a run is loaded (15).
+    """
+    times = output.rounds(rounds, _ROUNDS)
+    return output.run(lambda listener: bench_verify(listener, rounds=times, comparison=comparison, smoke=output.smoke))
 
 
 @bench.command
