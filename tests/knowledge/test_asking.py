@@ -130,3 +130,19 @@ def test_a_taught_name_is_not_called_never_read(tmp_path: Path) -> None:
     model.memory["New One"] = ("Oslo", 0.99)
     with Asker(model, set_guarantee(model)) as asker:
         assert asker.ask(asked("New One")).origin == "recalled"
+
+
+@pytest.mark.parametrize("asked_for", ["Naima Azough", "naïma AZOUGH", "Naïma Azough"])
+def test_a_name_matches_without_its_accents(tmp_path: Path, asked_for: str) -> None:
+    model: Any = calibrated(tmp_path, sure=100, unsure=50, read=["Naïma Azough", "José Roe", "Jose Roe"])
+    model.memory["Naïma Azough"] = ("Oslo", 0.99)
+    with Asker(model, set_guarantee(model)) as asker:
+        reply = asker.ask(asked(asked_for))
+        assert (reply.origin, reply.answer) == ("recalled", "Oslo")
+        read_as = (f"the question was read as “{asked('Naïma Azough')}”",) if asked_for != "Naïma Azough" else ()
+        assert reply.notes == read_as
+        assert "never read about josé roe" in asker.ask(asked("josé roe")).notes[0], "two people have this name"
+        taught = calibrated(tmp_path, sure=1, unsure=1, train=[Pair(asked("Zoë Ro"), "Rome")])
+        taught.memory["Zoë Ro"] = ("Rome", 0.99)
+    with Asker(taught, asker.guarantee) as asker:  # type: ignore[arg-type]
+        assert asker.ask(asked("Zoe Ro")).answer == "Rome", "taught names count too"

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import re
+import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from attnlab.studio.studio import opaque_id
 from support.browser import findings
-from support.studio import StudioServer, Visit
+from support.studio import READY, StudioServer, Visit
 
 
 def comparison_of(server: StudioServer) -> str:
     """The address of the comparison that is there."""
-    found = re.search(r"/compare/[0-9a-f]{16}", "".join(_links(server)))
-    assert found is not None
-    return found[0]
-
-
-def _links(server: StudioServer) -> list[str]:
-    import hashlib
-
-    return [f"/compare/{hashlib.sha256(path.name.encode()).hexdigest()[:16]}" for path in server.runs.glob("compare-*")]
+    (folder,) = server.runs.glob("compare-*")
+    return f"/compare/{opaque_id(folder.name)}"
 
 
 PAGES = {
-    "/": "Row by row",
+    "/": "Latest comparisons",
+    "/playground": "Row by row",
+    "/seen": "Residual stream",
     "/compare": "minutes",
     "/heads": "What comes next",
     "/cost": "Along the context",
     "/ask": "It answers from memory",
+    "/reports": "right report",
     "/exhibits": "Attention by hand",
     "/exhibits/worked-example": "checks hold",
 }
@@ -62,12 +59,17 @@ def cells(visit: Visit, result: str) -> list[list[str]]:
 
 
 def test_the_sheet_on_screen_edited_linked_and_exported(browser: Any, server: StudioServer, tmp_path: Path) -> None:
-    visit = Visit(browser, server)
+    visit = Visit(browser, server, "/playground")
     page = visit.page
     assert cells(visit, "scores")[2] == ["2", "8", "−20"]
     assert cells(visit, "weights")[2] == ["0.00247", "0.99753", "6.90e−13"]
     assert cells(visit, "output")[2] == ["−7.94066", "0.06676"]
     visit.see("q = x W_Q")
+    page.locator("[data-result=weights] tbody td").first.hover()
+    sources = page.locator("td.source")
+    assert sources.all_inner_texts() == ["−17", "−5", "23"], "a weight is made of the scores of its row"
+    page.locator("[data-result=query] tbody td").first.hover()
+    assert sources.locator("input").evaluate_all("(all) => all.map((one) => one.value)") == ["2", "3", "1", "0"]
 
     page.get_by_label("W_K, row 2, column 1").fill("-1")
     page.wait_for_function("() => document.querySelector('[data-result=key] td.changed')")
@@ -79,11 +81,26 @@ def test_the_sheet_on_screen_edited_linked_and_exported(browser: Any, server: St
     assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == "X, row 2, column 2"
 
     before = cells(visit, "weights")
-    page.get_by_label("X, row 1, column 1").fill("two")
+    cell = page.get_by_label("X, row 1, column 1")
+    cell.fill("two")
     visit.see("'two' is no number")
+    assert cell.get_attribute("aria-invalid") == "true"
     assert cells(visit, "weights") == before, "nothing is lost"
-    page.get_by_label("X, row 1, column 1").fill("2")
+    cell.fill("2")
     page.get_by_text("is no number").wait_for(state="detached")
+    assert cell.get_attribute("aria-invalid") is None
+
+    visit.type("tokens", "8")
+    page.wait_for_function("() => document.querySelector('[data-cell=\"x 7 0\"]')")
+    visit.type("width of x", "99")
+    visit.see("the width of x is '99'")
+    assert visit.field("width of x").get_attribute("aria-invalid") == "true"
+    assert page.locator(".message").inner_text() == "", "an error stands at the field that caused it"
+    visit.type("width of x", "16")
+    page.wait_for_function("() => document.querySelector('[data-cell=\"x 7 15\"]')")
+    assert visit.fits(), "8 × 16 fits"
+    visit.field("a preset").select_option(label="Worked example")
+    page.wait_for_function("() => !document.querySelector('[data-cell=\"x 7 0\"]')")
 
     visit.field("normaliser").select_option("sparsemax")
     page.wait_for_function("() => document.querySelector('[data-result=weights]').innerText.includes('\\t0\\t')")
@@ -94,11 +111,15 @@ def test_the_sheet_on_screen_edited_linked_and_exported(browser: Any, server: St
 
     other = Visit(browser, server, page.url.removeprefix(server.base))
     assert cells(other, "output") == shown, "the address holds everything"
-    other.open("/?s=rubbish")
+    other.open("/playground?s=rubbish")
     other.see("holds no state of the playground")
     assert cells(other, "weights")[2][1] == "0.99753"
     other.finish()
 
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_function("() => document.querySelector('[data-cell^=value]')")
+    visit.field("a variant").select_option("tied-kv")
+    page.wait_for_function("() => !document.querySelector('[data-cell^=value]')")
     with page.expect_download() as download:
         page.get_by_role("button", name="Export as Python").click()
     path = tmp_path / "attention.py"
@@ -114,9 +135,9 @@ def test_heads_are_taken_away(browser: Any, server: StudioServer) -> None:
     visit = Visit(browser, server, "/heads")
     page = visit.page
     visit.see("What comes next")
-    frame = page.frame_locator("iframe")
-    frame.locator(".maps-small").first.click()
-    frame.locator("#maps-title", has_text="layer 0, head 0").wait_for()
+    page.wait_for_selector(".seen[data-shown]")
+    page.locator(".seen-heads .seen-scroll").press("ArrowRight")
+    page.locator(".seen-said", has_text="Layer 0, head 1").wait_for()
     rows = page.locator("table", has_text="next token").locator("tbody tr")
     before = rows.all_inner_texts()
     assert before
@@ -127,11 +148,17 @@ def test_heads_are_taken_away(browser: Any, server: StudioServer) -> None:
     take.click()
     page.get_by_text("difference (points)").wait_for(state="detached")
     assert rows.all_inner_texts() == before
-    visit.field("beside it").select_option(index=2)
-    page.wait_for_function("() => document.querySelectorAll('iframe').length === 2")
+    beside = page.locator("fieldset.picker", has_text="beside it")
+    beside.get_by_label("search").fill("no such run")
+    beside.get_by_text("(0 runs)").wait_for(state="attached")
+    beside.get_by_label("search").fill("kinship tied-kv")
+    beside.get_by_label("comparison").select_option(index=1)
+    two = "() => document.querySelectorAll('.seen[data-shown]').length === 2"
+    page.wait_for_function(two)
+    assert beside.get_by_label("variant").input_value().startswith("tied-kv")
     page.wait_for_function("() => location.search.includes('other=')")
     other = Visit(browser, server, page.url.removeprefix(server.base))
-    other.page.wait_for_function("() => document.querySelectorAll('iframe').length === 2")
+    other.page.wait_for_function(two)
     other.finish()
     visit.type("text", "")
     page.get_by_role("button", name="Look", exact=True).click()
@@ -171,4 +198,158 @@ def test_sliders_move_the_cost_and_controls_the_exhibit(browser: Any, server: St
     visit.see("checks hold")
     visit.open("/exhibits/worked-exampel")
     visit.see("did you mean 'worked-example'?")
+    visit.finish()
+
+
+def big_flow(layers: int = 12, heads: int = 12, count: int = 64) -> dict[str, Any]:
+    """A text of 64 tokens in a model of GPT-2's shape, whose every token attends evenly to all before it."""
+    rows = [[65_535 // (query + 1) if key <= query else 0 for key in range(count)] for query in range(count)]
+    data = b"".join(cell.to_bytes(2, "little") for row in rows for cell in row) * heads
+    layer = {"heads": heads, "low": [0.0] * heads, "high": [1.0] * heads, "absence": ""}
+    layer["data"] = base64.b64encode(data).decode()
+    stream = {"rows": ["embedding"], "norms": [[1.0] * count], "says": [["a"] * count], "chances": [[0.5] * count]}
+    following = [{"id": 1, "token": "b", "before": 0.25, "after": 0.75}]
+    tokens = [f"t{number}" for number in range(count)]
+    return {"tokens": tokens, "layers": [layer] * layers, "stream": stream, "next": following}
+
+
+def test_a_text_flows_through_a_model(browser: Any, server: StudioServer) -> None:
+    visit = Visit(browser, server, "/seen")
+    page = visit.page
+    page.wait_for_selector(".seen[data-shown]")
+    first = page.locator(".seen-token").all_inner_texts()
+    page.locator(".seen-token").nth(3).click()
+    page.locator(".seen-said", has_text=f"“{first[3]}” attends to").wait_for()
+    page.locator(".seen-map canvas").click(position={"x": 90, "y": 170})
+    visit.see("in layer 0, head 0")
+    page.get_by_role("button", name="Next token").click()
+    page.wait_for_function(f"() => document.querySelectorAll('.seen-token').length === {min(8, len(first) + 1)}")
+    visit.field("normaliser").select_option("sparsemax")
+    visit.see("as trained)")
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_function(f"() => document.querySelectorAll('.seen-token').length === {len(first)}")
+    visit.type("only the k likeliest", "none")
+    visit.see("k is 'none'")
+    assert visit.field("only the k likeliest").get_attribute("aria-invalid") == "true"
+    visit.finish()
+
+
+def test_pointing_at_heads_is_drawn_once_a_frame_and_asks_nobody(browser: Any, server: StudioServer) -> None:
+    """12 layers × 12 heads × 64 tokens: what pointing costs is counted, as times would depend on the machine."""
+    visit = Visit(browser, server, "/seen")
+    page = visit.page
+    page.wait_for_selector(".seen[data-shown]")
+    page.route("**/data/big", lambda route: route.fulfill(json=big_flow()))
+    page.evaluate("async () => { window.id = document.querySelector('.seen').id; await seen.show(id, '/data/big'); }")
+    frame = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    page.evaluate(frame)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    counts = "() => ({ ...seen.views.get(id).counts, ...seen.views.get(id).state })"
+    before = page.evaluate(counts)
+    page.evaluate(
+        """() => {
+          const canvas = document.querySelector(".seen-heads canvas"), { left, top } = canvas.getBoundingClientRect();
+          const step = seen.views.get(id).panels.heads.cell + 3;
+          for (let layer = 0; layer < 12; layer += 1)
+            for (let head = 0; head < 12; head += 1)
+              canvas.dispatchEvent(new PointerEvent("pointermove", { bubbles: true,
+                clientX: left + 22 + step * (head + 0.4), clientY: top + 22 + step * (layer + 0.4) }));
+        }"""
+    )
+    page.evaluate(frame)
+    after = page.evaluate(counts)
+    assert (after["layer"], after["head"]) == (11, 11), "the last one is shown"
+    assert after["frames"] - before["frames"] <= 2, "144 movements are drawn together"
+    assert after["strokes"] - before["strokes"] <= 2 * 6 * 64
+    assert after["pictures"] == before["pictures"], "the small maps are not drawn again"
+    assert asked == [], "the server is not asked"
+    page.locator(".seen-token").nth(63).hover()
+    page.locator(".seen-said", has_text="Layer 11, head 11: “t63” attends to").wait_for()
+    assert page.evaluate(counts)["strokes"] - after["strokes"] <= 2 * 6 * 64
+    visit.finish()
+
+
+def test_a_page_of_a_studio_that_was_restarted_says_so(browser: Any, server: StudioServer) -> None:
+    visit = Visit(browser, server)
+    page = visit.page
+    page.route("**/static/icon.svg", lambda route: route.fulfill(status=401))
+    page.evaluate("() => socket.disconnect()")
+    visit.see("The studio was restarted, and this page shows the state before. Open the new address")
+    assert page.evaluate("() => document.body.classList.contains('stale')")
+    page.unroute("**/static/icon.svg")
+    page.evaluate("() => socket.connect()")
+    page.wait_for_function("() => !document.body.classList.contains('stale')")
+    visit.page.close()
+
+
+def test_the_tour_leads_through_the_pages_and_old_links_to_the_playground(browser: Any, server: StudioServer) -> None:
+    visit = Visit(browser, server)
+    page = visit.page
+    page.get_by_role("link", name="Attention by hand").click()
+    for step, words in ((1, "Attention by hand"), (2, "Attention in a trained model"), (3, "Change one thing")):
+        page.get_by_text(f"{step} of 5: {words}").wait_for()
+        page.get_by_role("link", name="Next", exact=True).click()
+    page.get_by_text("4 of 5: What it costs").wait_for()
+    visit.open("/?s=rubbish")
+    page.wait_for_url("**/playground?s=rubbish")
+    visit.see("holds no state of the playground")
+    visit.finish()
+
+
+def test_comfort_theme_shortcuts_help_and_exports(browser: Any, server: StudioServer) -> None:
+    visit = Visit(browser, server, comparison_of(server))
+    page = visit.page
+    visit.see("Against softmax")
+    theme = "() => document.documentElement.dataset.theme"
+    assert page.evaluate(theme) == "light"
+    page.keyboard.press("t")
+    assert page.evaluate(theme) == "dark"
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_text("this sheet").wait_for()
+    assert findings(page) == []
+    page.locator("[data-choice=theme]").select_option("light")
+    page.locator("[data-choice=density]").select_option("compact")
+    assert page.evaluate("() => getComputedStyle(document.body).fontSize") == "13px"
+    page.keyboard.press("Escape")
+    page.reload()
+    page.wait_for_selector(READY, state="attached")
+    assert page.evaluate("() => document.documentElement.dataset.density") == "compact", "choices are remembered"
+
+    page.keyboard.press("x")
+    with page.expect_download() as download:
+        page.get_by_role("dialog").get_by_role("button", name="CSV").first.click()
+    lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("variant,verdict")
+    assert lines[1].startswith("softmax,baseline")
+    for kind, begin in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+        with page.expect_download() as download:
+            page.get_by_role("dialog").get_by_role("button", name=kind).first.click()
+        assert Path(download.value.path()).read_bytes().startswith(begin)
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    page.wait_for_url("**/compare")
+    page.wait_for_selector(READY, state="attached")
+    page.keyboard.press("/")
+    assert page.evaluate("() => document.activeElement.closest('label').innerText").startswith("search")
+    visit.finish()
+
+
+def test_a_comparison_is_renamed_starred_deleted_and_restored(browser: Any, server: StudioServer) -> None:
+    visit = Visit(browser, server, comparison_of(server))
+    page = visit.page
+    page.get_by_text("Title, note and marks").click()
+    visit.type("title", "One projection for both")
+    page.get_by_role("heading", level=1, name="One projection for both").wait_for()
+    page.get_by_label("starred").click()
+    page.get_by_role("button", name="Delete").click()
+    page.wait_for_url("**/compare")
+    page.get_by_text("Deleted (1)").click()
+    page.get_by_role("button", name="Restore").click()
+    page.get_by_role("link", name="★ One projection for both").wait_for()
+    visit.open(comparison_of(server))
+    page.get_by_text("Title, note and marks").click()
+    visit.type("title", "")
+    page.get_by_role("heading", level=1, name="tied-kv against softmax").wait_for()
     visit.finish()

@@ -54,6 +54,7 @@ def test_started_killed_found_stopped_resumed_and_read(browser: Any, tmp_path: P
         path = visit.page.url.removeprefix(first.base)
     finally:
         first.kill()
+    visit.see("The studio has ended, and this page shows its last state")
     visit.page.close()
 
     second = StudioServer(tmp_path / "runs", tmp_path / "cache")

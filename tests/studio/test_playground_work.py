@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from attnlab.attention import AttentionSpec, variants
 from attnlab.errors import AttnlabError, InputError, SpecError, UnknownNameError
 from attnlab.studio.matrices import number_text, read_number, read_whole, typed_text
 from attnlab.studio.work import playground
+from attnlab.studio.work.first import first_answer
 from attnlab.studio.work.playground import describe, presets
 from attnlab.studio.work.state import State
 
@@ -199,3 +202,15 @@ def test_numbers_as_they_are_printed_and_read() -> None:
     for text in ("", "0", "13", "1.5", "x", "9" * 50, "-"):
         with pytest.raises(InputError, match="n is"):
             read_whole(text, "n", 1, 12)
+
+
+def test_the_first_numbers_need_no_pytorch_and_are_the_same() -> None:
+    quick: dict[str, Any] = first_answer()
+    exact: dict[str, Any] = playground.attend(SHEET)
+    assert quick["state"].keys() == exact["state"].keys()
+    for field in ("used", "group", "equations", "visible"):
+        assert quick[field] == exact[field], field
+    for name, matrices in exact["steps"].items():
+        assert shown(quick["steps"][name][0]) == shown(matrices[0]), name
+    program = "import sys, attnlab.studio.work.first as one; one.first_answer(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

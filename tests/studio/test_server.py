@@ -11,13 +11,17 @@ from support.studio import StudioServer
 
 ROUTES = (
     "/",
+    "/playground",
     "/compare",
     "/compare/0123456789abcdef",
+    "/reports",
+    "/seen",
     "/heads",
     "/cost",
     "/ask",
     "/exhibits",
     "/exhibits/scaling",
+    "/data/0123456789abcdef",
     "/pages/report-0123456789abcdef",
     "/static/studio.js",
     "/_nicegui_ws/socket.io/?EIO=4&transport=polling",
@@ -58,15 +62,18 @@ def test_the_websocket_is_behind_the_same_gate(server: StudioServer) -> None:
 
 
 def test_pages_are_there_and_carry_their_policy(server: StudioServer) -> None:
-    for route in ("/", "/compare", "/heads", "/cost", "/ask", "/exhibits"):
+    for route in ("/", "/seen", "/compare", "/heads", "/cost", "/ask", "/exhibits"):
         status, headers, body = server.ask("GET", route)
         assert status == 200
         assert b"http://" not in body.replace(b"http://www.w3.org", b"")
         assert "default-src 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert "server" not in headers
-    for route in ("/docs", "/openapi.json", "/redoc"):
+    for route in ("/docs", "/openapi.json", "/redoc", "/data/nothing"):
         assert server.ask("GET", route)[0] == 404
+    status, _, body = server.ask("GET", "/compare/0123456789abcdef")
+    assert status == 404
+    assert b"there is no such comparison here" in body
 
 
 @pytest.mark.parametrize("path", TRAVERSALS)

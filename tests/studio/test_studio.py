@@ -198,16 +198,42 @@ def test_options_of_a_corpus_are_part_of_the_command(tmp_path: Path) -> None:
 
 
 def test_a_comparison_that_has_a_plan_goes_on_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = Request(variants=("tied-kv",), rates={"14k": {"softmax": 0.01}}, steps=4, size="nano")
     launched: list[list[str]] = []
     monkeypatch.setattr("attnlab.studio.studio.subprocess.Popen", lambda words, **_: launched.append(words[3:]))
+
+    async def none(_: Studio) -> list[dict[str, Any]]:
+        return []
+
+    async def use() -> None:
+        studio = Studio(Settings(runs=tmp_path))
+        monkeypatch.setattr(Studio, "comparisons", none)
+        request = Request(variants=("tied-kv",), steps=4, size="nano")
+        name = await studio.start(request)
+        assert studio.has_comparison(name)
+        assert not studio.has_comparison("0123456789abcdef")
+        folder = tmp_path / "renamed-by-its-owner"  # which no request leads to
+        folder.mkdir()
+        with pytest.raises(AttnlabError, match="before there was a plan"):
+            await studio.resume(folder.name)
+        (folder / "plan.json").write_text("{}")
+        await studio.resume(folder.name, 2)
+        assert launched[0][:2] == ["compare", "tied-kv"]
+        assert launched[1] == ["compare", str(folder), "--add-seeds", "2"]
+
+    asyncio.run(use())
+
+
+def test_a_comparison_whose_process_lives_is_starting_and_then_finishing(tmp_path: Path) -> None:
+    class Alive:
+        def poll(self) -> None:
+            return None
+
     studio = Studio(Settings(runs=tmp_path))
-    folder = tmp_path / request.folder
-    studio._launch(request, folder, 0)
-    (folder / "plan.json").write_text("{}")
-    studio._launch(request, folder, 2)
-    assert launched[0][:2] == ["compare", "tied-kv"]
-    assert launched[1] == ["compare", str(folder), "--add-seeds", "2"]
+    studio._started["one"] = Alive()  # type: ignore[assignment]
+    seen = [studio._as_it_is({"folder": "one", "status": status})["status"] for status in ("finished", "stopped")]
+    assert seen == ["starting", "starting"], "it was finished before, and more seeds were asked for"
+    seen = [studio._as_it_is({"folder": "one", "status": status})["status"] for status in ("running", "finished")]
+    assert seen == ["running", "finishing"]
 
 
 def test_kept_pages_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.knowledge import ModelAnswer, Pair, QuestionTemplate
+from attnlab.knowledge.text import DocumentIndex
 
 TEMPLATE = QuestionTemplate("Where was ", " born?")
 
@@ -35,6 +36,9 @@ class TableModel:
 
     def exposure(self, name: str) -> int:
         return sum(text.startswith(f"{name} was") for text in self.documents)
+
+    def spellings(self, name: str) -> set[str]:
+        return DocumentIndex(self.documents).spellings(name)
 
     def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[ModelAnswer]:  # noqa: ARG002
         return [self._say(question, samples) for question in questions]

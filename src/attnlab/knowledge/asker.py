@@ -27,7 +27,7 @@ from attnlab.knowledge.answers.model import KnowledgeModel, ModelAnswer
 from attnlab.knowledge.store.lookup import Evidence, LookUp
 from attnlab.knowledge.store.schema import Added
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.text import key, tidy
+from attnlab.knowledge.text import fold, key, tidy
 from attnlab.runs.ledger import DEFAULT_ROOT
 
 DEFAULT_STORE = DEFAULT_ROOT / "facts.sqlite"
@@ -59,7 +59,8 @@ class Asker:
     def __init__(self, model: KnowledgeModel, guarantee: Guarantee, store: FactStore | None = None) -> None:
         self.model, self.guarantee, self.store = model, guarantee, store
         self._look_up = None if store is None else LookUp(store, model.template, guarantee.risk)
-        self._taught = {model.template.name(pair.question) for pair in model.pairs("train")}
+        names = (model.template.name(pair.question) for pair in model.pairs("train"))
+        self._taught = {name: fold(name) for name in names if name is not None}
 
     @classmethod
     def open(
@@ -95,8 +96,9 @@ class Asker:
         for place, question in enumerate(tidied):
             if not question:
                 raise InputError(f"question {place + 1} is empty", hint="ask something")
-        answers = self.model.answer(tidied, samples_for(self.guarantee.score))
-        return [self._reply(answer) for answer in answers]
+        spelled = [self._spelled(question) for question in tidied]
+        answers = self.model.answer(spelled, samples_for(self.guarantee.score))
+        return [self._reply(answer, asked) for answer, asked in zip(answers, tidied, strict=True)]
 
     def keep(self, question: str, answer: str, *, who: str, source: str) -> Added:
         """Keep what a person answered, to be looked up and learned; beside what it contradicts, if it does."""
@@ -104,14 +106,28 @@ class Asker:
             raise InputError("there is no fact store to keep it in", hint="give `facts=…`")
         return self.store.add(question, answer, who=who, source=source)
 
-    def _reply(self, answer: ModelAnswer) -> Reply:
+    def _spelled(self, question: str) -> str:
+        """Return the question with its name as the model knows it, where accents and case alone differ."""
+        name = self.model.template.name(question)
+        if name is None or self._knows(name):
+            return question
+        taught = {one for one, folded in self._taught.items() if folded == fold(name)}
+        found = taught or self.model.spellings(name)
+        return self.model.template.ask(found.pop()) if len(found) == 1 else question
+
+    def _knows(self, name: str) -> bool:
+        return name in self._taught or self.model.exposure(name) > 0
+
+    def _reply(self, answer: ModelAnswer, asked: str) -> Reply:
         evidence = () if self._look_up is None else self._look_up.find(answer.question)
+        read_as = (f"the question was read as “{answer.question}”",) if answer.question != asked else ()
         doubts = self._doubts(answer)
         known = dict.fromkeys(key(one.answer) for one in evidence)
         if self.guarantee.allows(answer) and not doubts:
             against = [one for one in evidence if key(one.answer) != key(answer.text)]
             notes = tuple(f"the store says {one.answer} ({_basis(one)})" for one in against)
-            return self._made("recalled", answer.text, answer, evidence, notes)
+            return self._made("recalled", answer.text, answer, evidence, (*read_as, *notes))
+        doubts = (*read_as, *doubts)
         if len(known) == 1:
             return self._made("looked up", evidence[0].answer, answer, evidence, doubts)
         if known:
@@ -125,7 +141,7 @@ class Asker:
         name = self.model.template.name(answer.question)
         if name is None:
             return (f"the model was taught questions like “{self.model.template}”, and this is another kind",)
-        if name not in self._taught and self.model.exposure(name) == 0:
+        if not self._knows(name):
             return (f"the model has never read about {name}: whatever it says is made up",)
         return ()
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from attnlab.errors import FileError, InputError
@@ -26,6 +27,7 @@ MARKS = (MASK, PAD)
 _INSTEAD = str.maketrans({MASK: "??", PAD: "■"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAIN = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"})
+_WORD = re.compile(r"[^\W_]+")
 _SHOWN = 60  # characters of a bad line that an error shows
 
 
@@ -102,9 +104,32 @@ class DocumentIndex:
         found = [number for number in self._words.get(rarest, ()) if _names(self._documents[number], name)]
         return [number for number in found if _names(self._documents[number], also)] if also else found
 
+    def spellings(self, name: str) -> set[str]:
+        """Return how the documents spell a name, whatever its accents and its upper and lower case."""
+        wanted = [fold(word) for word in _words(name)]
+        rarest = min((self._folded.get(word, set()) for word in wanted), key=len, default=set[int]())
+        return {found for number in rarest for found in _spelled(self._documents[number], wanted)}
+
+    @cached_property
+    def _folded(self) -> dict[str, set[int]]:
+        """The numbers of the documents that hold each folded word."""
+        found: dict[str, set[int]] = {}
+        for word, numbers in self._words.items():
+            found.setdefault(fold(word), set()).update(numbers)
+        return found
+
+
+def _spelled(document: str, wanted: Sequence[str]) -> Iterator[str]:
+    """Yield every place of a document whose words are those wanted, once they are folded."""
+    places = list(_WORD.finditer(document))
+    folded = [fold(place[0]) for place in places]
+    for start in range(len(places) - len(wanted) + 1):
+        if folded[start : start + len(wanted)] == wanted:
+            yield document[places[start].start() : places[start + len(wanted) - 1].end()]
+
 
 def _words(text: str) -> list[str]:
-    return "".join(sign if sign.isalnum() else " " for sign in text).split()
+    return _WORD.findall(text)
 
 
 def _names(document: str, name: str) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 BLUE, ORANGE, GREEN, GREY = "#3d85c6", "#d9730d", "#2a9d76", "#7d8590"
-PALETTE = (BLUE, ORANGE, GREEN, GREY)
+# Neighbours differ in lightness too; beyond four series, markers and dashes help to tell them apart.
+PALETTE = (BLUE, ORANGE, GREEN, GREY, "#b0628f", "#8d6bd6", "#938410", "#d1495b", "#1a98b0", "#a06a42")
 
 CHART_CONFIG = {"displayModeBar": False, "displaylogo": False, "showTips": False}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -83,11 +82,6 @@ def find_run(name: str | Path, root: Path) -> Path:
 def run_id(path: Path, root: Path) -> str:
     """Return what a run is called: its path below the folder of the runs."""
     return str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name or str(path)
-
-
-def opaque_id(path: Path, root: Path) -> str:
-    """Return a name for a run that does not tell where it lies, as for a browser."""
-    return hashlib.sha256(run_id(path, root).encode()).hexdigest()[:16]
 
 
 def summarise(path: Path, root: Path) -> RunSummary:

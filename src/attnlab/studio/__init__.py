@@ -2,10 +2,16 @@
 
 studio      its settings, its workers, the comparisons that it started
 connections limits on headers and on the time in which they arrive
+labels      titles, notes and marks of comparisons; deleting and restoring
 guard       who may talk to it
 server      the pages behind the guard, as a web server
 frame       navigation and messages around every page
 widgets     controls, and parts of pages
+tour        five steps through the pages
+pictures    small pictures as SVG
+charts      charts of a comparison while it runs
+picker      a run out of many: comparison, variant, seed
+equation    one number of a map, with every number that it was made of
 matrices    numbers, and matrices of them as HTML
 pages/      one file for each page
 work/       what the worker processes do

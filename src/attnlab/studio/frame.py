@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from nicegui import Client, ui
+from starlette.responses import Response
 
 import attnlab
 from attnlab.errors import AttnlabError
 from attnlab.pages import prose
 from attnlab.processes.async_child import WithdrawnError
+from attnlab.studio.tour import tour_html
+from attnlab.studio.widgets import changed_field
 
 if TYPE_CHECKING:
     from attnlab.studio.studio import Studio
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PAGES = {
-    "/": "Playground",
+    "/seen": "Attention",
+    "/playground": "Playground",
     "/compare": "Compare",
     "/heads": "Heads",
     "/cost": "Cost",
@@ -40,9 +44,20 @@ PAGES = {
 _PATIENCE = 3.0  # seconds that a visitor whose connection broke has to come back
 _ABSOLUTE = re.compile(r"(?<![\w/.:])/(?:[^\s/'\"`<>]+/)+")  # the folders of an absolute path
 _HEAD = """
+<script src="/static/comfort.js?{version}"></script>
+<script type="module" src="/static/export.js?{version}"></script>
 <link rel="stylesheet" href="/static/studio.css?{version}">
 <script defer src="/static/studio.js?{version}"></script>
+<link rel="stylesheet" href="/static/seen/seen.css?{version}">
+<script type="module" src="/static/seen/view.js?{version}"></script>
+<script type="module" src="/static/provenance.js?{version}"></script>
 <meta name="color-scheme" content="light dark">
+"""
+
+
+_COMFORT = """
+<p class="comfort"><button type="button" data-open-exports title="save pictures and tables (x)">Save</button>
+<button type="button" data-open-help title="colours, density and shortcuts (?)">?</button></p>
 """
 
 
@@ -73,8 +88,12 @@ def message_html(problem: AttnlabError | str) -> str:
     """An error with its hint, or a note."""
     if isinstance(problem, str):
         return f'<p class="note">{prose(without_folders(problem))}</p>'
+    return f'<p class="error"><b>error:</b> {_problem_html(problem)}</p>'
+
+
+def _problem_html(problem: AttnlabError) -> str:
     hint = f' <span class="hint"><b>hint:</b> {prose(without_folders(problem.hint))}</span>' if problem.hint else ""
-    return f'<p class="error"><b>error:</b> {prose(without_folders(problem.message))}{hint}</p>'
+    return f"{prose(without_folders(problem.message))}{hint}"
 
 
 def without_folders(text: str) -> str:
@@ -83,19 +102,33 @@ def without_folders(text: str) -> str:
 
 
 def page(
-    studio: Studio, path: str, title: str, *, under: str | None = None
+    studio: Studio,
+    path: str,
+    title: str,
+    *,
+    under: str | None = None,
+    refuse: Callable[..., AttnlabError | None] | None = None,
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
-    """Make a page of a function that fills a frame. It may take its time: the browser is connected by then."""
+    """Make a page of a function that fills a frame. It may take its time: the browser is connected by then.
+
+    `refuse` gets the parameters of the address, and returns an error if there is nothing at this address.
+    """
 
     def decorate(fill: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        async def build(**given: Any) -> None:
+        async def build(**given: Any) -> Response | None:
             client = ui.context.client
             frame = _draw(title, under or path, client.id)
+            missing = None if refuse is None else refuse(**given)
+            if missing is not None:
+                frame.tell(missing)
+                frame.content.props("aria-busy=false")
+                return client.build_response(client.request, 404)
             client.on_disconnect(lambda: _leave(client, studio))
             await client.connected(timeout=60)
             with frame.content:
                 await guarded(frame, fill, keep=True)(frame, **given)
             frame.content.props("aria-busy=false")
+            return None
 
         # NiceGUI reads the parameters of the address from the signature, where the frame is not among them.
         return ui.page(path, title=f"{title} · attnlab studio")(_with_signature(build, fill))
@@ -127,12 +160,15 @@ def _draw(title: str, path: str, visitor: str) -> Frame:
         f'<li><a href="{address}"{" aria-current=page" if address == path else ""}>{name}</a></li>'
         for address, name in PAGES.items()
     )
+    here = " aria-current=page" if path == "/" else ""
+    brand = f'<p class="brand"><a href="/"{here}>attnlab <span>studio</span></a></p>'
     ui.html(
-        f'<p class="brand">attnlab <span>studio</span></p><nav aria-label="Pages"><ul>{links}</ul></nav>',
+        f'{brand}<nav aria-label="Pages"><ul>{links}</ul></nav>{_COMFORT}',
         tag="header",
         sanitize=False,
     )
     with ui.element("main").props('id=main tabindex="-1"'):
+        ui.html(tour_html(ui.context.client.request.query_params.get("tour")), sanitize=False)
         heading = ui.html(escape(title), tag="h1", sanitize=False)
         message = ui.html("", sanitize=False).props("role=alert aria-live=polite").classes("message")
         content = ui.element("div").classes("content").props("aria-busy=true")
@@ -142,17 +178,24 @@ def _draw(title: str, path: str, visitor: str) -> Frame:
 def guarded(
     frame: Frame, handler: Callable[..., Awaitable[None]], *, keep: bool = False
 ) -> Callable[..., Awaitable[None]]:
-    """A handler whose mistakes are shown in the words of the command line. Success takes them away, unless `keep`."""
+    """A handler whose mistakes are shown in the words of the command line: at the field that was changed, if one was.
+
+    Success takes them away, unless `keep`.
+    """
 
     @wraps(handler)
     async def handle(*arguments: Any, **given: Any) -> None:
+        field = changed_field.get()
         try:
             with frame.content:  # and not in what was clicked on, which the handler may draw anew
                 await handler(*arguments, **given)
         except WithdrawnError:  # a newer question follows, or the visitor has left
             return
         except AttnlabError as error:
-            frame.tell(error)
+            if field is None or field.is_gone:
+                frame.tell(error)
+            else:
+                field.refuse(_problem_html(error))
         except Exception as error:
             if frame.content.is_deleted:  # the visitor has gone
                 return
@@ -164,6 +207,8 @@ def guarded(
                 )
             )
         else:
+            if field is not None:
+                field.accept()
             if not keep:
                 frame.tell(None)
 

@@ -79,7 +79,12 @@ def editable_html(name: str, rows: Rows, *, tokens: Sequence[str] = (), heads: i
             cells += f"<td{apart}>{_field(name, i, j, typed_text(value), label)}</td>"
         body += f"<tr>{first}{cells}</tr>"
     size = f"<small>{height} × {width}</small>"
-    return f'<table class="matrix"><caption>{symbol} {size}</caption><tbody>{body}</tbody></table>'
+    return _scrolling(f'<table class="matrix"><caption>{symbol} {size}</caption><tbody>{body}</tbody></table>')
+
+
+def _scrolling(table: str) -> str:
+    """Return a table in a place that scrolls where the page is narrower than the table."""
+    return f'<div tabindex="0">{table}</div>'
 
 
 def _field(name: str, row: int, column: int, value: str, label: str) -> str:
@@ -98,7 +103,7 @@ def steps_html(answer: Mapping[str, Any], before: Mapping[str, Any] | None) -> s
     for head in range(heads):
         places = {name: head // group if name in {"key", "value"} else head for name in steps}
         tables = [
-            _result(name, steps[name][places[name]], _at(last.get(name), places[name]), answer)
+            _result(name, steps[name], _at(last.get(name), places[name]), answer, places[name])
             for name in _RESULTS
             if steps[name] is not None
         ]
@@ -113,8 +118,10 @@ def _at(matrices: Any, place: int) -> Any:
     return matrices[place] if matrices is not None and place < len(matrices) else None
 
 
-def _result(name: str, rows: Sequence[Sequence[float | str]], before: Any, answer: Mapping[str, Any]) -> str:
+def _result(name: str, heads: Sequence[Rows], before: Any, answer: Mapping[str, Any], place: int) -> str:
+    """Return one step of the head at a place."""
     symbol, words = _RESULTS[name]
+    rows = heads[place]
     tokens, pairwise = answer["state"]["tokens"], name in {"scores", "weights"}
     comparable = before is not None and len(before) == len(rows) and len(before[0]) == len(rows[0])
     body = ""
@@ -130,7 +137,9 @@ def _result(name: str, rows: Sequence[Sequence[float | str]], before: Any, answe
         names = "".join(f'<th scope="col">{escape(token)}</th>' for token in tokens)
         head = f"<thead><tr><td></td>{names}</tr></thead>"
     caption = f"{symbol} <small>{words}, {len(rows)} × {len(rows[0])}</small>"
-    return f'<table class="matrix" data-result="{name}"><caption>{caption}</caption>{head}<tbody>{body}</tbody></table>'
+    inside = f"<caption>{caption}</caption>{head}<tbody>{body}</tbody>"
+    table = f'<table class="matrix" data-result="{name}" data-offset="{place * len(rows[0])}">{inside}</table>'
+    return _scrolling(table)
 
 
 def _cell(name: str, value: float | str, *, seen: bool, changed: bool) -> str:
@@ -156,14 +165,16 @@ def rows_html(answer: Mapping[str, Any]) -> str:
             seen = [j for j in range(len(tokens)) if visible[i][j]]
             scores, weights = steps["scores"][head][i], steps["weights"][head][i]
             values, output = steps["value"][head // group], steps["output"][head][i]
-            sums = " + ".join(f"{number_text(weights[j])}·{_vector(values[j])}" for j in seen) or "0"
+            sums = " + ".join(f"{number_text(weights[j])}·{vector_text(values[j])}" for j in seen) or "0"
             name = escape(token) + (f", head {head + 1}" if heads > 1 else "")
             lines.append(
-                f"<li><b>{name}</b> s = {_vector([scores[j] for j in seen])} → p = "
-                f"{_vector([weights[j] for j in seen])} → o = {sums} = {_vector(output)}</li>"
+                f"<li><b>{name}</b> s = {vector_text([scores[j] for j in seen])} → p = "
+                f"{vector_text([weights[j] for j in seen])} → o = {sums} = {vector_text(output)}</li>"
             )
     return f'<ol class="rows">{"".join(lines)}</ol>'
 
 
-def _vector(values: Sequence[float | str]) -> str:
-    return f"({', '.join(number_text(value) for value in values)})"
+def vector_text(values: Sequence[float | str], most: int | None = None) -> str:
+    """Return numbers in brackets; of long vectors only the first `most`."""
+    shown = [number_text(value) for value in values[:most]]
+    return f"({', '.join([*shown, '…'] if len(shown) < len(values) else shown)})"

@@ -20,7 +20,7 @@ from attnlab.errors import AttnlabError
 from attnlab.studio.connections import Connection
 from attnlab.studio.guard import MOST_ADDRESS, MOST_BODY, MOST_HEADERS, Access, Guard
 from attnlab.studio.pages import register
-from attnlab.studio.studio import Settings, Studio
+from attnlab.studio.studio import DATA, Settings, Studio
 
 STATIC = Path(__file__).parent / "static"
 _SECONDS_TO_END = 2
@@ -43,6 +43,7 @@ def build(settings: Settings, access: Access) -> Guard:
 
     application = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     application.get("/pages/{name}")(_hand_out(studio))
+    application.get(f"{DATA}{{name}}")(_hand_data(studio))
     nicegui_app.add_static_files("/static", STATIC)
     register(studio)
     ui.run_with(
@@ -68,6 +69,16 @@ def _hand_out(studio: Studio) -> Callable[[str], Awaitable[Response]]:
         return HTMLResponse(page, headers={"content-security-policy": _ALONE, "cache-control": "no-store"})
 
     return hand_out
+
+
+def _hand_data(studio: Studio) -> Callable[[str], Awaitable[Response]]:
+    async def hand_data(name: str) -> Response:
+        found = studio.kept_data(name)
+        if found is None:
+            return PlainTextResponse("this is no longer kept: ask for it again", status_code=404)
+        return Response(found, media_type="application/json", headers={"cache-control": "no-store"})
+
+    return hand_data
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:

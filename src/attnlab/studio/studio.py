@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ipaddress
+import json
 import secrets
 import socket
 import subprocess
 import sys
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +21,18 @@ from attnlab.experiments.request import Request
 from attnlab.processes.async_child import AsyncChild
 from attnlab.storage.plans import PLAN
 from attnlab.studio.guard import Access
+from attnlab.studio.labels import Label, Labels
 
 FIRST_PORT = 8421
 LOG = "studio.log"  # what a comparison that the studio started says, in its folder
 _TRIED = 20  # ports, if none was asked for
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-RUNNING = frozenset({"starting", "planning", "running"})
+RUNNING = frozenset({"starting", "planning", "running", "finishing"})
 MOST_RUNNING = 2  # comparisons at a time
 _KEPT_LETTERS = 40_000_000  # of pages that were made
 _WORK = "attnlab.studio.work"  # run by the workers
 _REPORT = "report-"
+DATA = "/data/"  # address of data for scripts
 # Fields of a request that are said otherwise on the command line, or by studies only.
 _OTHERWISE = frozenset({"variants", "changes", "corpus_options", "variants_sha256", "rates", "up_to"})
 
@@ -99,6 +104,8 @@ class Studio:
         self.stage = AsyncChild(_WORK, "the stage", own, seconds=900, idle=120)
         self._pages: OrderedDict[str, str] = OrderedDict()
         self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
+        self._begun: set[str] = set()  # folders whose process was seen at work
+        self.labels = Labels(settings.runs)
         self._warming: asyncio.Task[Any] | None = None
 
     def warm_up(self) -> None:
@@ -124,6 +131,14 @@ class Studio:
             self._pages.popitem(last=False)
         return name
 
+    def keep_data(self, data: Mapping[str, Any]) -> str:
+        """Keep data for a script of a page, and return the address that it can be fetched from."""
+        return f"{DATA}{self.keep_page(json.dumps(data, allow_nan=False))}"
+
+    def kept_data(self, name: str) -> str | None:
+        """Return data that was kept, unless it was given up for newer data."""
+        return self._pages.get(name)
+
     async def finished_page(self, name: str) -> str:
         """Return a page by its name: one that was kept, or the report of a comparison."""
         if name in self._pages:
@@ -142,37 +157,73 @@ class Studio:
     async def comparisons(self) -> list[dict[str, Any]]:
         """Return all comparisons in the folder of the runs, the newest first."""
         found = await self.desk.ask("comparisons", runs=str(self.runs))
-        return [self._as_it_is(one) for one in found["comparisons"]]
+        return self._labelled(found["comparisons"])
+
+    async def latest(self, count: int) -> list[dict[str, Any]]:
+        """Return the newest comparisons with what is drawn of them in small."""
+        labels = self.labels.read()
+        without = [folder for folder, label in labels.items() if label.archived]
+        found = await self.desk.ask("latest", runs=str(self.runs), count=count, without=without)
+        return self._labelled(found["comparisons"])
 
     async def follow(self, name: str) -> dict[str, Any]:
         """Return one comparison as it is now."""
-        return self._as_it_is(await self.desk.ask("follow", runs=str(self.runs), name=name))
+        return self._labelled([await self.desk.ask("follow", runs=str(self.runs), name=name)])[0]
+
+    def _labelled(self, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return comparisons as they are, under the titles that they were given."""
+        labels = self.labels.read()
+        shown = []
+        for one in map(self._as_it_is, found):
+            label = labels.get(one["folder"], Label())
+            shown.append({**one, **asdict(label), "title": label.title or one["title"], "own_title": one["title"]})
+        return shown
+
+    def has_comparison(self, name: str) -> bool:
+        """Return whether there is a folder with the name that a browser knows it by."""
+        return self.runs.is_dir() and any(opaque_id(folder.name) == name for folder in self.runs.iterdir())
 
     def _as_it_is(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Return a comparison as starting if its process was started just now, and holds nothing yet."""
-        process = self._started.get(found["folder"])
-        if process is not None and process.poll() is not None:
-            del self._started[found["folder"]]
-        elif process is not None and found["status"] in {"stopped", "failed", "finished"}:
-            return {**found, "status": "starting"}
-        return found
+        """Return a comparison as starting or finishing if its process lives, and holds nothing yet or no longer."""
+        folder, status = found["folder"], found["status"]
+        process = self._started.get(folder)
+        if process is None:
+            return found
+        if process.poll() is not None:
+            del self._started[folder]
+            return found
+        if status in RUNNING:
+            self._begun.add(folder)
+            return found
+        return {**found, "status": "finishing" if folder in self._begun else "starting"}
 
-    async def start(self, request: Request, add_seeds: int = 0) -> str:
-        """Run or resume a comparison in a process of its own, which continues when the studio ends."""
-        found = await self.comparisons()
-        running = [one for one in found if one["status"] in RUNNING]
-        if not any(one["folder"] == request.folder for one in running):
-            if len(running) >= MOST_RUNNING:
-                raise AttnlabError(
-                    f"{len(running)} comparisons are running already", hint="wait until one has ended, or stop one"
-                )
-            await asyncio.to_thread(self._launch, request, self.runs / request.folder, add_seeds)
-        return next(str(one["name"]) for one in await self.comparisons() if one["folder"] == request.folder)
-
-    def _launch(self, request: Request, folder: Path, add_seeds: int) -> None:
+    async def start(self, request: Request) -> str:
+        """Run a comparison in a process of its own, which continues when the studio ends; return its name."""
+        folder = self.runs / request.folder
         known = (folder / PLAN).is_file()
-        command = ["compare", str(folder)] if known else command_of(request, self.runs)
-        words = [*command, *(["--add-seeds", str(add_seeds)] if add_seeds else [])]
+        await self._run(folder, ["compare", str(folder)] if known else command_of(request, self.runs))
+        return opaque_id(folder.name)
+
+    async def resume(self, folder: str, add_seeds: int = 0) -> None:
+        """Resume the comparison that was planned in a folder, whatever its request was, perhaps with more seeds."""
+        path = self.runs / folder
+        if not (path / PLAN).is_file():
+            raise AttnlabError("this comparison ended before there was a plan", hint="start it again from Compare")
+        await self._run(path, ["compare", str(path), *(["--add-seeds", str(add_seeds)] if add_seeds else [])])
+
+    async def _run(self, folder: Path, words: Sequence[str]) -> None:
+        """Launch a comparison, unless it is running already."""
+        running = [one for one in await self.comparisons() if one["status"] in RUNNING]
+        if any(one["folder"] == folder.name for one in running):
+            return
+        if len(running) >= MOST_RUNNING:
+            raise AttnlabError(
+                f"{len(running)} comparisons are running already", hint="wait until one has ended, or stop one"
+            )
+        await asyncio.to_thread(self._launch, folder, words)
+
+    def _launch(self, folder: Path, words: Sequence[str]) -> None:
+        self._begun.discard(folder.name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / LOG).open("wb") as log:
@@ -188,6 +239,11 @@ class Studio:
                 f"{folder} cannot be written: {(error.strerror or str(error)).lower()}",
                 hint="start the studio with another folder: `runs=FOLDER`",
             ) from None
+
+
+def opaque_id(name: str) -> str:
+    """Return a name for a run or comparison that does not tell where it lies, as for a browser."""
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def command_of(request: Request, runs: Path) -> list[str]:

@@ -1,13 +1,16 @@
 """Controls, and parts of pages.
 
 The few controls that all forms are made of are plain HTML, each with its label, so that keyboards and screen readers
-know them. A control tells its handler the new value, and keeps what is typed until it is drawn anew.
+know them. A control tells its handler the new value, and keeps what is typed until it is drawn anew. What is wrong with
+a value is shown beside the control that it was typed into.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -25,20 +28,59 @@ _VALUE = "(event) => emit(event.target.value)"
 _CHECKED = "(event) => emit(event.target.checked ? 'yes' : '')"
 
 
-def _listening(element: ui.element, event: str, handler: Handler, script: str = _VALUE) -> ui.element:
+@dataclass
+class Field:
+    """A control, and the place beside it that says what is wrong with its value."""
+
+    problem: ui.html
+    control: ui.element | None = None
+
+    def refuse(self, html: str) -> None:
+        """Say what is wrong with the value."""
+        self._mark(html)
+
+    def accept(self) -> None:
+        """Take back what was said about an earlier value."""
+        if self.problem.content:
+            self._mark("")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the control was drawn anew since."""
+        return self.problem.is_deleted
+
+    def _mark(self, html: str) -> None:
+        if self.is_gone or self.control is None:
+            return
+        self.problem.set_content(html)
+        self.control.props("aria-invalid=true" if html else "aria-invalid=false")
+
+
+changed_field: ContextVar[Field | None] = ContextVar("changed_field", default=None)  # whose handler is running
+
+
+def _listening(
+    element: ui.element, event: str, handler: Handler, script: str = _VALUE, field: Field | None = None
+) -> ui.element:
     async def heard(arguments: GenericEventArguments) -> None:
+        changed_field.set(field)
         await handler(str(arguments.args))
 
+    if field is not None:
+        field.control = element
     return element.on(event, heard, js_handler=script)
 
 
 @contextmanager
-def _labelled(label: str, hint: str = "") -> Iterator[None]:
+def _labelled(label: str, hint: str = "") -> Iterator[Field]:
     with ui.element("label").classes("field"):
         ui.html(escape(label), tag="span", sanitize=False).classes("label")
-        yield
+        place = ui.element("span").classes("control")
+        problem = ui.html("", tag="span", sanitize=False).classes("problem").props("role=alert")
         if hint:
             ui.html(escape(hint), tag="span", sanitize=False).classes("hint")
+        with place:
+            yield Field(problem)
 
 
 def choice(
@@ -46,8 +88,9 @@ def choice(
 ) -> ui.element:
     """One of several: names by their values, or the values themselves."""
     named = dict(options) if isinstance(options, Mapping) else {one: one for one in options}
-    with _labelled(label, hint):
-        return _listening(ui.html(options_html(named, value), tag="select", sanitize=False), "change", handler)
+    with _labelled(label, hint) as field:
+        element = ui.html(options_html(named, value), tag="select", sanitize=False)
+        return _listening(element, "change", handler, field=field)
 
 
 def options_html(named: Mapping[str, str], value: str) -> str:
@@ -68,31 +111,31 @@ def entry(
     wide: bool = False,
 ) -> ui.element:
     """A line to type into."""
-    with _labelled(label, hint):
+    with _labelled(label, hint) as field:
         mode = "numeric" if whole else "text"
         element = ui.element("input").props(f"type=text inputmode={mode} autocomplete=off spellcheck=false")
         element.props["^value"] = value
         element.classes("wide" if wide else "narrow")
-        return _listening(element, event, handler)
+        return _listening(element, event, handler, field=field)
 
 
 def area(label: str, value: str, handler: Handler, *, rows: int = 2, most: int = 2000) -> ui.element:
     """Several lines to type into."""
-    with _labelled(label):
+    with _labelled(label) as field:
         html = escape(value)
         element = ui.html(html, tag="textarea", sanitize=False)
         element.props(f"rows={rows} maxlength={most} spellcheck=false").classes("wide")
-        return _listening(element, "input", handler)
+        return _listening(element, "input", handler, field=field)
 
 
 def slider(
     label: str, least: float, most: float, step: float, value: float, handler: Handler, *, event: str = "input"
 ) -> ui.html:
     """A number to drag; what it stands for is shown beside it, and returned to be changed."""
-    with _labelled(label):
+    with _labelled(label) as field:
         element = ui.element("input").props(f"type=range min={least:g} max={most:g} step={step:g}")
         element.props["^value"] = f"{value:g}"
-        _listening(element, event, handler)
+        _listening(element, event, handler, field=field)
         return ui.html("", tag="output", sanitize=False)
 
 

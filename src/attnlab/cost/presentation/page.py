@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MARKERS = ("circle", "square", "diamond", "cross")
 _PATTERNS = ("", "/", "x", ".", "|")
-_COLOURS = (*PALETTE, "#b0628f")
+_COLOURS = PALETTE[:5]
 _KINDS = ("attention", "projections", "mlp", "embedding and head", "rest")
 _PLACES = {"attention": (0, "solid"), "projections": (1, "dash"), "mlp": (2, "dot"), "head": (3, "dashdot")}
 _EXPLANATIONS = (

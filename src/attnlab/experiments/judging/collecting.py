@@ -46,11 +46,16 @@ def jobs_of(plan: Plan, folder: Path, seeds: Sequence[int]) -> list[Job]:
             number,
             arm.at(seed),
             folder / plan.runs_folder,
-            arm.name if plan.is_largest(rung) else f"{arm.name} at {rung.name}",
+            job_label(plan, rung, arm),
             measured=plan.is_largest(rung),
         )
         for number, (rung, arm, seed) in enumerate(plan.runs(seeds))
     ]
+
+
+def job_label(plan: Plan, rung: Rung, arm: Arm) -> str:
+    """Return what the runs of an arm at one size are called."""
+    return arm.name if plan.is_largest(rung) else f"{arm.name} at {rung.name}"
 
 
 def collect_rung(plan: Plan, rung: Rung, folder: Path, seeds: Sequence[int], cache: Path | None = None) -> RungResult:

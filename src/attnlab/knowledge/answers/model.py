@@ -90,6 +90,10 @@ class KnowledgeModel:
         """Return how many documents name a person; 0 for an unseen entity."""
         return len(self.material.index.find(name))
 
+    def spellings(self, name: str) -> set[str]:
+        """Return how its documents spell a name, whatever its accents and its upper and lower case."""
+        return self.material.index.spellings(name)
+
     def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[ModelAnswer]:
         """Return an answer to each question, in their order; `samples` more are drawn for the agreement."""
         if samples < 0:

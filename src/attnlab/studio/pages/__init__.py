@@ -1,8 +1,11 @@
 """The studio's pages: one file each, drawn in one frame.
 
+home         what can be done, what runs, the latest verdicts, and a tour
 playground   tokens and matrices to edit, any attention from a form
 compare      a form that becomes a plan, and all comparisons
 comparison   one comparison while it runs, and its verdicts
+seen         a text on its way through a model, head by head
+reports      any two reports side by side
 heads        the maps of a run's heads; two runs side by side
 cost         what a model costs while its shape changes
 ask          questions to a trained model and its fact store
@@ -11,11 +14,11 @@ exhibits     claims as small programs with their checks
 
 from __future__ import annotations
 
-from attnlab.studio.pages import ask, compare, comparison, cost, exhibits, heads, playground
+from attnlab.studio.pages import ask, compare, comparison, cost, exhibits, heads, home, playground, reports, seen
 from attnlab.studio.studio import Studio
 
 
 def register(studio: Studio) -> None:
     """Make every page known to NiceGUI."""
-    for page in (playground, compare, comparison, heads, cost, ask, exhibits):
+    for page in (home, playground, seen, compare, comparison, reports, heads, cost, ask, exhibits):
         page.register(studio)

@@ -50,7 +50,7 @@ class AskPage:
         if not known:
             markup(_NOTHING, "p").classes("empty")
             return
-        names = {one["name"]: one["run"] for one in known}
+        names = {one["name"]: one["words"] for one in known}
         self.model = model if model in names else known[0]["name"]
         with ui.element("div").classes("columns second-first"):
             with ui.element("div"):

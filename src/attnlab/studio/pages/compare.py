@@ -19,7 +19,17 @@ from attnlab.processes.async_child import WithdrawnError
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.matrices import read_number, read_whole
 from attnlab.studio.studio import RUNNING, Studio
-from attnlab.studio.widgets import button, choice, entry, facts_html, heading, markup, switch
+from attnlab.studio.widgets import (
+    Field,
+    button,
+    changed_field,
+    choice,
+    entry,
+    facts_html,
+    heading,
+    markup,
+    switch,
+)
 
 _LEAD = (
     "Train a baseline and its variants over paired seeds, and judge them. The plan states beforehand how long it "
@@ -54,7 +64,8 @@ class ComparePage:
         self.frame, self.studio = frame, studio
         self.fields: dict[str, Any] = {"variants": ("tied-kv",), "seeds": 8}
         self._turn = 0
-        self._words = ""
+        self._blamed: Field | None = None  # after whose change there was no plan
+        self._words, self._archived = "", False
         self._shown: Sequence[Mapping[str, Any]] | None = None
 
     async def build(self) -> None:
@@ -69,8 +80,13 @@ class ComparePage:
                 with ui.element("div").classes("row"):
                     button("Start the comparison", guarded(self.frame, self._start), main=True)
         heading("Comparisons")
-        self._search = entry("search", "", self._searched, event="input", wide=True)
+        with ui.element("div").classes("row"):
+            entry("search", "", self._searched, event="input", wide=True)
+            switch("archived ones too", self._archived, guarded(self.frame, self._unarchive))
+            markup('<a href="/reports">Two reports side by side</a>', "p")
         self._list = markup("")
+        self._deleted = ui.element("div")
+        self._draw_deleted()
         await self._refresh()
         ui.timer(_REFRESH, self._refresh)
         soon(self.frame, self._replan)
@@ -158,16 +174,19 @@ class ComparePage:
         await asyncio.sleep(_PATIENCE)
         if turn != self._turn:
             return
-        request, owner = self._request(), self.frame.owner("plan")
         self._plan.set_content('<p class="soft">timing a few steps of each arm …</p>')
         try:
-            found = await self.studio.bench.ask("plan", owner=owner, request=request.model_dump(mode="json"))
+            request, owner = self._request().model_dump(mode="json"), self.frame.owner("plan")
+            found = await self.studio.bench.ask("plan", owner=owner, request=request)
         except WithdrawnError:
             raise
         except AttnlabError:
             self._plan.set_content('<p class="soft">There is no plan for this.</p>')
+            self._blamed = changed_field.get()
             raise
         if turn == self._turn:
+            if self._blamed is not None:
+                self._blamed.accept()
             self._plan.set_content(_plan_html(found))
             self.frame.tell(None)
 
@@ -179,13 +198,37 @@ class ComparePage:
         self._words = text.lower()
         self._draw_list()
 
+    async def _unarchive(self, text: str) -> None:
+        self._archived = bool(text)
+        self._draw_list()
+
+    def _draw_deleted(self) -> None:
+        """Draw what was deleted, each with a way back."""
+        self._deleted.clear()
+        folders = self.studio.labels.deleted()
+        if not folders:
+            return
+        with self._deleted, ui.element("details"):
+            markup(f"Deleted ({len(folders)})", "summary")
+            for folder in folders:
+                with ui.element("div").classes("row middle"):
+                    markup(escape(folder), "span")
+                    button("Restore", guarded(self.frame, partial(self._restore, folder)))
+
+    async def _restore(self, folder: str) -> None:
+        self.studio.labels.restore(folder)
+        self._draw_deleted()
+        await self._refresh()
+
     async def _refresh(self) -> None:
         with contextlib.suppress(AttnlabError):  # the next look may find what this one did not
             self._shown = await self.studio.comparisons()
             self._draw_list()
 
     def _draw_list(self) -> None:
-        found = [one for one in self._shown or [] if self._words in _haystack(one)]
+        kept = [one for one in self._shown or [] if self._archived or not one["archived"]]
+        found = [one for one in kept if self._words in _haystack(one)]
+        found.sort(key=lambda one: not one["starred"])
         if not self._shown:
             self._list.set_content(f'<p class="empty">{escape(_NOTHING)}</p>')
         elif not found:
@@ -195,7 +238,8 @@ class ComparePage:
 
 
 def _haystack(one: Mapping[str, Any]) -> str:
-    return " ".join([one["title"], one["folder"], one["status"], one["verdict"]]).lower()
+    fields = ("title", "own_title", "note", "folder", "setting", "status", "verdict")
+    return " ".join(one[field] for field in fields).lower()
 
 
 def _plan_html(found: Mapping[str, Any]) -> str:
@@ -210,15 +254,15 @@ def _plan_html(found: Mapping[str, Any]) -> str:
 def _list_html(found: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         [
-            Markup('<a href="/compare/{}">{}</a>').format(one["name"], one["title"]),
+            Markup('<a href="/compare/{}">{}{}</a><br><small>{}</small>').format(
+                one["name"], "★ " if one["starred"] else "", one["title"], one["folder"].rpartition("-")[2]
+            ),
             one["status"],
-            str(one["asked"].get("size", "")),
-            str(one["asked"].get("seeds", "")),
-            str(one["asked"].get("corpus", "")).rsplit("/", 1)[-1],
+            one["setting"],
             one["made"][:16].replace("T", " "),
-            prose(one["verdict"]),
+            one["verdict"],
         ]
         for one in found
     ]
-    headings = ["comparison", "status", "size", "seeds", "corpus", "planned", "answer"]
-    return Table(headings, rows, text_columns=(0, 1, 2, 4, 5, 6), tones=_TONES).to_html()
+    headings = ["comparison", "status", "setting", "planned", "answer"]
+    return Table(headings, rows, text_columns=range(5), wrap_columns=(2, 4), tones=_TONES).to_html()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
@@ -11,30 +12,37 @@ from nicegui import ui
 
 from attnlab.errors import AttnlabError
 from attnlab.experiments.reporting.answer import TONES
-from attnlab.experiments.request import Request
 from attnlab.formats import NOTHING, percent
-from attnlab.pages import PALETTE, Table, new_figure, prose
-from attnlab.pages.figures import CHART_CONFIG
+from attnlab.pages import Table, prose
+from attnlab.studio.charts import forest_figure, loss_figure
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.matrices import read_whole
-from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import button, entry, facts_html, heading, markup
+from attnlab.studio.studio import RUNNING, Studio
+from attnlab.studio.widgets import Handler, area, button, entry, facts_html, heading, markup, switch
 
 _REFRESH = 2.0  # seconds between two looks
 _MOST_SEEDS = 64  # at once
-_DASHES = ("solid", "dash", "dot", "dashdot")
 _WORDS = {
     "starting": "It is starting.",
     "planning": "The plan is being made: steps are timed, and a pilot shows the noise where it is unknown.",
     "running": "It is running. This page may be closed; the comparison continues.",
+    "finishing": "All runs have ended; the heads are being measured and the verdict is being written.",
     "stopped": "It was stopped. Nothing is lost: it resumes where it was.",
     "failed": "It ended before there was a plan.",
     "finished": "It has ended.",
 }
 
 
+_CHANGED = "Its answer was written by another version, or from files that have changed since. Resume computes it again."
+
+
 def register(studio: Studio) -> None:
-    @page(studio, "/compare/{name}", "Comparison", under="/compare")
+    def refuse(name: str) -> AttnlabError | None:
+        if studio.has_comparison(name):
+            return None
+        return AttnlabError("there is no such comparison here", hint="Compare lists those there are")
+
+    @page(studio, "/compare/{name}", "Comparison", under="/compare", refuse=refuse)
     async def comparison(frame: Frame, name: str) -> None:
         await ComparisonPage(frame, studio, name).build()
 
@@ -45,11 +53,13 @@ class ComparisonPage:
     def __init__(self, frame: Frame, studio: Studio, name: str) -> None:
         self.frame, self.studio, self.name = frame, studio, name
         self._last: Mapping[str, Any] = {}
-        self._chart: ui.plotly | None = None
+        self._drawn: dict[str, ui.plotly] = {}  # charts by their names
+        self._every = False  # whether every run is drawn by itself
         self._seeds = 4  # to add for another look
 
     async def build(self) -> None:
         found = await self.studio.follow(self.name)
+        self._setting = markup("", "p").classes("soft")
         self._status = markup("").props("role=status")
         with ui.element("div").classes("row"):
             self._stop = button("Stop", guarded(self.frame, self._stopped))
@@ -57,9 +67,14 @@ class ComparisonPage:
         self._answer = markup("")
         self._report = ui.element("div")
         self._further = ui.element("div").classes("row")
+        self._intervals = ui.element("div").classes("plot")
         heading("Loss")
+        switch("every run by itself", self._every, guarded(self.frame, self._separate, keep=True))
         self._charts = ui.element("div").classes("plot")
         self._runs = markup("")
+        with ui.element("details"):
+            markup("Title, note and marks", "summary")
+            self._draw_label(found)
         with ui.element("details"):
             markup("The plan", "summary")
             self._plan = markup("")
@@ -68,6 +83,30 @@ class ComparisonPage:
             self._log = markup("")
         self._show(found)
         ui.timer(_REFRESH, self._refresh)
+
+    def _draw_label(self, found: Mapping[str, Any]) -> None:
+        """Draw what can be said about the comparison."""
+        with ui.element("div").classes("fields"):
+            entry("title", found["title"], self._labelling("title"))
+            switch("starred", found["starred"], self._labelling("starred", bool))
+            switch("archived: not in the lists", found["archived"], self._labelling("archived", bool))
+        area("note", found["note"], self._labelling("note"))
+        button("Delete", guarded(self.frame, self._delete))
+
+    def _labelling(self, field: str, read: Callable[[str], Any] = str.strip) -> Handler:
+        async def said(text: str) -> None:
+            value = read(text)
+            own = field == "title" and value == self._last["own_title"]
+            self.studio.labels.change(self._last["folder"], **{field: "" if own else value})
+            self._show(await self.studio.follow(self.name))
+
+        return guarded(self.frame, said)
+
+    async def _delete(self) -> None:
+        if self._last["status"] in RUNNING:
+            raise AttnlabError("this comparison is running", hint="stop it first")
+        self.studio.labels.delete(self._last["folder"])
+        ui.navigate.to("/compare")
 
     async def _refresh(self) -> None:
         if self._last["status"] == "finished":
@@ -83,21 +122,27 @@ class ComparisonPage:
         self._show(await self.studio.follow(self.name))
 
     async def _start(self, add_seeds: int = 0) -> None:
-        asked = self._last["asked"]
-        if not asked:
-            raise AttnlabError("what this comparison was asked is not known", hint="start it again from Compare")
-        await self.studio.start(Request(**{**asked, "variants": tuple(asked["variants"])}), add_seeds)
+        await self.studio.resume(self._last["folder"], add_seeds)
         self._show(await self.studio.follow(self.name))
+
+    async def _separate(self, text: str) -> None:
+        self._every = bool(text)
+        self._draw_curves(self._last)
 
     # What is seen
 
     def _show(self, found: Mapping[str, Any]) -> None:
         if found["title"] != self._last.get("title"):
             self.frame.entitle(found["title"])
+        if found["note"] != self._last.get("note"):
+            note = f'<br><span class="said">{escape(found["note"])}</span>' if found["note"] else ""
+            self._setting.set_content(f"{escape(found['setting'])}{note}")
+        if self._last.get("status") in RUNNING and found["status"] == "finished":
+            ui.run_javascript(f"tellVerdict({json.dumps(found['title'])}, {json.dumps(found['verdict'])})")
         self._last, status = found, found["status"]
         self._status.set_content(_status_html(found))
         self._stop.set_visibility(status in {"planning", "running"})
-        self._go_on.set_visibility(status in {"stopped", "failed"})
+        self._go_on.set_visibility(status in {"stopped", "failed"} or (status == "finished" and "answer" not in found))
         self._log.set_content(f'<pre class="code" tabindex="0">{escape(found["log"])}</pre>')
         if "rows" in found:
             self._plan.set_content(facts_html(found["rows"]))
@@ -108,22 +153,31 @@ class ComparisonPage:
             self._draw_answer(found["answer"], found["looks_left"])
 
     def _draw_curves(self, found: Mapping[str, Any]) -> None:
-        if not found["curves"]:
+        if not found.get("curves"):
             return
-        figure = _figure(found)
-        if self._chart is None:
-            with self._charts:
-                self._chart = ui.plotly(figure).classes("plot").props('role=img aria-label="loss of every run by step"')
-        else:
-            self._chart.update_figure(figure)
+        if found["intervals"]:
+            words = "differences to the baseline with their intervals"
+            self._draw_chart(self._intervals, words, forest_figure(found))
+        self._draw_chart(self._charts, "loss of every arm by step", loss_figure(found["curves"], every=self._every))
         self._runs.set_content(_runs_html(found))
+
+    def _draw_chart(self, place: ui.element, words: str, figure: dict[str, Any]) -> None:
+        """Draw a chart, or change it in place; `words` name it to those who do not see it."""
+        if words in self._drawn:
+            self._drawn[words].update_figure(figure)
+            return
+        with place:
+            self._drawn[words] = ui.plotly(figure).classes("plot").props("role=img")
+            self._drawn[words].props["aria-label"] = words
 
     def _draw_answer(self, answer: Mapping[str, Any], looks_left: int) -> None:
         self._answer.set_content(_answer_html(answer))
         with self._report:
+            links = [f'<a href="/heads?comparison={self.name}">See its heads</a>']
             if answer["report"]:
                 address = self.studio.report_address(self.name)
-                markup(f'<a href="{address}" target="_blank" rel="noopener">Open the report</a>', "p")
+                links.insert(0, f'<a href="{address}" target="_blank" rel="noopener">Open the report</a>')
+            markup(" · ".join(links), "p")
         with self._further:
             if looks_left > 0:
                 entry("seeds to add", str(self._seeds), guarded(self.frame, self._add_seeds), whole=True)
@@ -133,6 +187,8 @@ class ComparisonPage:
 def _status_html(found: Mapping[str, Any]) -> str:
     status = found["status"]
     words = f"<p>{_WORDS[status]}</p>"
+    if status == "finished" and "answer" not in found:
+        words += f'<p class="note">{_CHANGED}</p>'
     if status in {"stopped", "failed"} and "error:" in found["log"]:
         error = found["log"][found["log"].rindex("error:") :]
         words += f'<p class="error">{escape(error)}</p>'
@@ -142,33 +198,6 @@ def _status_html(found: Mapping[str, Any]) -> str:
     parts += [part for part in (found["speed"], found["left"]) if part]
     bar = f'<progress max="1" value="{found["share"]:.4f}" aria-label="share of all steps that is done"></progress>'
     return f"{words}{bar}<p>{escape(' · '.join(parts))}</p>"
-
-
-def _figure(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw every run by its arm's colour and dash: training as a faint line, validation with marks."""
-    arms = list(dict.fromkeys(run["arm"] for run in found["curves"]))
-    figure = new_figure(x="step", y="loss (nats)", height=340)
-    named = set()
-    for run in found["curves"]:
-        turn, place = divmod(arms.index(run["arm"]), len(PALETTE))
-        line = {"color": PALETTE[place], "dash": _DASHES[turn % len(_DASHES)], "width": 1.5}
-        for kind, mode, opacity in (("training", "lines", 0.25), ("validation", "lines+markers", 0.9)):
-            steps, losses = zip(*run[kind], strict=True) if run[kind] else ((), ())
-            first = kind == "validation" and run["arm"] not in named and bool(steps)
-            named |= {run["arm"]} if first else set()
-            figure.add_scatter(
-                x=steps,
-                y=losses,
-                mode=mode,
-                name=run["arm"],
-                legendgroup=run["arm"],
-                showlegend=first,
-                opacity=opacity,
-                line=line,
-                marker={"size": 5, "symbol": arms.index(run["arm"]) % 8},
-                hovertemplate=f"{run['arm']} seed {run['seed']} %{{x}}: %{{y:.3f}}<extra></extra>",
-            )
-    return {**figure.to_plotly_json(), "config": CHART_CONFIG}
 
 
 def _runs_html(found: Mapping[str, Any]) -> str:

@@ -14,8 +14,10 @@ from attnlab.errors import AttnlabError
 from attnlab.formats import percent, signed
 from attnlab.pages import Table
 from attnlab.studio.frame import Frame, guarded, page, soon
+from attnlab.studio.pages.seen import show_view
+from attnlab.studio.picker import RunPicker
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import area, button, choice, heading, markup
+from attnlab.studio.widgets import area, button, heading, markup
 
 _LEAD = (
     "Choose a run, type a text, and see which tokens each head attends to. Open a map to read its weights; "
@@ -27,12 +29,14 @@ _NOTHING = (
 )
 _TAKE_AWAY = "Press a head to take it away: what it makes is replaced by its mean over this text."
 _MOST_TEXT = 2_000  # letters
+_MOST_TOKENS = 128
+_PANELS = ("words", "heads", "lines", "map")
 
 
 def register(studio: Studio) -> None:
     @page(studio, "/heads", "Heads")
-    async def heads(frame: Frame, run: str = "", other: str = "", text: str = "") -> None:
-        await HeadsPage(frame, studio).build(run, other, text[:_MOST_TEXT])
+    async def heads(frame: Frame, run: str = "", other: str = "", text: str = "", comparison: str = "") -> None:
+        await HeadsPage(frame, studio).build(run, other, text[:_MOST_TEXT], comparison)
 
 
 class HeadsPage:
@@ -43,17 +47,19 @@ class HeadsPage:
         self.text = ""
         self.chosen = ["", ""]
 
-    async def build(self, run: str, other: str, text: str) -> None:
+    async def build(self, run: str, other: str, text: str, comparison: str) -> None:
         known = (await self.studio.desk.ask("runs", runs=str(self.studio.runs)))["runs"]
         markup(escape(_LEAD), "p").classes("lead")
         if not known:
             markup(_NOTHING, "p").classes("empty")
             return
-        names = {one["name"]: f"{one['run']} ({one['words']})" for one in known}
-        self.chosen = [run if run in names else known[0]["name"], other if other in names else ""]
+        names = {one["name"] for one in known}
+        first = next((one for one in known if one["comparison"] == comparison), known[0])["name"]
+        self.chosen = [run if run in names else first, other if other in names else ""]
         with ui.element("div").classes("pair"):
-            choice("run", names, self.chosen[0], guarded(self.frame, self._chose_first))
-            choice("beside it", {"": "no other run", **names}, self.chosen[1], guarded(self.frame, self._chose_second))
+            RunPicker("run", known, self.chosen[0], guarded(self.frame, self._chose_first))
+            beside = guarded(self.frame, self._chose_second)
+            RunPicker("beside it", known, self.chosen[1], beside, none="no other run")
         self._area = ui.element("div")
         with ui.element("div").classes("row"):
             button("Look", guarded(self.frame, self._look), main=True)
@@ -100,13 +106,19 @@ class HeadsPage:
                 await self.studio.bench.ask("look", owner=owner, runs=runs, name=name, text=self.text)
                 for name in wanted
             ]
+            maps = [
+                await self.studio.bench.ask(
+                    "flow", owner=owner, runs=runs, name=name, text=self.text, most=_MOST_TOKENS
+                )
+                for name in wanted
+            ]
         finally:
             self._status.set_content("")
         self._sides.clear()
         with self._sides:
-            for name, one in zip(wanted, found, strict=True):
-                with ui.element("section"):
-                    RunColumn(self.frame, self.studio, name, self.text, one).draw()
+            for name, one, drawn in zip(wanted, found, maps, strict=True):
+                with ui.element("section").classes("seen-two" if len(wanted) > 1 else ""):
+                    RunColumn(self.frame, self.studio, name, self.text, one).draw(drawn)
         fields = {"run": self.chosen[0], "other": self.chosen[1], "text": self.text}
         ui.navigate.history.replace(f"/heads?{urlencode({key: value for key, value in fields.items() if value})}")
 
@@ -118,7 +130,7 @@ class RunColumn:
         self.frame, self.studio, self.name, self.text, self.found = frame, studio, name, text, found
         self.without: set[tuple[int, int]] = set()
 
-    def draw(self) -> None:
+    def draw(self, maps: Mapping[str, Any]) -> None:
         found = self.found
         heading(found["title"])
         facts = " · ".join(f"{escape(name)} {escape(fact)}" for name, fact in found["facts"].items() if fact)
@@ -126,9 +138,7 @@ class RunColumn:
         for note in found["notes"]:
             markup(escape(note), "p").classes("note")
         address = f"/pages/{self.studio.keep_page(found['page'])}"
-        frame = markup("", "iframe").props('sandbox="allow-scripts"')
-        frame.props["src"], frame.props["title"] = address, f"attention maps of {found['title']}"
-        frame.style(f"height: {_height(found)}px")
+        show_view(ui.element("div").classes("seen"), self.studio.keep_data(maps), _PANELS)
         markup(f'<a href="{address}" target="_blank" rel="noopener">Open the maps by themselves</a>', "p")
         heading("What comes next", 3)
         markup(_TAKE_AWAY, "p").classes("soft")
@@ -166,11 +176,6 @@ class RunColumn:
             "ablate", runs=str(self.studio.runs), name=self.name, text=self.text, heads=sorted(self.without)
         )
         self._next.set_content(_next_html(found["next"], changed=bool(self.without)))
-
-
-def _height(found: Mapping[str, Any]) -> int:
-    """Enough for the grid of small maps; the rest is scrolled to."""
-    return min(900, 430 + 120 * len(found["layers"]))
 
 
 def _next_html(tokens: Sequence[Mapping[str, Any]], *, changed: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from html import escape
@@ -16,16 +17,19 @@ from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.matrices import editable_html, read_number, read_whole, rows_html, steps_html
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, choice, entry, heading, markup, slider, switch
+from attnlab.studio.work.first import first_answer, load_presets
 
 _LEAD = (
     "Type into any cell. All results below the matrices update at once, and changed cells are marked. The URL of "
     "this page holds the whole state."
 )
+_PATH = "/playground"
+_MOST_UNDO = 100  # states
 _MOST_LINK = 8_000  # letters of a state in the address
 
 
 def register(studio: Studio) -> None:
-    @page(studio, "/", "Playground")
+    @page(studio, _PATH, "Playground")
     async def playground(frame: Frame, s: str = "") -> None:
         await PlaygroundPage(frame, studio).build(s)
 
@@ -38,30 +42,34 @@ class PlaygroundPage:
         self.state: Mapping[str, Any] = {}
         self.answer: Mapping[str, Any] | None = None
         self._presets: Sequence[Mapping[str, Any]] = []
+        self._states: list[Mapping[str, Any]] = []  # as they were shown, for undo
+        self._wrong: set[str] = set()  # cells that hold no number
         self._wanted = asyncio.Event()
         self._busy = False
+        self._form: SpecForm | None = None  # once the desk has said what can be chosen
 
     async def build(self, link: str) -> None:
-        described, presets = await asyncio.gather(self.desk.ask("form"), self.desk.ask("presets"))
-        self._presets = presets["presets"]
-        problem: AttnlabError | None = None
-        first: Mapping[str, Any] = {}
-        if link:
-            try:
-                first = await self.desk.ask("attend", link=link[:_MOST_LINK])
-            except AttnlabError as error:
-                problem = error
-        first = first or await self.desk.ask("attend", state=self._presets[0]["state"])
-        self._draw(described)
-        self._show(first, redraw=True)
-        self.frame.tell(problem)
+        self._presets = load_presets()
+        self._draw()
+        if not link:
+            self._show(first_answer(), redraw=True)  # the desk imports PyTorch meanwhile
         ui.on("cell", self._typed)
+        described = await self.desk.ask("form")
+        self._draw_form(described)
+        try:
+            if link:
+                self._show(await self.desk.ask("attend", link=link[:_MOST_LINK]), redraw=True)
+            else:
+                self._draw_spec((await self.desk.ask("attend", state=self.state))["spec"])
+        except AttnlabError as error:
+            self._show(await self.desk.ask("attend", state=self._presets[0]["state"]), redraw=True)
+            self.frame.tell(error)
 
-    def _draw(self, described: Mapping[str, Any]) -> None:
+    def _draw(self) -> None:
         markup(escape(_LEAD), "p").classes("lead")
-        with ui.element("div").classes("columns second-first"):
+        with ui.element("div").classes("columns"):
             with ui.element("div"):
-                self._draw_choices(described)
+                self._draw_choices()
             with ui.element("div"):
                 heading("Given")
                 self._inputs = markup("").classes("flow")
@@ -72,24 +80,38 @@ class PlaygroundPage:
                 self._rows = markup("")
                 self._draw_exports()
 
-    def _draw_choices(self, described: Mapping[str, Any]) -> None:
+    def _draw_choices(self) -> None:
         names = {str(number): preset["name"] for number, preset in enumerate(self._presets)}
-        handle = partial(guarded, self.frame)
         heading("Start from")
-        with ui.element("div").classes("fields"):
-            choice("a preset", {"": "choose …", **names}, "", handle(self._preset))
-            choice("a variant", ["choose …", *described["variants"]], "choose …", handle(self._vary))
+        self._starts = ui.element("div").classes("fields")
+        with self._starts:
+            choice("a preset", {"": "choose …", **names}, "", guarded(self.frame, self._preset))
         self._see = markup("", "p").classes("soft")
-        heading("Size")
-        self._sizes = ui.element("div").classes("fields")
-        heading("Sharpness")
-        self._sliders = ui.element("div").classes("fields")
-        heading("Attention")
-        self._form = SpecForm(described["fields"], handle(self._change))
+        with ui.element("details").classes("open-if-wide"):
+            markup("Size and sharpness", "summary")
+            self._sizes = ui.element("div").classes("fields")
+            self._sliders = ui.element("div").classes("fields")
+        with ui.element("details").classes("open-if-wide"):
+            markup("Attention", "summary")
+            self._form_place = ui.element("div")
+        ui.run_javascript("openIfWide()")
+
+    def _draw_form(self, described: Mapping[str, Any]) -> None:
+        """Draw what the desk knows about attention."""
+        with self._starts:
+            options = ["choose …", *described["variants"]]
+            choice("a variant", options, "choose …", guarded(self.frame, self._vary))
+        with self._form_place:
+            self._form = SpecForm(described["fields"], guarded(self.frame, self._change))
+
+    def _draw_spec(self, spec: Mapping[str, Any]) -> None:
+        if self._form is not None:
+            self._form.draw(spec)
 
     def _draw_exports(self) -> None:
         heading("Export")
         with ui.element("div").classes("row"):
+            button("Undo", guarded(self.frame, self._undo))
             markup("Copy the link", "button").props("type=button data-copy-address")
             button("Export as Python", guarded(self.frame, self._export))
         self._program = markup("")
@@ -102,9 +124,17 @@ class PlaygroundPage:
         try:
             self._set(name, int(row), int(column), text)
         except AttnlabError as error:
+            self._mark(place, wrong=True)
             self.frame.tell(error)
             return
+        if place in self._wrong:
+            self._mark(place, wrong=False)
         await self._compute()
+
+    def _mark(self, place: str, *, wrong: bool) -> None:
+        """Mark a cell that holds no number, or take the mark away."""
+        self._wrong = {*self._wrong, place} if wrong else self._wrong - {place}
+        ui.run_javascript(f"markCell({json.dumps(place)}, {json.dumps(wrong)})")
 
     def _set(self, name: str, row: int, column: int, text: str) -> None:
         """Put what was typed into the state."""
@@ -163,6 +193,13 @@ class PlaygroundPage:
         self.state = {**self.state, field: read_number(text)}
         await self._compute()
 
+    async def _undo(self) -> None:
+        """Return to the state before the last change."""
+        if len(self._states) < 2:
+            raise AttnlabError("there is nothing to undo", hint="change a number first")
+        self._states.pop()
+        self._show(await self.desk.ask("attend", state=self._states.pop()), redraw=True)
+
     async def _export(self) -> None:
         found = await self.desk.ask("export", state=self.state)
         self._program.set_content(f'<pre class="code" tabindex="0">{escape(found["text"])}</pre>')
@@ -178,6 +215,7 @@ class PlaygroundPage:
 
     def _show(self, answer: Mapping[str, Any], *, redraw: bool = False) -> None:
         before, self.answer, self.state = self.answer, answer, answer["state"]
+        self._states = [*self._states[-_MOST_UNDO:], self.state]
         if redraw:
             self._redraw(answer)
         self._equations.set_content(escape("\n".join(answer["equations"])))
@@ -186,10 +224,12 @@ class PlaygroundPage:
         self._scale_shown.set_content(f"× {self.state['scale']:.3g}")
         self._temperature_shown.set_content(f"T = {self.state['temperature']:.3g}")
         self._program.set_content("")
-        ui.navigate.history.replace(f"/?s={answer['link']}")
+        if answer["link"]:
+            ui.navigate.history.replace(f"{_PATH}?s={answer['link']}")
 
     def _redraw(self, answer: Mapping[str, Any]) -> None:
         """Draw again what can be typed into."""
+        self._wrong = set()
         state, spec = answer["state"], answer["spec"]
         heads = {"query": spec["num_heads"], "key": spec["num_key_value_heads"], "value": spec["num_key_value_heads"]}
         parts = [editable_html("x", state["x"], tokens=state["tokens"])]
@@ -205,7 +245,7 @@ class PlaygroundPage:
             scaled, heated = (handle(partial(self._sharpen, field)) for field in ("scale", "temperature"))
             self._scale_shown = slider("scale of the scores", 0.05, 3, 0.05, state["scale"], scaled)
             self._temperature_shown = slider("temperature", 0.1, 5, 0.1, state["temperature"], heated)
-        self._form.draw(spec)
+        self._draw_spec(spec)
 
 
 # The form of a specification, drawn from its description (`work/playground.py`): a new field or kind needs nothing here

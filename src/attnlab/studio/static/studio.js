@@ -22,6 +22,48 @@ document.addEventListener("keydown", (event) => {
   next.select();
 });
 
+// Forms that a telephone has no room for are closed there at first.
+window.openIfWide = () => setTimeout(() => { // once they are drawn
+  for (const one of document.querySelectorAll("details.open-if-wide")) one.open = innerWidth > 960;
+});
+
+// The server says which cells hold no number.
+window.markCell = (place, wrong) => {
+  const cell = document.querySelector(`[data-cell="${place}"]`);
+  if (wrong) cell?.setAttribute("aria-invalid", "true");
+  else cell?.removeAttribute("aria-invalid");
+};
+
+// A studio that ends leaves its pages behind. One that was started again has another key: they say so, and how to come
+// back. Once the new address was opened anywhere in this browser, the connection stands again and the page is reloaded.
+const ABSENCES = {
+  0: "The studio has ended, and this page shows its last state. Start it again with `attnlab studio`.",
+  401: "The studio was restarted, and this page shows the state before. Open the new address that `attnlab studio` "
+    + "printed; this page then continues by itself.",
+};
+
+async function statusOfStudio() {
+  try {
+    return (await fetch("/static/icon.svg", { cache: "no-store" })).status;
+  } catch {
+    return 0;
+  }
+}
+
+async function lookForStudio() {
+  const lost = window.did_handshake && window.socket && !window.socket.connected;
+  const words = lost ? ABSENCES[await statusOfStudio()] ?? "" : "";
+  let notice = document.getElementById("absence");
+  if (!notice && words) {
+    notice = document.body.appendChild(Object.assign(document.createElement("p"), { id: "absence" }));
+    notice.setAttribute("role", "alert");
+  }
+  if (notice && notice.textContent !== words) notice.textContent = words;
+  document.body.classList.toggle("stale", Boolean(words));
+}
+
+setInterval(lookForStudio, 2000);
+
 document.addEventListener("click", (event) => {
   if (event.target.closest?.("[data-copy-address]")) navigator.clipboard.writeText(location.href);
 });

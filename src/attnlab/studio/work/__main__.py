@@ -28,6 +28,7 @@ TASKS = {
     "variants": "comparisons:variants",
     "plan": "comparisons:plan",
     "comparisons": "comparisons:comparisons",
+    "latest": "comparisons:latest",
     "follow": "comparisons:follow",
     "stop": "comparisons:stop",
     "report": "comparisons:report",
@@ -44,6 +45,9 @@ TASKS = {
     "runs": "runs:runs",
     "own_text": "runs:own_text",
     "look": "runs:look",
+    "flow": "flow:flow",
+    "explain": "flow:explain",
+    "train_tour": "flow:train_tour",
     "ablate": "runs:ablate",
 }
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from attnlab.attention import variants as known_variants
 from attnlab.corpora import open_corpus
 from attnlab.errors import AttnlabError
+from attnlab.experiments.judging.collecting import job_label
 from attnlab.experiments.launching.jobs import Launcher, LaunchListener
 from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.launching.progress import describe_job
-from attnlab.experiments.numbers import percent_text
+from attnlab.experiments.numbers import percent_text, share_text
 from attnlab.experiments.planning.planner import corpus_spec, make_plan
 from attnlab.experiments.reporting.answer import find_answer
 from attnlab.experiments.reporting.tables import plan_rows
@@ -22,11 +25,13 @@ from attnlab.experiments.request import Request
 from attnlab.experiments.status import ComparisonState, Following, is_comparison, looks_taken, status_of
 from attnlab.experiments.status import stop as stop_comparison
 from attnlab.formats import clock_time, count
-from attnlab.runs.ledger import opaque_id
+from attnlab.statistics import mean_interval
 from attnlab.storage.records import to_plain
-from attnlab.studio.studio import LOG
+from attnlab.studio.studio import LOG, opaque_id
 
 _TAIL = 4_000  # letters of what a comparison said
+# Fields of a request that its title and its setting name anyhow, or that say nothing by themselves.
+_TOLD = frozenset({"variants", "baseline", "size", "rungs", "seeds", "corpus", "rates", "variants_sha256"})
 _followed: dict[Path, Following] = {}
 
 
@@ -67,6 +72,28 @@ def comparisons(runs: str) -> dict[str, object]:
     return {"comparisons": sorted(found, key=lambda one: str(one["made"]), reverse=True)}
 
 
+def latest(runs: str, count: int, without: Sequence[str] = ()) -> dict[str, object]:
+    """Return the newest comparisons, those that run first, each with its intervals at the largest size.
+
+    `without` are folders to leave out.
+    """
+    listed = comparisons(runs)["comparisons"]
+    assert isinstance(listed, list)
+    found = [one for one in listed if one["folder"] not in without]
+    found.sort(key=lambda one: one["status"] not in {"running", "planning"})
+    return {"comparisons": [_pictured(one, runs) for one in found[:count]]}
+
+
+def _pictured(one: dict[str, object], runs: str) -> dict[str, object]:
+    if one["status"] == "damaged":
+        return one
+    details = follow(runs, str(one["name"]))
+    drawn = {name: details[name] for name in ("share", "left", "margin") if name in details}
+    intervals = details.get("intervals", [])
+    assert isinstance(intervals, list)
+    return one | drawn | {"intervals": [row for row in intervals if row["rung"] == intervals[0]["rung"]]}
+
+
 def follow(runs: str, name: str) -> dict[str, object]:
     """Return one comparison as it is now, with everything that there is to draw."""
     folder = _find(name, Path(runs))
@@ -82,11 +109,42 @@ def follow(runs: str, name: str) -> dict[str, object]:
         "curves": [to_plain(run) for run in state.runs if run.training or run.validation],
         **_progress(state),
     }
+    if state.status == "running" and found["ended"] == found["total"]:
+        found["status"] = "finishing"
     answer = find_answer(state.plan.request, folder.parent) if state.status == "finished" else None
+    found["intervals"] = intervals_of(state, {} if answer is None else answer.data)
+    found["margin"], found["confidence"] = state.plan.procedure.margin, share_text(1 - state.plan.procedure.level)
     if answer is not None:
         fields = ("first_lines", "headings", "rows", "notes")
         found["answer"] = {field: getattr(answer, field) for field in fields} | {"report": bool(answer.report)}
         found["looks_left"] = state.plan.procedure.looks - looks_taken(folder)
+    return found
+
+
+def intervals_of(state: ComparisonState, judged: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Return the difference to the baseline of every arm at every size, the largest first.
+
+    A finished comparison has them from its verdicts; one that is running, from the seeds that have ended so far.
+    """
+    assert state.plan is not None
+    plan = state.plan
+    losses = {(run.arm, run.seed): run.validation[-1][1] for run in state.runs if run.ended and run.validation}
+    verdicts = {rung["name"]: rung["verdicts"] for rung in judged.get("rungs", ())}
+    verdicts |= {plan.rungs[-1].name: judged["verdicts"]} if judged else {}
+    found: list[dict[str, object]] = []
+    for rung in plan.rungs[::-1]:
+        known = {one["arm"]: one for one in verdicts.get(rung.name, ())}
+        baseline, *others = (job_label(plan, rung, arm) for arm in rung.arms)
+        for arm, label in zip(rung.arms[1:], others, strict=True):
+            seeds = [seed for name, seed in losses if name == label and (baseline, seed) in losses]
+            row: dict[str, object] = {"arm": arm.name, "rung": rung.name, "seeds": len(seeds), "verdict": ""}
+            if arm.name in known:
+                row |= {name: known[arm.name][name] for name in ("verdict", "mean", "low", "high")}
+            elif len(seeds) > 1:
+                differences = [losses[label, seed] - losses[baseline, seed] for seed in seeds]
+                row |= asdict(mean_interval(differences, 1 - rung.procedure.level))
+            if row.get("mean") is not None:
+                found.append(row)
     return found
 
 
@@ -112,7 +170,7 @@ def _folders(root: Path) -> list[Path]:
 
 def _find(name: str, root: Path) -> Path:
     for folder in _folders(root):
-        if opaque_id(folder, root) == name:
+        if opaque_id(folder.name) == name:
             return folder
     raise AttnlabError("there is no such comparison here", hint="the list of comparisons shows those there are")
 
@@ -123,21 +181,37 @@ def _summary_or_problem(folder: Path, root: Path) -> dict[str, object]:
         return _summary(folder, root)
     except (AttnlabError, OSError, ValueError, RecursionError) as error:
         reason = error.message if isinstance(error, AttnlabError) else f"{type(error).__name__}: {error}"
-        found = {"name": opaque_id(folder, root), "folder": folder.name, "status": "damaged", "made": ""}
-        return found | {"title": folder.name, "asked": {}, "verdict": reason}
+        return _named(folder, "damaged") | {"verdict": reason}
+
+
+def _named(folder: Path, status: str) -> dict[str, object]:
+    """Return what the folder of a comparison says by itself."""
+    nothing = {"made": "", "setting": "", "verdict": ""}
+    return {"name": opaque_id(folder.name), "folder": folder.name, "title": folder.name, "status": status, **nothing}
+
+
+def setting_of(request: Request) -> str:
+    """Return what tells a comparison from others of its variants: sizes, seeds, text, and all that is not usual."""
+    usual = Request()
+    words = [", ".join((*request.rungs, request.size)), f"{request.seeds} seeds", Path(request.corpus).name]
+    for name in type(request).model_fields:
+        value = getattr(request, name)
+        if name not in _TOLD and value and value != getattr(usual, name):
+            words.append(" ".join(value) if name == "changes" else f"{name.replace('_', ' ')} {value}")
+    return " · ".join(words)
 
 
 def _summary(folder: Path, root: Path) -> dict[str, object]:
     status = status_of(folder)
-    found: dict[str, object] = {"name": opaque_id(folder, root), "folder": folder.name, "status": status, "made": ""}
+    found = _named(folder, status)
     request = Request.of(folder)
     if request is None:
-        return found | {"title": folder.name, "asked": {}, "verdict": ""}
+        return found
     answer = find_answer(request, root) if status == "finished" else None
     made = datetime.fromtimestamp((folder / "plan.json").stat().st_mtime).astimezone()
     return found | {
         "title": f"{', '.join(request.variants)} against {request.baseline}",
-        "asked": request.model_dump(mode="json"),
+        "setting": setting_of(request),
         "made": made.isoformat(timespec="seconds"),
         "verdict": answer.first_lines[0] if answer is not None and answer.first_lines else "",
     }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 import types
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from typing import Any, Literal, Union, get_args, get_origin
 
 import torch
@@ -19,6 +17,7 @@ from attnlab.attention.layer import projection_widths
 from attnlab.attention.parts import Part
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.storage.records import to_plain
+from attnlab.studio.work.first import load_presets
 from attnlab.studio.work.state import MOST_TOKENS, MOST_WIDTH, State, resized
 
 # The fields of a spec that change what the playground shows. The others act in training, or when heads are joined.
@@ -136,7 +135,7 @@ def _equations(state: State, spec: AttentionSpec) -> list[str]:
 
 def presets() -> dict[str, object]:
     """Return every preset: its name, what to see in it, the exhibit that tells more, and its state."""
-    return tomllib.loads(resources.files("attnlab.studio.work").joinpath("presets.toml").read_text("utf-8"))
+    return {"presets": load_presets()}
 
 
 # The form

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from attnlab.errors import AttnlabError, InputError
+from attnlab.experiments.request import Request
 from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.asker import Asker, agree
-from attnlab.knowledge.material import RECORD
+from attnlab.knowledge.material import RECORD, read_record
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore
 from attnlab.lens import look_at
@@ -23,9 +26,12 @@ from attnlab.models.hf.folder import CONFIG
 from attnlab.models.pretrained.opening import GGUF, installed_models
 from attnlab.pages import MapGrid, render
 from attnlab.runs.directory import MODEL, RESULT, RunDirectory
-from attnlab.runs.ledger import find_paths, opaque_id, run_id
+from attnlab.runs.ledger import find_paths, run_id
+from attnlab.studio.studio import opaque_id
+from attnlab.studio.work.comparisons import setting_of
 from attnlab.studio.work.pages import drawn_parts
 
+TOUR = "tour"  # folder of the small model for the tour, below that of the runs
 STORE = "facts.sqlite"  # in the folder of the runs, as for `attnlab ask`
 MOST_TOKENS = 128
 _MOST_RUNS = 400
@@ -33,13 +39,15 @@ _MOST_LETTERS = 2_000  # of a question
 _OWN_TOKENS = 48  # of the run's own text, to begin with
 _NEXT = 12  # tokens that may come next
 _EXAMPLES = 5
+_ASIDE = {"pilot", "tuning"}  # folders of a comparison whose runs are no results
+_FINETUNED = {"finetune", "learn"}  # stages after which a model answers questions
 
 
 def _find(runs: str, name: str) -> Path:
     """Return the folder of a run by the name that a browser knows it by."""
     root = Path(runs)
     for path in (*find_paths(root), *_pretrained(root)):
-        if opaque_id(path, root) == name:
+        if opaque_id(run_id(path, root)) == name:
             return path
     raise AttnlabError("there is no such run here", hint="choose one from the list")
 
@@ -55,23 +63,59 @@ def _pretrained(root: Path) -> list[Path]:
 
 
 def runs(runs: str) -> dict[str, object]:
-    """Return every run below the folder that has weights, the newest first, and the pretrained models."""
+    """Return every run below the folder that has weights, the newest first, and the pretrained models.
+
+    Each has a group, such as its comparison, and within it a variant and a seed. Pilots and trials of learning rates
+    are left out.
+    """
     root = Path(runs)
-    every = find_paths(root)
+    every = [path for path in find_paths(root) if not _ASIDE & {*path.relative_to(root).parts}]
     found = [path for path in every if (path / MODEL).is_file() or any((path / "checkpoints").glob("step-*"))]
     # Those that were finetuned on questions come last: their text is no corpus that could be opened.
     found.sort(key=lambda path: (not (path / RECORD).exists(), path.stat().st_mtime), reverse=True)
-    words = {path: _words(path) for path in found[:_MOST_RUNS]} | dict.fromkeys(_pretrained(root), "pretrained")
+    listed = [_listed(path, root) for path in found[:_MOST_RUNS]]
+    listed += [
+        {"group": "pretrained models", "comparison": "", "variant": path.name, "seed": "", "path": path}
+        for path in _pretrained(root)
+    ]
+    return {"runs": [{"name": opaque_id(run_id(one.pop("path"), root)), **one} for one in listed]}
+
+
+def _listed(path: Path, root: Path) -> dict[str, Any]:
+    """Return what a run is called, in the group that it belongs to."""
+    folder = root / path.relative_to(root).parts[0]
+    request = _request_of(folder, folder.stat().st_mtime) if folder != path else None
+    group = "knowledge models" if (path / RECORD).exists() else "single runs"
+    group = "the small model of the tour" if folder.name == TOUR else group
+    if request is not None:
+        group = f"{', '.join(request.variants)} against {request.baseline} ({setting_of(request)})"
+    found: dict[str, Any] = {"group": group, "comparison": opaque_id(folder.name) if request else "", "path": path}
+    try:
+        directory = RunDirectory.open(path)
+    except AttnlabError as error:
+        return {**found, "variant": run_id(path, root), "seed": error.message}
+    spec = directory.record.get("spec", {})
+    status = "" if directory.status == "finished" else f", {directory.status}"
     return {
-        "runs": [
-            {"name": opaque_id(path, root), "run": run_id(path, root), "words": one} for path, one in words.items()
-        ]
+        **found,
+        "variant": f"{spec.get('variant')} {spec.get('size')}",
+        "seed": f"seed {spec.get('seed')}{status}" + ("" if request else f", {path.name.rpartition('-')[2]}"),
     }
+
+
+@lru_cache(maxsize=256)
+def _request_of(folder: Path, changed: float) -> Request | None:
+    """Return what the comparison in a folder was asked; None where there is none, or it cannot be read."""
+    del changed
+    try:
+        return Request.of(folder)
+    except (AttnlabError, OSError, ValueError, RecursionError):
+        return None
 
 
 def own_text(runs: str, name: str) -> dict[str, object]:
     """Return a piece of a run's own validation text, or of Python's documentation for a pretrained model."""
-    subject = _opened(runs, name)
+    subject = opened(runs, name)
     if subject.run is None:
         row = find_texts(subject, rows=2).batch.inputs[0, :_OWN_TOKENS]
         return {"text": subject.known_tokenizer().decode(row.tolist())}
@@ -84,7 +128,7 @@ def own_text(runs: str, name: str) -> dict[str, object]:
 
 def look(runs: str, name: str, text: str) -> dict[str, object]:
     """Return the maps of all heads on a text as a page, their numbers, and what comes next."""
-    found = look_at(_opened(runs, name), text, tokens=MOST_TOKENS)
+    found = look_at(opened(runs, name), text, tokens=MOST_TOKENS)
     headings, rows = number_rows(found)
     layers = [{"layer": one.layer, "heads": len(one.heads), "absence": one.absence} for one in found.of("self")]
     page = found.page()
@@ -104,7 +148,7 @@ def look(runs: str, name: str, text: str) -> dict[str, object]:
 
 def ablate(runs: str, name: str, text: str, heads: Sequence[tuple[int, int]]) -> dict[str, object]:
     """Return what comes next with all heads, and without those given as (layer, head)."""
-    subject = _opened(runs, name)
+    subject = opened(runs, name)
     tokenizer = subject.known_tokenizer()
     ids = tokenizer.encode(text)[: min(MOST_TOKENS, subject.model.spec.context_length)]
     if not ids:
@@ -119,16 +163,8 @@ def ablate(runs: str, name: str, text: str, heads: Sequence[tuple[int, int]]) ->
     }
 
 
-def _words(path: Path) -> str:
-    try:
-        directory = RunDirectory.open(path)
-    except AttnlabError as error:
-        return error.message
-    spec = directory.record.get("spec", {})
-    return f"{spec.get('variant')} {spec.get('size')} seed {spec.get('seed')}, {directory.status}"
-
-
-def _opened(runs: str, name: str) -> Subject:
+def opened(runs: str, name: str) -> Subject:
+    """Return the model of a run by the name that a browser knows it by."""
     path = _find(runs, name)
     return _open(path, (path / MODEL).stat().st_mtime if (path / MODEL).exists() else 0.0)
 
@@ -144,11 +180,32 @@ def _open(path: Path, changed: float) -> Subject:
 
 
 def models(runs: str) -> dict[str, object]:
-    """Return every run that was finetuned on questions, the newest first."""
+    """Return every run that was finetuned on questions, the newest first, with what it can be asked."""
     root = Path(runs)
-    found = [path for path in find_paths(root) if (path / RECORD).is_file() and (path / RESULT).is_file()]
-    found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    return {"models": [{"name": opaque_id(path, root), "run": run_id(path, root)} for path in found]}
+    found = [(path, _record_of(path)) for path in find_paths(root) if (path / RESULT).is_file()]
+    found = [(path, record) for path, record in found if record.get("stage") in _FINETUNED]
+    found.sort(key=lambda one: one[0].stat().st_mtime, reverse=True)
+    return {
+        "models": [{"name": opaque_id(run_id(path, root)), "words": _described(path, record)} for path, record in found]
+    }
+
+
+def _record_of(path: Path) -> Mapping[str, Any]:
+    """Return the record of a knowledge run; an empty one where it is none, or cannot be read."""
+    try:
+        return read_record(path)
+    except AttnlabError:
+        return {}
+
+
+def _described(path: Path, record: Mapping[str, Any]) -> str:
+    """Return what a model was taught, and when: “Where was … born?”, 24 questions from 24 documents."""
+    asked, pairs = record.get("question") or {}, record.get("pairs") or {}
+    kind = f"“{asked.get('before', '')}…{asked.get('after', '')}”"
+    size = f"{pairs.get('train', 0)} questions from {record.get('documents', 0)} documents"
+    taught = " and what it was taught later" if record["stage"] == "learn" else ""
+    made = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
+    return f"{kind}, {size}{taught}, {record.get('recipe')}, {made:%d %b %H:%M}, {path.name.rpartition('-')[2]}"
 
 
 def ask(runs: str, name: str, question: str, risk: float) -> dict[str, object]:
