@@ -12,6 +12,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from website.commands import command_reference
+from website.equations import set_equations
 from website.gallery import gallery_index
 from website.notebooks import tutorial_pages
 from website.paths import ASSETS, GALLERY, ROOT, TUTORIALS
@@ -77,6 +78,11 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> st
     source = ELSEWHERE.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     known = {file.src_uri for file in files}
     return _LINK.sub(lambda found: _resolve(found, page.file.src_uri, Path(source).parent, known), markdown)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Show the equations of the tables of variants and exhibits as mathematics."""
+    return set_equations(html)
 
 
 def on_post_page(output: str, **_: object) -> str:

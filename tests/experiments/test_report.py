@@ -14,7 +14,7 @@ from attnlab.experiments.reporting.report import comparison_page, machine_words,
 from attnlab.experiments.reporting.tables import plan_rows
 from attnlab.experiments.reporting.wording import VERDICTS
 from attnlab.experiments.results import Comparison
-from attnlab.pages import Details, Page, Points, Section, Table, render
+from attnlab.pages import Details, Equations, Page, Points, Section, Table, render
 from support.comparisons import EFFECTS, make_comparison
 from support.runs import make_run
 
@@ -210,3 +210,18 @@ def test_the_same_comparison_is_the_same_file(tmp_path: Path) -> None:
     for name in ("one.html", "two.html"):
         write_report(make_comparison(("tied-kv",), seeds=3), tmp_path / name)
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
+
+
+def test_the_plan_states_the_equations_of_every_arm_at_its_size() -> None:
+    comparison = make_comparison(("cosine", "low-rank-value"))
+    details = next(part for part in section(comparison, "The plan").content if isinstance(part, Details))
+    texts = [part.text if isinstance(part, Equations) else part for part in details.content]
+    assert texts[0] == "`softmax`"
+    assert "p_j = e^s_j / Σ e^s_l" in texts[1]
+    spec = comparison.plan.arms[2].run.attention()[0]
+    assert texts[2:] == [
+        "`cosine`",
+        "s_j = q·k / (|q| |k|)",
+        "`low-rank-value`",
+        f"D_k = {spec.key_width}, D_v = {spec.value_width}",
+    ]

@@ -15,7 +15,21 @@ from attnlab.exhibits import blocks
 from attnlab.exhibits.gallery import Outcome, setting_text
 from attnlab.exhibits.stage import Check
 from attnlab.formats import general
-from attnlab.pages import BLUE, GREEN, GREY, ORANGE, Figure, Note, Page, Part, Section, Table, Tone, new_figure
+from attnlab.pages import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Equations,
+    Figure,
+    Note,
+    Page,
+    Part,
+    Section,
+    Table,
+    Tone,
+    new_figure,
+)
 
 _TONES: dict[str, Tone] = {"holds": "good", "FAILS": "bad"}
 _HEADINGS = ("claim", "", "what was checked, and the figure")
@@ -35,7 +49,7 @@ def outcome_page(outcomes: Sequence[Outcome]) -> Page:
         "Parameters": settings or "none",
         "Checks": checks_words(outcome),
     }
-    sections = [Section("Equation", _equation(one.equation)), Section("Computed", _content(outcome.blocks))]
+    sections = [Section("Equation", [Equations(one.equation)]), Section("Computed", _content(outcome.blocks))]
     return Page(one.title, one.claim, sections, facts)
 
 
@@ -59,7 +73,7 @@ def _several(outcomes: Sequence[Outcome]) -> Page:
     sections = [Section("All", [table])]
     for outcome in outcomes:
         one = outcome.exhibit
-        parts: list[Part] = [one.claim, *_equation(one.equation), *_content(outcome.blocks)]
+        parts: list[Part] = [one.claim, Equations(one.equation), *_content(outcome.blocks)]
         sections.append(Section(f"{one.name} · {one.title}", parts))
     seconds = sum(outcome.seconds for outcome in outcomes)
     facts = {"Exhibits": f"{held} of {len(outcomes)} hold; {seconds:.0f} s"}
@@ -82,7 +96,7 @@ def _part(block: blocks.Block) -> list[Part]:
         case blocks.Words():
             return [block.text]
         case blocks.Formula():
-            return _equation(block.text)
+            return [Equations(block.text)]
         case blocks.TableBlock():
             return [block.table(caption=block.title)]
         case blocks.Slip():
@@ -91,10 +105,6 @@ def _part(block: blocks.Block) -> list[Part]:
             return [plot_figure(block)]
         case blocks.Heatmap():
             return [heatmap_figure(block)]
-
-
-def _equation(text: str) -> list[Part]:
-    return [line.strip().replace("  ", "\u2003") for line in text.splitlines() if line.strip()]
 
 
 def _check_table(checks: Sequence[Check]) -> Table:

@@ -1,9 +1,10 @@
 """The one writer of offline HTML pages and figures.
 
-figures   one style for all charts
-tables    a table for terminal, page, notebook and Markdown
-maps      attention maps on a page, their weights packed into few letters
-page      a page: one HTML file that needs nothing else
+figures       one style for all charts
+tables        a table for terminal, page, notebook and Markdown
+mathematics   equations as MathML
+maps          attention maps on a page, their weights packed into few letters
+page          a page: one HTML file that needs nothing else
 
 A name is imported when it is first used, so that a table for the terminal needs neither plotly nor NumPy.
 """
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnlab.pages.figures import BLUE, GREEN, GREY, ORANGE, PALETTE, THEME, new_figure
     from attnlab.pages.maps import HeadMap, MapGrid, MapRow
+    from attnlab.pages.mathematics import equation_html, equations_html
     from attnlab.pages.page import (
         Details,
+        Equations,
         Figure,
         Gallery,
         HasPage,
@@ -37,6 +40,7 @@ __all__ = [
     "PALETTE",
     "THEME",
     "Details",
+    "Equations",
     "Figure",
     "Gallery",
     "HasPage",
@@ -50,13 +54,15 @@ __all__ = [
     "Section",
     "Table",
     "Tone",
+    "equation_html",
+    "equations_html",
     "new_figure",
     "prose",
     "render",
     "write_page",
 ]
 
-_MODULES = ("tables", "maps", "figures", "page")  # those that import little come first
+_MODULES = ("tables", "mathematics", "maps", "figures", "page")  # those that import little come first
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ import plotly.offline
 
 from attnlab.pages.figures import figure_html
 from attnlab.pages.maps import MapGrid, grid_data, levels_for, precision_words
+from attnlab.pages.mathematics import equations_html
 from attnlab.pages.tables import Table, prose
 from attnlab.storage.files import write_whole
 
@@ -54,14 +55,21 @@ class Points:
 
 
 @dataclass(frozen=True)
+class Equations:
+    """Equations as attnlab writes them in plain text, one on each line; the page shows them as mathematics."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Details:
     """What is there for those who open it. A closed one is not printed but for its summary."""
 
     summary: str
-    content: Sequence[str | Table | Points]
+    content: Sequence[str | Table | Points | Equations]
 
 
-Part = str | Figure | Table | Gallery | Note | Points | Details | MapGrid
+Part = str | Figure | Table | Gallery | Note | Points | Equations | Details | MapGrid
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,8 @@ def _part(part: Part, drawn: Iterator[str], levels: int) -> dict[str, object]:
             return {"kind": "note", "text": part.text}
         case Points():
             return {"kind": "points", "items": part.items}
+        case Equations():
+            return {"kind": "equations", "html": equations_html(part.text)}
         case Details():
             inner = [_part(one, drawn, levels) for one in part.content]
             return {"kind": "details", "summary": part.summary, "parts": inner}

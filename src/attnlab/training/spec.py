@@ -37,7 +37,7 @@ from pydantic import (
     model_validator,
 )
 
-from attnlab.attention import Position, mixture
+from attnlab.attention import AttentionSpec, Position, mixture
 from attnlab.corpora import Corpus, CorpusSpec
 from attnlab.errors import SpecError, UnknownNameError
 from attnlab.formats import file_name
@@ -140,16 +140,21 @@ class RunSpec(Specification):
 
     def model(self, corpus: Corpus) -> ModelSpec:
         """Return the model for this corpus: an encoder–decoder where there is another sequence to read."""
-        shape = _given(self, *_SHAPE, "initial_std")
-        paired = corpus.spec.name == "translation"
+        return self._model(corpus.vocabulary_size, paired=corpus.spec.name == "translation")
+
+    def attention(self) -> tuple[AttentionSpec, ...]:
+        """Return the attention of each layer, of the decoder if there is one; it does not depend on the corpus."""
+        return self._model(vocabulary_size=1, paired=False).attention
+
+    def _model(self, vocabulary_size: int, *, paired: bool) -> ModelSpec:
         return ModelSpec.build(
             self.size,
-            vocabulary_size=corpus.vocabulary_size,
+            vocabulary_size=vocabulary_size,
             variant=self.variant,
             architecture=recipe_by_name(self.recipe).architecture,
             family=self.family or ("encoder-decoder" if paired else "decoder"),
             position=self.position,
-            **shape,
+            **_given(self, *_SHAPE, "initial_std"),
         )
 
 

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from attnlab.attention import equations
 from attnlab.experiments.judging.claims import Standpoint
 from attnlab.experiments.judging.trends import ArmTrend, arm_trends
 from attnlab.experiments.numbers import share_text
+from attnlab.experiments.planning.plan import Arm
 from attnlab.experiments.reporting.answer import TONES
 from attnlab.experiments.reporting.attention import gap_section, heads_section, measures_section
 from attnlab.experiments.reporting.charts import DifferenceAxis, cost_chart, differences_chart, size_chart
@@ -32,7 +34,7 @@ from attnlab.experiments.reporting.wording import (
 )
 from attnlab.experiments.results import Comparison
 from attnlab.formats import NOTHING, byte_count, count, fixed, interval, p_value, plural, ratio
-from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Section, Table, write_page
+from attnlab.pages import Details, Equations, Figure, Gallery, Note, Page, Part, Points, Section, Table, write_page
 
 RATES_CAPTION = (
     "Mean loss at each learning rate that was tried; rings are single seeds, × diverged, the dotted line is the rate "
@@ -240,7 +242,21 @@ def _rates(comparison: Comparison) -> Section:
 
 def _plan(comparison: Comparison) -> Section:
     words = "The plan was written before the first run and has not been changed since."
-    return Section("The plan", [words, plan_table(comparison), arms_table(comparison.plan)])
+    parts: list[Part] = [words, plan_table(comparison), arms_table(comparison.plan)]
+    return Section("The plan", [*parts, Details("The equations", equation_parts(comparison.plan.arms))])
+
+
+def equation_parts(arms: Sequence[Arm]) -> list[str | Equations]:
+    """Return what the first arm computes, and what each other arm computes differently."""
+    parts: list[str | Equations] = []
+    baseline: list[str] = []
+    for arm in arms:
+        lines = [line for spec in dict.fromkeys(arm.run.attention()) for line in equations(spec)]
+        changed = [line for line in dict.fromkeys(lines) if line not in baseline]
+        parts.append(f"`{arm.name}`" if changed else f"`{arm.name}`: the attention of `{arms[0].name}`")
+        parts += [Equations("\n".join(changed))] if changed else []
+        baseline = baseline or changed
+    return parts
 
 
 def _runs(comparison: Comparison) -> Section:

@@ -13,6 +13,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from attnlab.errors import AttnlabError
+from attnlab.pages import equations_html
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.matrices import editable_html, read_number, read_whole, rows_html, steps_html
 from attnlab.studio.studio import Studio
@@ -74,7 +75,7 @@ class PlaygroundPage:
                 heading("Given")
                 self._inputs = markup("").classes("flow")
                 heading("Computed")
-                self._equations = markup("").classes("equation")
+                self._equations = markup("")
                 self._steps = markup("")
                 heading("Row by row")
                 self._rows = markup("")
@@ -218,7 +219,7 @@ class PlaygroundPage:
         self._states = [*self._states[-_MOST_UNDO:], self.state]
         if redraw:
             self._redraw(answer)
-        self._equations.set_content(escape("\n".join(answer["equations"])))
+        self._equations.set_content(str(equations_html("\n".join(answer["equations"]))))
         self._steps.set_content(steps_html(answer, before))
         self._rows.set_content(rows_html(answer))
         self._scale_shown.set_content(f"× {self.state['scale']:.3g}")

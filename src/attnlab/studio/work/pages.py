@@ -16,7 +16,7 @@ from attnlab.exhibits import Check, exhibit_named, exhibits
 from attnlab.exhibits.blocks import Block
 from attnlab.models.sizes import SIZES
 from attnlab.models.sizes import size as size_by_name
-from attnlab.pages import Details, Figure, Gallery, Note, Page, Part, Points, Table, prose
+from attnlab.pages import Details, Equations, Figure, Gallery, Note, Page, Part, Points, Table, equations_html, prose
 from attnlab.pages.figures import CHART_CONFIG
 from attnlab.processes.child import report_progress
 
@@ -55,6 +55,8 @@ def _drawn(part: Part) -> DrawnPart:
             return _html("p", prose(part.text), "note")
         case Points():
             return _html("ul", "".join(f"<li>{prose(item)}</li>" for item in part.items), "points")
+        case Equations():
+            return _html("div", equations_html(part.text))
         case Table():
             return _html("div", part.to_html())
         case Figure():
