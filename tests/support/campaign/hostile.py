@@ -96,7 +96,7 @@ def targets(names: Names) -> list[Target]:
 
 def hostile(case: Case) -> None:
     """Change a file, and let commands read it."""
-    user = other_user()
+    user = other_user(case.folder)
     scene = case.scene(user)
     found = [(target, _files(scene.folder, target.pattern)) for target in targets(scene.names)]
     known = [one for one in found if one[1]]  # a small scene has not all of them
@@ -110,7 +110,7 @@ def hostile(case: Case) -> None:
         path.chmod(0o777)
     for reader in target.readers:
         done = case.command(reader, Circumstances(user=user))
-        if done.code == 0 and target.sealed and changed:
+        if done.code == 0 and target.sealed and changed and path.name not in done.err:
             expected = _printed(case.workshop, tuple(reader))
             if _plain(done.out) != _plain(expected) or reader[0] == "verify":
                 words = f"{path.relative_to(scene.folder)} after {mutate.__name__}"

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from attnlab.attention.names import catalogue
 from attnlab.attention.names.catalogue import Variant, variant
@@ -104,7 +105,7 @@ def _raise_later(frame: types.FrameType | None) -> None:
     """Raise once more at one of the next lines, if the file catches everything: some line is in no `try`."""
     left = random.randrange(_LINES)
 
-    def trace(*_: object) -> Callable[..., object]:
+    def trace(*_: object) -> Any:
         nonlocal left
         left -= 1
         if left < 0:
