@@ -30,7 +30,7 @@ import torch
 import attnlab.processes.child
 from attnlab.cli import app, main
 from support.campaign.system_calls import Supervisor, Trouble, install_filter
-from support.campaign.workers import ForkedProcess
+from support.campaign.workers import FORKING
 from support.training import children_of
 
 CRASHED = 70  # the exit code of a child that raised something
@@ -255,7 +255,7 @@ def _enter(folder: Path, how: Circumstances, tokens: Sequence[str]) -> None:
     warnings.resetwarnings()
     warnings.simplefilter("ignore", DeprecationWarning)
     sys.argv = ["attnlab", *tokens]
-    attnlab.processes.child.subprocess.Popen = ForkedProcess  # type: ignore[attr-defined]
+    attnlab.processes.child.subprocess = FORKING  # type: ignore[attr-defined]
     if how.clock is not None:
         _let_jump(random.Random(how.clock))
     if how.user is not None:

@@ -103,7 +103,7 @@ def hostile(case: Case) -> None:
     target, files = known[case.number % len(known)]
     path = case.chosen.choice(files)
     original = path.read_bytes()
-    mutate = case.chosen.choice(BY_FORMAT[target.format])
+    mutate = case.chosen.choice(BY_FORMAT["jsonl" if path.suffix == ".jsonl" else target.format])
     mutate(path, case.chosen)
     changed = path.is_symlink() or not path.is_file() or not is_same(original, path.read_bytes())
     if path.exists() and user is not None and not path.is_symlink():

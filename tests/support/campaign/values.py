@@ -13,7 +13,7 @@ from typing import Any, Literal
 from cyclopts import App
 
 from attnlab.cli.app import VERBS, GlobalOptions, build_app
-from support.campaign.scenes import COMPARE, CORPUS, LAUNCH, READ, SMALL_MODEL, TRAIN, Names
+from support.campaign.scenes import COMPARE, LAUNCH, READ, SMALL_MODEL, TRAIN, Names
 
 HUGE = "99999999999999999999999"
 _NUMBERS = ("0", "1", "2", "3", "-1", "7", "1000", HUGE, f"-{HUGE}", "9223372036854775807", "9223372036854775808")

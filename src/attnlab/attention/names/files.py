@@ -42,8 +42,12 @@ def load_variants(path: Path) -> tuple[Variant, ...]:
 
 def read_source(path: Path) -> str:
     """Return the text of a Python file."""
+    from attnlab.storage.files import read_file  # which `import attnlab.attention` has no need of
+
     try:
-        return path.read_text(encoding="utf-8")
+        return read_file(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except FileError:
+        raise
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise FileError(f"{path} is no Python file: {reason}", hint="give a .py file that calls add_variant") from None
