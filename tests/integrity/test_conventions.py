@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
 import sys
+import threading
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,6 +39,12 @@ def test_the_exit_code_names_the_signal(
         warnings.simplefilter("ignore")  # of checkpoints that are gone
         assert main(["train", str(run), "--quiet"]) == code
     assert "The same command resumes it" in capsys.readouterr().err
+
+
+def test_ctrl_c_before_the_command_begins(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnlab.cli.app.build_app", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    assert main(["variants"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_sigterm_differs_from_ctrl_c() -> None:
@@ -87,6 +96,37 @@ def test_signs_that_the_terminal_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["variants", "tied-kv"]) == 0
     assert b"One projection is both key and value" in written.getvalue()
     assert b"?" in written.getvalue()
+
+
+def test_a_thread_that_fails_to_write_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), b"events")
+
+    def work(*_: object) -> None:
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+        fail()
+
+    monkeypatch.setattr("attnlab.cli.app.build_app", lambda *_: SimpleNamespace(meta=lambda *_, **__: work()))
+    assert main(["variants"]) == 2
+    error = capsys.readouterr().err
+    assert "warning: a file cannot be read or written: no space left on device" in error
+    assert "error: events cannot be used: no space left on device" in error
+    assert "Traceback" not in error
+
+
+def test_a_disk_that_fails_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("attnlab.cli.app.build_app", lambda *_: SimpleNamespace(meta=fail))
+    assert main(["variants"]) == 2
+    error = capsys.readouterr().err
+    assert "error: a file cannot be read or written: input/output error" in error
+    assert "hint: check the disk" in error
 
 
 def test_output_that_cannot_be_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

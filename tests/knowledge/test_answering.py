@@ -64,6 +64,10 @@ def test_agreement_is_a_share_of_drawn_answers(trained: KnowledgeModel) -> None:
     assert trained.answer(questions)[0].agreement is None
     with pytest.raises(InputError, match="-1 samples"):
         trained.answer(questions, samples=-1)
+    with pytest.raises(InputError, match="1000000 samples"):
+        trained.answer(questions, samples=1_000_000)
+    with pytest.raises(InputError, match="the seed is 9223372036854775807"):
+        trained.answer(questions, samples=1, seed=2**63 - 1)
 
 
 def test_strange_questions_are_answered_or_explained(trained: KnowledgeModel) -> None:

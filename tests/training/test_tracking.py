@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.errors import UnsupportedError
+from attnlab.errors import FileError, UnsupportedError
 from attnlab.runs import RunDirectory
 from attnlab.training import TensorBoard
 from support.training import At, smoke, train_in
@@ -51,6 +52,19 @@ def test_what_came_after_the_checkpoint_is_hidden(tmp_path: Path) -> None:
         train_in(tmp_path, smoke(), trackers=[TensorBoard], reporter=At(3, fail))
     result = train_in(tmp_path, smoke(), trackers=[TensorBoard])
     assert [step for step, _ in read_events(result.path)["loss"]] == [1, 2, 3, 4, 5, 6], "none of them twice"
+
+
+def test_event_files_that_cannot_be_written(tmp_path: Path) -> None:
+    tracker = TensorBoard(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracker._writer, "add_scalar", full)
+        with pytest.raises(FileError, match="event files for TensorBoard cannot be written: no space left"):
+            tracker.log(1, {"loss": 1.0})
+    tracker.close()
 
 
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

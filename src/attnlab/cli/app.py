@@ -61,8 +61,11 @@ class GlobalOptions:
 
 def main(tokens: Sequence[str] | None = None, *, verbs: Sequence[str] = VERBS) -> int:
     """Run one command line (by default that of this process), without the program's name, and return its exit code."""
-    with prepared():
-        return _run(sys.argv[1:] if tokens is None else tokens, verbs)
+    try:
+        with prepared():
+            return _run(sys.argv[1:] if tokens is None else tokens, verbs)
+    except KeyboardInterrupt as interrupt:  # before the command began, or after it ended
+        return _tell_interrupted(interrupt)
 
 
 def _run(tokens: Sequence[str], verbs: Sequence[str]) -> int:
@@ -82,9 +85,7 @@ def _run(tokens: Sequence[str], verbs: Sequence[str]) -> int:
     except KeyboardInterrupt as interrupt:
         if options.verbose:
             traceback.print_exception(interrupt)
-        what = "terminated" if isinstance(interrupt, Terminated) else "interrupted"
-        print(": ".join([what, *map(str, interrupt.args)]), file=sys.stderr)
-        return 128 + (SIGTERM if isinstance(interrupt, Terminated) else SIGINT)
+        return _tell_interrupted(interrupt)
     except BrokenPipeError:
         discard_output()  # the reader left, as `head` does
         return 1  # as rich does when it notices first
@@ -101,6 +102,13 @@ def _run(tokens: Sequence[str], verbs: Sequence[str]) -> int:
         print_error(explained, error if options.verbose else None)
         return 1
     return code
+
+
+def _tell_interrupted(interrupt: KeyboardInterrupt) -> int:
+    """Print what became of an interrupted command, and return its exit code."""
+    what = "terminated" if isinstance(interrupt, Terminated) else "interrupted"
+    print(": ".join([what, *map(str, interrupt.args)]), file=sys.stderr)
+    return 128 + (SIGTERM if isinstance(interrupt, Terminated) else SIGINT)
 
 
 def build_app(verbs: Sequence[str], options: GlobalOptions) -> App:

@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,15 +27,25 @@ def prepared() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
+    hook = threading.excepthook
     warnings.showwarning = _show_warning
+    threading.excepthook = lambda failure: _tell_thread(failure) or hook(failure)
     try:
         yield
     finally:
-        warnings.showwarning = shown
+        warnings.showwarning, threading.excepthook = shown, hook
         if width is not None:
             os.environ["COLUMNS"] = width
         else:
             os.environ.pop("COLUMNS", None)
+
+
+def _tell_thread(failure: threading.ExceptHookArgs) -> bool:
+    """Say in one line what the system refused to a thread, such as TensorBoard's; return whether it was that."""
+    if not isinstance(failure.exc_value, OSError):
+        return False
+    print(f"warning: a file cannot be read or written: {reason(failure.exc_value)}", file=sys.stderr)
+    return True
 
 
 def _show_warning(
@@ -58,7 +69,7 @@ def explain_failure(error: Exception) -> AttnlabError | None:
         return None
     if error.filename is not None:
         hint = "check the path and your rights to it, or name another"
-        return AttnlabError(f"{error.filename} cannot be used: {reason(error)}", hint=hint)
+        return AttnlabError(f"{os.fsdecode(error.filename)} cannot be used: {reason(error)}", hint=hint)
     if error.errno in NO_SPACE:
         return AttnlabError(
             f"the output cannot be written: {reason(error)}", hint="free some space, or write the output elsewhere"

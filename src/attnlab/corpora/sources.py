@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab.errors import FileError
+from attnlab.storage.files import check_no_device
 
 SUFFIXES = (
     ".txt .text .md .markdown .rst .tex .org .csv .tsv .json .jsonl .html .xml .yaml .toml "
@@ -71,6 +72,7 @@ class TextSource:
                 last = b"\n"
             offset = 0
             try:
+                check_no_device(path)
                 with path.open("rb") as file:
                     while block := file.read(BLOCK):
                         yield path, offset, block

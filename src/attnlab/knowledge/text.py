@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from attnlab.errors import FileError, InputError
+from attnlab.storage.files import read_file
 
 MASK, PAD = "\u2047", "\u25a1"
 MARKS = (MASK, PAD)
@@ -65,7 +66,9 @@ def shorten(text: str) -> str:
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file in UTF-8, without their ends."""
     try:
-        raw = path.read_bytes()
+        raw = read_file(path)
+    except FileError:
+        raise
     except OSError as error:
         hint = "check the path" if not path.exists() else None
         raise FileError(f"{path} cannot be read: {error.strerror}", hint=hint) from None

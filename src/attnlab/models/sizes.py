@@ -47,6 +47,7 @@ SIZES: dict[str, Size] = {
     "gpt3-medium": Size(24, 1024, 16, 2048),
     "gpt3-large": Size(24, 1536, 16, 2048),
     "gpt3-xl": Size(24, 2048, 16, 2048),
+    "gpt3-1.3b": Size(24, 2048, 16, 2048),  # the paper's other name for it
     "gpt3-2.7b": Size(32, 2560, 32, 2048),
     "gpt3-6.7b": Size(32, 4096, 32, 2048),
     "gpt3-13b": Size(40, 5120, 40, 2048),

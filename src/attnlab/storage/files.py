@@ -42,6 +42,18 @@ def write_whole(path: Path, text: str) -> None:
         raise _refusal(path, error) from None
 
 
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file, which may be no device."""
+    check_no_device(path)
+    return path.read_bytes()
+
+
+def check_no_device(path: Path) -> None:
+    """Refuse a device, which may never end."""
+    if path.is_char_device() or path.is_block_device():
+        raise FileError(f"{path} is a device and no file", hint="name a file")
+
+
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file, however large."""
     with path.open("rb") as file:

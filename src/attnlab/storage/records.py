@@ -12,6 +12,7 @@ from typing import Any
 
 from attnlab.errors import FileError, InputError
 from attnlab.storage.disk import refusal, replace_file
+from attnlab.storage.files import read_file
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
@@ -30,7 +31,7 @@ def encode_json(data: object) -> bytes:
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file."""
     try:
-        data = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+        data = json.loads(read_file(path).decode("utf-8", "surrogatepass"))
     except OSError as error:
         raise refusal(f"{path} cannot be read", error) from error
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,8 @@ anywhere unless it is asked for.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -18,6 +19,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from attnlab.errors import UnsupportedError
 from attnlab.formats import clock_time, count, percent
+from attnlab.storage.disk import refusal
 
 _PLAIN_SECONDS = 10.0  # between two plain lines
 
@@ -137,11 +139,24 @@ class TensorBoard:
             raise UnsupportedError(
                 "TensorBoard is not installed", hint="pip install 'attnlab[tensorboard]', or leave the tracker out"
             ) from None
-        self._writer = SummaryWriter(run / "tensorboard", purge_step=step + 1)
+        with _explained():
+            self._writer = SummaryWriter(run / "tensorboard", purge_step=step + 1)
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
-        for name, number in numbers.items():
-            self._writer.add_scalar(name, number, step)
+        with _explained():
+            for name, number in numbers.items():
+                self._writer.add_scalar(name, number, step)
 
     def close(self) -> None:
-        self._writer.close()
+        with _explained():
+            self._writer.close()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say what could not be written inside."""
+    try:
+        yield
+    except OSError as error:
+        what = "the event files for TensorBoard cannot be written"
+        raise refusal(what, error, after="training again resumes") from error

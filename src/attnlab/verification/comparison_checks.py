@@ -70,7 +70,7 @@ def check_measures(runs: Sequence[RecordedRun], checks: CheckList, cache: Path |
         if run.result["outcome"] != "finished" or not (run.directory.path / "measures.json").exists():
             continue
         with checks.checking("measures, taken again", run.name), tempfile.TemporaryDirectory() as folder:
-            if not run.same_environment(run.chain[-1].step):
+            if not run.same_environment(run.chain[-1].step, run.chain[-1].step + 1):
                 raise UncheckedError("it was measured on another machine or by another version")
             copy = Path(folder) / run.name
             copy.mkdir()

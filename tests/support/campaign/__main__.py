@@ -100,7 +100,9 @@ def _left(workshop: Workshop, results: Results, kinds: list[str], size: float) -
 
 
 def _run(case: Case, *, keep: bool = False) -> Case:
+    begin = time.monotonic()
     KINDS[case.kind](case)
+    case.tally.seconds = time.monotonic() - begin
     assert set(case.tally.counts) & set(FAILURES) or not case.tally.failures
     if not keep:
         case.close()

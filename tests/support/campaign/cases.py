@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import random
@@ -45,6 +46,11 @@ class Workshop:
     small: bool = False
     _references: dict[str, Reference] = field(default_factory=dict)
 
+    @functools.cached_property
+    def before(self) -> dict[str, str]:
+        """What is in every new scene."""
+        return digest_of(self.scene.folder)
+
     @property
     def jobs(self) -> list[Job]:
         return [job for job in jobs(self.scene.names) if job.quick or not self.small]
@@ -67,7 +73,7 @@ class Workshop:
         """Return every fault: at each effect of each job an error once, and at each a full disk ever after."""
         found = []
         for job in self.jobs:
-            for at in range(self.reference(job).effects):
+            for at in range(self.seed % job.every, self.reference(job).effects, job.every):
                 found.append((job, Trouble(at, "error", errno.EIO)))
                 found.append((job, Trouble(at, "error", errno.ENOSPC, for_ever=True)))
         random.Random(self.seed).shuffle(found)  # so that a part of them is a sample of all
@@ -107,10 +113,10 @@ class Case:
             words += f"\n  exit code {outcome.code}\n  {outcome.err[-_SHOWN:].strip()}"
         self.tally.fail(kind, words)
 
-    def check_kept(self, before: dict[str, str], outcome: Outcome, how: Circumstances = USUAL) -> dict[str, str]:
-        """Check that nothing that was there is lost; return what is there."""
+    def check_kept(self, outcome: Outcome, how: Circumstances = USUAL) -> dict[str, str]:
+        """Check that nothing of the scene is lost; return what is there."""
         after = digest_of(self.folder)
-        for words in lost(before, after):
+        for words in lost(self.workshop.before, after):
             self.fail("lost", words, outcome, how)
         return after
 
@@ -129,16 +135,15 @@ class Case:
 
 def values(case: Case) -> None:
     """Run six commands with good and bad values one after the other."""
-    user = other_user()
+    user = other_user(case.folder)
     scene = case.scene(user)
-    before = digest_of(scene.folder)
     for _ in range(6):
         line = draw_line(case.chosen, scene.names)
         how = Circumstances(user=user, seconds=line.seconds)
         done = case.command(line.tokens, how)
         if line.impossible and done.code == 0:
             case.fail("accepted", line.impossible, done)
-    case.check_kept(before, done)
+    case.check_kept(done)
 
 
 def faults(case: Case) -> None:
@@ -162,11 +167,12 @@ def _disturb(
     case: Case, job: Job, trouble: Trouble | None = None, after: tuple[float, signal.Signals] | None = None
 ) -> None:
     """Run a job that is disturbed: nothing is lost, and without the disturbance it ends as if there had been none."""
-    before, reference = digest_of(case.scene().folder), case.workshop.reference(job)
+    case.scene()
+    reference = case.workshop.reference(job)
     how = Circumstances(trouble, stdin=job.stdin, after=after)
     done = case.command(job.tokens, how)
     case.tally.counts["faults"] += after is not None
-    now = digest_of(case.folder) if job.removes else case.check_kept(before, done, how)
+    now = digest_of(case.folder) if job.removes else case.check_kept(done, how)
     if done.code == 0 and now != reference.digest:
         case.fail("accepted", f"ended well with {_difference(reference.digest, now)}", done, how)
     again = case.command(job.tokens, replace(USUAL, stdin=job.stdin))
@@ -187,16 +193,16 @@ def _difference(expected: dict[str, str], found: dict[str, str]) -> str:
 def read_only(case: Case) -> None:
     """Run a command in a folder that may only be read, in whole or in part."""
     job = case.workshop.jobs[case.number % len(case.workshop.jobs)]
-    before = digest_of(case.scene().folder)
+    case.scene()
     part = case.chosen.choice([".", "runs", "cache", "tmp"])
     for path in (case.folder, *case.folder.rglob("*")):
         inside = path.is_relative_to(case.folder / part)
         if not path.is_symlink():
             path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o555 if inside else 0o777)
-    how = Circumstances(user=other_user(), stdin=job.stdin)
+    how = Circumstances(user=other_user(case.folder), stdin=job.stdin)
     done = case.command(job.tokens, how)
     if not job.removes:
-        case.check_kept(before, done)
+        case.check_kept(done)
 
 
 def clock(case: Case) -> None:
@@ -218,8 +224,8 @@ def users(case: Case) -> None:
     all_jobs = case.workshop.jobs
     first = case.chosen.choice(all_jobs)
     second = first if case.chosen.random() < 0.6 else case.chosen.choice(all_jobs)
-    owner = other_user()
-    before = digest_of(case.scene(owner).folder)
+    owner = other_user(case.folder)
+    case.scene(owner)
     for path in (case.folder, *case.folder.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o777)
@@ -230,7 +236,7 @@ def users(case: Case) -> None:
     ]
     ended = [case.judge(one.finish()) for one in both]
     if not first.removes and not second.removes:
-        case.check_kept(before, ended[0])
+        case.check_kept(ended[0])
     again = case.command(first.tokens, Circumstances(user=owner, stdin=first.stdin))
     now, expected = digest_of(case.folder), case.workshop.reference(first).digest
     if guest == owner and first is second and (again.code not in first.codes or now != expected) and not first.removes:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import datetime
+import encodings
+import functools
 import gc
 import importlib
 import os
+import pkgutil
 import random
 import signal
 import socket
+import stat
 import sys
 import tempfile
 import time
@@ -24,10 +28,9 @@ from typing import IO, Any
 import torch
 
 import attnlab.processes.child
-from attnlab.cli import main
-from attnlab.cli.app import VERBS
+from attnlab.cli import app, main
 from support.campaign.system_calls import Supervisor, Trouble, install_filter
-from support.campaign.workers import ForkedProcess
+from support.campaign.workers import FORKING
 from support.training import children_of
 
 CRASHED = 70  # the exit code of a child that raised something
@@ -38,6 +41,7 @@ _IMPORTED_LATE = (
     *("attnlab.lens.runs", "attnlab.exhibits.learning.analogy", "attnlab.experiments.reporting.report"),
     *("plotly.graph_objects", "plotly.io", "scipy.optimize", "scipy.stats", "torch._dynamo", "torch._refs"),
 )
+_NOISY = ("antigravity", "ensurepip", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle", "turtledemo")
 _MODULES = ("comparisons", "pages", "playground", "runs")
 _reaps = False  # whether orphans become children of this process
 _running: set[int] = set()  # processes of commands that are not finished
@@ -80,16 +84,38 @@ def prepare(*, small: bool = False) -> None:
     For a `small` campaign, what only slow commands import is left out.
     """
     torch.set_num_threads(1)
-    for verb in VERBS:
+    for verb in app.VERBS:
         importlib.import_module(verb.partition(":")[0])
     for name in _MODULES:
         importlib.import_module(f"attnlab.studio.work.{name}")
     for name in () if small else _IMPORTED_LATE:
         importlib.import_module(name)
+    app._read_docstring = functools.cache(app._read_docstring)
+    app.build_app(app.VERBS, app.GlobalOptions())
+    _import_standard_library()
     global _reaps
     _reaps = ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0) == 0
     gc.collect()
     gc.freeze()
+
+
+def _import_standard_library() -> None:
+    """Import what another user could not import later, where Python lies in a folder that only root may enter."""
+    if is_reachable(Path(os.__file__)):
+        return
+    names = [f"encodings.{found.name}" for found in pkgutil.iter_modules(encodings.__path__)]
+    names += [name for name in sys.stdlib_module_names if name[0] != "_" and name not in _NOISY]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:  # which grows: the modules of a package follow it
+            with suppress(Exception):
+                found = getattr(importlib.import_module(name), "__path__", ())
+                names += [f"{name}.{one.name}" for one in pkgutil.iter_modules(found) if not one.name.startswith("__")]
+
+
+def is_reachable(path: Path) -> bool:
+    """Return whether every user may enter the folders above a path."""
+    return all(parent.stat().st_mode & stat.S_IXOTH for parent in path.resolve().parents)
 
 
 class Running:
@@ -139,6 +165,7 @@ class Running:
         left = _reap_orphans()
         if self._supervisor is not None:
             self._supervisor.close()
+        self._streams[0].close()
         assert self._status is not None
         return Outcome(
             self.tokens,
@@ -187,7 +214,9 @@ class Running:
                 listener = install_filter()
                 socket.send_fds(told, [b"!"], [listener])
                 os.close(listener)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             code = work()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         except SystemExit as error:
             code = error.code if isinstance(error.code, int) else CRASHED
         except BaseException:
@@ -221,12 +250,12 @@ def _enter(folder: Path, how: Circumstances, tokens: Sequence[str]) -> None:
     os.environ.update(environment(folder))
     tempfile.tempdir = None
     os.chdir(folder)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the command begins
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     warnings.resetwarnings()
     warnings.simplefilter("ignore", DeprecationWarning)
     sys.argv = ["attnlab", *tokens]
-    attnlab.processes.child.subprocess.Popen = ForkedProcess  # type: ignore[attr-defined]
+    attnlab.processes.child.subprocess = FORKING  # type: ignore[attr-defined]
     if how.clock is not None:
         _let_jump(random.Random(how.clock))
     if how.user is not None:

@@ -12,7 +12,8 @@ from support.campaign.scenes import ALONE, COMPARE, LAUNCH, READ, SMALL_MODEL, T
 class Job:
     """A command line with its input. `removes` says that something is meant to be gone afterwards.
 
-    `quick` ones take a moment, and need no comparison and no finetuned model.
+    `quick` ones take a moment, and need no comparison and no finetuned model. A fault strikes every effect, or each
+    one of `every`, where the others are those of runs that another job trains.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Job:
     removes: bool = False
     codes: tuple[int, ...] = (0,)
     quick: bool = False
+    every: int = 1
 
 
 def jobs(names: Names) -> list[Job]:
@@ -36,7 +38,7 @@ def jobs(names: Names) -> list[Job]:
         Job("train, another text", ("train", "--corpus", "text.txt", *TRAIN[7:], "--steps", "1", "--tokenizer", "bpe")),
         Job("train, tensorboard", (*TRAIN, "--steps", "1", "--seed", "6", "--tensorboard")),
         Job("resume", ("train", names.unfinished, *ALONE), quick=True),
-        Job("compare", (*COMPARE, "--first-seed", "7", *LAUNCH, "--csv", "new.csv", "--report", "new.html")),
+        Job("compare", (*COMPARE, "--first-seed", "7", *LAUNCH, "--csv", "new.csv", "--report", "new.html"), every=8),
         Job("compare, planned", (*COMPARE, "--first-seed", "9", *LAUNCH, "--plan")),
         Job("compare, finished", ("compare", names.comparison, "--bundle", "new.zip", "--csv", "new.csv")),
         Job("pretrain", ("knowledge", "pretrain", *READ, "--steps", "1", "--seed", "3", *SMALL_MODEL)),

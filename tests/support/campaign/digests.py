@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,10 +22,11 @@ _APART = {"cache", "tmp", "runs"}
 def digest_of(folder: Path) -> dict[str, str]:
     """Return what there is, by its name: the weights of runs, verdicts, facts, and files that users named."""
     found = {}
-    for path in sorted((folder / "runs").rglob("run.json")):
-        found[f"run {path.parent.relative_to(folder)}"] = _run(path.parent)
-    for path in sorted((folder / "runs").rglob("plan.json")):
-        found[f"comparison {path.parent.relative_to(folder)}"] = _comparison(path.parent)
+    for kind, pattern, read in (("run", "run.json", _run), ("comparison", "plan.json", _comparison)):
+        for path in sorted((folder / "runs").rglob(pattern)):
+            name = path.parent.relative_to(folder)
+            if not str(name).startswith("runs/."):  # half removed
+                found[f"{kind} {name}"] = read(path.parent)
     for path in sorted((folder / "runs").glob("*.sqlite")):
         found[f"store {path.relative_to(folder)}"] = _facts(path)
     for path in sorted(folder.iterdir()):
@@ -53,9 +54,34 @@ def _includes(now: str, before: str) -> bool:
 def _run(path: Path) -> str:
     if not (path / "result.json").exists():
         return UNFINISHED
-    with suppress(AttnlabError):
-        return digest_tensors(read_tensors(path / "model.safetensors"))
+    with suppress(AttnlabError, OSError):
+        return _weights(path / "model.safetensors")
     return "without weights"
+
+
+def _once(read: Callable[[Path], str]) -> Callable[[Path], str]:
+    """Return the same function, which reads a file only if it was written since: copies keep their times."""
+    known: dict[tuple[str, int, int], str] = {}
+
+    def reading(path: Path) -> str:
+        about = path.stat()
+        key = path.name, about.st_size, about.st_mtime_ns
+        if key not in known:
+            known[key] = read(path)
+        return known[key]
+
+    return reading
+
+
+@_once
+def _weights(path: Path) -> str:
+    return digest_tensors(read_tensors(path))
+
+
+@_once
+def _bundle(path: Path) -> str:
+    with zipfile.ZipFile(path) as archive:
+        return f"bundle {archive.testzip()}"
 
 
 def _comparison(path: Path) -> str:
@@ -77,8 +103,7 @@ def _file(path: Path) -> str:
         case ".html":
             return "page" if path.read_text(encoding="utf-8").rstrip().endswith("</html>") else "half a page"
         case ".zip":
-            with zipfile.ZipFile(path) as archive:
-                return f"bundle {archive.testzip()}"
+            return _bundle(path)
         case ".csv":
             return f"{len(path.read_text().splitlines())} lines"
     return hashlib.sha256(path.read_bytes()).hexdigest()

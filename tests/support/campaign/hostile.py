@@ -96,21 +96,21 @@ def targets(names: Names) -> list[Target]:
 
 def hostile(case: Case) -> None:
     """Change a file, and let commands read it."""
-    user = other_user()
+    user = other_user(case.folder)
     scene = case.scene(user)
     found = [(target, _files(scene.folder, target.pattern)) for target in targets(scene.names)]
     known = [one for one in found if one[1]]  # a small scene has not all of them
     target, files = known[case.number % len(known)]
     path = case.chosen.choice(files)
     original = path.read_bytes()
-    mutate = case.chosen.choice(BY_FORMAT[target.format])
+    mutate = case.chosen.choice(BY_FORMAT["jsonl" if path.suffix == ".jsonl" else target.format])
     mutate(path, case.chosen)
     changed = path.is_symlink() or not path.is_file() or not is_same(original, path.read_bytes())
     if path.exists() and user is not None and not path.is_symlink():
         path.chmod(0o777)
     for reader in target.readers:
         done = case.command(reader, Circumstances(user=user))
-        if done.code == 0 and target.sealed and changed:
+        if done.code == 0 and target.sealed and changed and path.name not in done.err:
             expected = _printed(case.workshop, tuple(reader))
             if _plain(done.out) != _plain(expected) or reader[0] == "verify":
                 words = f"{path.relative_to(scene.folder)} after {mutate.__name__}"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attnlab.corpora import World
-from support.campaign.children import USUAL, Circumstances, Outcome, run
+from support.campaign.children import USUAL, Circumstances, Outcome, is_reachable, run
 from support.campaign.system_calls import Trouble
 
 FOREIGN = 54321  # the number of another user
@@ -57,9 +57,9 @@ class Scene:
         return Scene(folder, self.names)
 
 
-def other_user() -> int | None:
-    """Return another user that commands can be run as, which only root can do."""
-    return FOREIGN if os.geteuid() == 0 else None
+def other_user(folder: Path) -> int | None:
+    """Return another user that commands can be run as, which only root can do where others may enter."""
+    return FOREIGN if os.geteuid() == 0 and is_reachable(folder) else None
 
 
 def open_scene(folder: Path, *, small: bool = False) -> Scene:

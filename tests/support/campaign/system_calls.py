@@ -161,7 +161,7 @@ class Supervisor:
             if call in by_folder and arguments[0] & 0xFFFFFFFF != 0xFFFFFF9C:  # AT_FDCWD
                 folder = f"/proc/{process}/fd/{arguments[0] & 0xFFFFFFFF}"
             path = Path(folder).readlink() / _text_at(process, address)
-            return by_path.get(call) or by_folder[call], str(path)
+            return by_path.get(call) or by_folder[call], os.path.normpath(path)
         except OSError:
             return "", ""
 

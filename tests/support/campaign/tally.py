@@ -18,6 +18,7 @@ class Tally:
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
 
     def fail(self, kind: str, words: str) -> None:
         self.counts[kind] += 1
@@ -40,7 +41,7 @@ class Results:
         return {line["case"]: line["failures"] for line in self._lines if line["failures"]}
 
     def add(self, case: str, tally: Tally) -> None:
-        line = {"case": case, "counts": tally.counts, "failures": tally.failures}
+        line = {"case": case, "counts": tally.counts, "failures": tally.failures, "seconds": round(tally.seconds, 2)}
         self._lines.append(line)
         with self._path.open("a") as file:
             file.write(json.dumps(line) + "\n")

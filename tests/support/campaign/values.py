@@ -13,7 +13,7 @@ from typing import Any, Literal
 from cyclopts import App
 
 from attnlab.cli.app import VERBS, GlobalOptions, build_app
-from support.campaign.scenes import COMPARE, CORPUS, LAUNCH, READ, SMALL_MODEL, TRAIN, Names
+from support.campaign.scenes import COMPARE, LAUNCH, READ, SMALL_MODEL, TRAIN, Names
 
 HUGE = "99999999999999999999999"
 _NUMBERS = ("0", "1", "2", "3", "-1", "7", "1000", HUGE, f"-{HUGE}", "9223372036854775807", "9223372036854775808")
@@ -102,7 +102,7 @@ def bases(names: Names) -> dict[str, Sequence[str]]:
     read = (*READ, *SMALL_MODEL)
     return {
         "compare": (*COMPARE[1:], *LAUNCH, "--plan"),
-        "scale": ("tied-kv", *CORPUS, "--rungs", "6k,14k", "--seeds", "2", "--plan", *LAUNCH),
+        "scale": ("tied-kv", "--corpus", "text.txt", "--rungs", "6k,14k", "--seeds", "2", "--plan", *LAUNCH),
         "variants": ("tied-kv",),
         "check": ("tied-kv", "--quick"),
         "cost": ("nano",),
@@ -140,8 +140,10 @@ def options() -> dict[str, tuple[Option, ...]]:
 
 def draw_line(chosen: random.Random, names: Names) -> Line:
     """Draw a command with one to three values of its options, and now and then something that is no option."""
-    command = chosen.choice(sorted(options()))
-    known = bases(names).get(command)
+    known_commands = bases(names)
+    measured = sorted(options().keys() - known_commands.keys())
+    command = chosen.choice([*sorted(known_commands) * 2, *measured])
+    known = known_commands.get(command)
     words = [*command.split(), *(known or ())]
     impossible = None if known is not None else "a measurement with an impossible option"
     if known is None:
@@ -153,9 +155,9 @@ def draw_line(chosen: random.Random, names: Names) -> Line:
         if option.name in {"--yes", "--expose", "--no-browser"}:
             continue
         given, wrong = _draw_value(chosen, option)
-        words += given
+        words = [*_without(words, option), *given]
         impossible = impossible or (wrong and f"{' '.join(given)!r} cannot be")
-    if chosen.random() < 0.1:
+    if chosen.random() < 0.05:
         words.append(chosen.choice(["--nosuch", "--nosuch=1", "-q"]))
         impossible = impossible or f"{words[-1]} is no option"
     if "--help" in words or "--version" in words or "--" in words:
@@ -163,17 +165,30 @@ def draw_line(chosen: random.Random, names: Names) -> Line:
     return Line(tuple(words), impossible, seconds=3.0 if command in _ENDLESS else 25.0)
 
 
+def _without(words: list[str], option: Option) -> list[str]:
+    """Return a command line without an option, which may stand there only once; some may be repeated."""
+    if option.name in {"--change", "--corpus-option", "--where"}:
+        return words
+    kept, skip = [], False
+    for word in words:
+        if skip or word.partition("=")[0] == option.name:
+            skip = not skip and word == option.name and option.kind != "flag"
+            continue
+        kept.append(word)
+    return kept
+
+
 def _draw_value(chosen: random.Random, option: Option) -> tuple[list[str], bool]:
     """Return the words of an option, and whether no program may accept them."""
     match option.kind:
         case "flag":
-            return ([f"{option.name}=maybe"], True) if chosen.random() < 0.1 else ([option.name], False)
+            return ([f"{option.name}=maybe"], True) if chosen.random() < 0.04 else ([option.name], False)
         case "int" | "float":
-            wrong = chosen.random() < 0.25
+            wrong = chosen.random() < 0.1
             pool = ("x", "", "1x", "--1") if wrong else (*_NUMBERS, *(_REALS if option.kind == "float" else ()))
             return [f"{option.name}={chosen.choice(pool)}"], wrong
         case "choice":
-            wrong = chosen.random() < 0.4
+            wrong = chosen.random() < 0.15
             return [f"{option.name}={'x' if wrong else chosen.choice(option.choices)}"], wrong
         case "path":
             return [f"{option.name}={chosen.choice(_PATHS)}"], False

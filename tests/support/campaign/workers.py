@@ -11,6 +11,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import IO, Any
 
 _POLL = 0.005  # seconds
@@ -110,3 +111,7 @@ def _become(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+# Takes the place of the module `subprocess` there.
+FORKING = SimpleNamespace(Popen=ForkedProcess, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from attnlab.attention.names import catalogue
 from attnlab.attention.names.catalogue import Variant, variant
@@ -41,8 +42,12 @@ def load_variants(path: Path) -> tuple[Variant, ...]:
 
 def read_source(path: Path) -> str:
     """Return the text of a Python file."""
+    from attnlab.storage.files import read_file  # which `import attnlab.attention` has no need of
+
     try:
-        return path.read_text(encoding="utf-8")
+        return read_file(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except FileError:
+        raise
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise FileError(f"{path} is no Python file: {reason}", hint="give a .py file that calls add_variant") from None
@@ -104,7 +109,7 @@ def _raise_later(frame: types.FrameType | None) -> None:
     """Raise once more at one of the next lines, if the file catches everything: some line is in no `try`."""
     left = random.randrange(_LINES)
 
-    def trace(*_: object) -> Callable[..., object]:
+    def trace(*_: object) -> Any:
         nonlocal left
         left -= 1
         if left < 0:

@@ -55,8 +55,8 @@ def cost(
     ----------
     sizes
         Which sizes (gpt2): pico, nano, micro, mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt3-small, gpt3-medium,
-        gpt3-large, gpt3-xl, gpt3-2.7b, gpt3-6.7b, gpt3-13b or gpt3; or a config.json of Hugging Face (GPT-2 or Llama),
-        or a folder that holds one.
+        gpt3-large, gpt3-1.3b (or gpt3-xl), gpt3-2.7b, gpt3-6.7b, gpt3-13b or gpt3; or a config.json of Hugging Face
+        (GPT-2 or Llama), or a folder that holds one.
     variant
         Which attention beside softmax; may be repeated. a+b is both changes at once, window:256 has a number; over the
         layers a*2,b takes turns and a,(b),c repeats b.

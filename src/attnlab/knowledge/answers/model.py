@@ -24,6 +24,9 @@ from attnlab.runs import RunDirectory
 from attnlab.runs.checkpoints import digest
 from attnlab.training import load_run
 
+_MOST_SAMPLES = 10_000
+_MOST_SEEDS = 2**40  # a generator of PyTorch takes 64 bits
+
 
 @dataclass(frozen=True)
 class ModelAnswer:
@@ -96,8 +99,12 @@ class KnowledgeModel:
 
     def answer(self, questions: Sequence[str], samples: int = 0, seed: int = 0) -> list[ModelAnswer]:
         """Return an answer to each question, in their order; `samples` more are drawn for the agreement."""
-        if samples < 0:
-            raise InputError(f"{samples} samples cannot be drawn", hint="use a number from 0 on")
+        if not 0 <= samples <= _MOST_SAMPLES:
+            raise InputError(
+                f"{samples} samples cannot be drawn", hint=f"use a number from 0 to {_MOST_SAMPLES} for `samples`"
+            )
+        if not 0 <= seed < _MOST_SEEDS:
+            raise InputError(f"the seed is {seed}", hint=f"use a number from 0 to {_MOST_SEEDS - 1} for `seed`")
         prompts: dict[int, tuple[int, ...]] = {}
         answers: dict[int, ModelAnswer] = {}
         for number, question in enumerate(questions):

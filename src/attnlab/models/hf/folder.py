@@ -25,6 +25,7 @@ from torch import Tensor
 
 from attnlab.errors import FileError
 from attnlab.storage.disk import flush_file, flush_folder, name_temporary
+from attnlab.storage.files import read_file
 
 CONFIG, TENSORS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
@@ -196,7 +197,9 @@ def _link(source: str, copy: str) -> None:
 def read_json(path: Path) -> Mapping[str, Any]:
     """Return the object that a JSON file holds."""
     try:
-        data = json.loads(path.read_bytes().decode("utf-8"))
+        data = json.loads(read_file(path).decode("utf-8"))
+    except FileError:
+        raise
     except OSError as error:
         raise FileError(f"{path} cannot be read: {_reason(error)}", hint="check the path and its permissions") from None
     except (ValueError, RecursionError) as error:
