@@ -65,7 +65,7 @@ def test_the_sheet_on_screen_edited_linked_and_exported(browser: Any, server: St
     assert cells(visit, "scores")[2] == ["2", "8", "−20"]
     assert cells(visit, "weights")[2] == ["0.00247", "0.99753", "6.90e−13"]
     assert cells(visit, "output")[2] == ["−7.94066", "0.06676"]
-    visit.see("q = x W_Q")
+    assert page.locator(".equation sub").first.inner_text() == "Q"
     page.locator("[data-result=weights] tbody td").first.hover()
     sources = page.locator("td.source")
     assert sources.all_inner_texts() == ["−17", "−5", "23"], "a weight is made of the scores of its row"

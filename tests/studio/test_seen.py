@@ -13,7 +13,7 @@ import torch
 
 from attnlab.errors import AttnlabError
 from attnlab.lens import attention_maps
-from attnlab.studio.equation import equation_html
+from attnlab.studio.equation import equation_html, typeset
 from attnlab.studio.work import flow as work
 from attnlab.studio.work.runs import models, opened, runs
 
@@ -97,7 +97,7 @@ def test_the_equation_of_a_cell_has_its_values(tour: tuple[str, str]) -> None:
     assert mixed == pytest.approx(np.array(numbers["output"]), abs=1e-4)
     html = equation_html(numbers, found["tokens"], place)
     assert "How “␣he” weighs “␣says” in layer 1, head 2" in html
-    assert "s_j = q·k / √D_k" in html
+    assert "s<sub>j</sub> = q·k / √D<sub>k</sub>" in html
     assert "/ √16 =" in html
     assert "The mask hides" in equation_html(numbers, found["tokens"], {**place, "key": 7})
     with pytest.raises(AttnlabError, match="there is no head 9"):
@@ -124,3 +124,21 @@ def test_models_to_ask_are_finetuned_and_named_by_what_they_know(trained: Path) 
     assert one["words"].startswith("“")
     assert "questions from" in one["words"]
     assert "/" not in one["words"]
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("q = x W_Q", "q = x W<sub>Q</sub>"),
+        (
+            "p_j = e^s_j / Σ_l e^s_l",
+            "p<sub>j</sub> = e<sup>s<sub>j</sub></sup> / Σ<sub>l</sub> e<sup>s<sub>l</sub></sup>",
+        ),
+        ("e^((c − 1) q·k)", "e<sup>(c − 1) q·k</sup>"),
+        ("h_(i−1) < W_Qᵀ x", "h<sub>i−1</sub> &lt; W<sub>Q</sub>ᵀ x"),
+        ("e^−g", "e<sup>−g</sup>"),
+        ("<script>_x^y", "&lt;script&gt;<sub>x</sub><sup>y</sup>"),
+    ],
+)
+def test_equations_are_typeset(text: str, html: str) -> None:
+    assert typeset(text) == html

@@ -10,7 +10,7 @@ widgets     controls, and parts of pages
 tour        five steps through the pages
 pictures    small pictures as SVG
 picker      a run out of many: comparison, variant, seed
-equation    one number of a map, with every number that it was made of
+equation    equations, typeset; one number of a map, with every number that it was made of
 matrices    numbers, and matrices of them as HTML
 pages/      one file for each page
 work/       what the worker processes do

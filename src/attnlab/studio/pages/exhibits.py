@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 from nicegui import ui
 
 from attnlab.pages import prose
+from attnlab.studio.equation import typeset
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import Canvas, button, entry, heading, markup
@@ -61,7 +62,7 @@ class ExhibitPage:
         self.settings = {name: value for name, value in settings.items() if name in known}
         self.frame.entitle(one["title"])
         markup(str(prose(one["claim"])), "p").classes("lead")
-        markup(escape(one["equation"])).classes("equation")
+        markup(typeset(one["equation"])).classes("equation")
         if one["parameters"]:
             with ui.element("div").classes("fields"):
                 for parameter in one["parameters"]:

@@ -13,6 +13,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from attnlab.errors import AttnlabError
+from attnlab.studio.equation import typeset
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.matrices import editable_html, read_number, read_whole, rows_html, steps_html
 from attnlab.studio.studio import Studio
@@ -218,7 +219,7 @@ class PlaygroundPage:
         self._states = [*self._states[-_MOST_UNDO:], self.state]
         if redraw:
             self._redraw(answer)
-        self._equations.set_content(escape("\n".join(answer["equations"])))
+        self._equations.set_content(typeset("\n".join(answer["equations"])))
         self._steps.set_content(steps_html(answer, before))
         self._rows.set_content(rows_html(answer))
         self._scale_shown.set_content(f"× {self.state['scale']:.3g}")

@@ -50,7 +50,7 @@ def register(studio: Studio) -> None:
 def _cell_of(given: object) -> dict[str, int]:
     """Return the cell of a map that a browser names."""
     names = ("layer", "head", "query", "key")
-    found = {name: given.get(name) for name in names} if isinstance(given, dict) else {}
+    found: dict[str, Any] = {name: given.get(name) for name in names} if isinstance(given, dict) else {}
     if not found or not all(isinstance(value, int) and 0 <= value < _MOST_PLACE for value in found.values()):
         raise InputError("this is no cell of a map", hint="click on a map")
     return found
