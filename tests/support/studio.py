@@ -125,8 +125,13 @@ class Visit:
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
         self.page.on("request", self._request)
-        self.page.goto(server.url)
-        self.page.wait_for_url(re.compile(r"^[^?]*(\?s=.*)?$"))
+        if path == "/":  # as one comes in
+            self.page.goto(server.url)
+            self.page.wait_for_url(re.compile(r"^[^?]*$"))
+            self.page.wait_for_selector(READY, state="attached")
+            return
+        name, _, value = server.cookie.partition("=")
+        self.page.context.add_cookies([{"name": name, "value": value, "url": server.base}])
         self.open(path)
 
     def open(self, path: str) -> None:

@@ -9,7 +9,6 @@ frame       navigation and messages around every page
 widgets     controls, and parts of pages
 tour        five steps through the pages
 pictures    small pictures as SVG
-charts      charts of a comparison while it runs
 picker      a run out of many: comparison, variant, seed
 equation    one number of a map, with every number that it was made of
 matrices    numbers, and matrices of them as HTML

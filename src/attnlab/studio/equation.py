@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from attnlab.pages import equations_html
 from attnlab.studio.matrices import number_text, vector_text
 
 _SHOWN = 8  # numbers of a vector, and terms of a sum
@@ -16,7 +17,7 @@ def equation_html(found: Mapping[str, Any], tokens: Sequence[str], place: Mappin
     query, key = place["query"], place["key"]
     names = f"“{escape(tokens[query])}” weighs “{escape(tokens[key])}”"
     title = f"<h3>How {names} in layer {place['layer']}, head {place['head']}</h3>"
-    equations = f'<div class="equation">{escape(chr(10).join(found["equations"]))}</div>'
+    equations = equations_html("\n".join(found["equations"]))
     if not found["visible"][key]:
         return f"{title}{equations}<p>The mask hides this token: its weight is 0.</p>"
     lines = [
@@ -54,9 +55,13 @@ def _weight(found: Mapping[str, Any], key: int) -> list[tuple[str, str]]:
     text = f"<b>{number_text(found['weights'][key])}</b>"
     if found["softmax"] and found["scores"] is not None:
         scores = [score for score, seen in zip(found["scores"], found["visible"], strict=True) if seen]
-        terms = [f"e^{number_text(score)}" for score in scores[:_SHOWN]] + (["…"] if len(scores) > _SHOWN else [])
-        text = f"e^{number_text(found['scores'][key])} / ({' + '.join(terms)}) = {text}"
+        terms = [_power(score) for score in scores[:_SHOWN]] + (["…"] if len(scores) > _SHOWN else [])
+        text = f"{_power(found['scores'][key])} / ({' + '.join(terms)}) = {text}"
     return [("p", text)]
+
+
+def _power(score: float | str) -> str:
+    return f"e<sup>{number_text(score)}</sup>"
 
 
 def _output(found: Mapping[str, Any]) -> str:

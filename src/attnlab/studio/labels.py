@@ -1,7 +1,7 @@
 """What a user says about comparisons: another title, a note, a star; put aside, or deleted until it is restored.
 
 RUNS/.studio.json    titles, notes and marks, by the folder's name
-RUNS/.deleted/       folders that were deleted; they take up room until somebody removes them
+RUNS/.deleted/       folders that were deleted; they take up disk space until this folder is removed
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A picker of runs: words that narrow them down, then a comparison, a variant and a seed."""
+"""A picker of runs: words that filter them, then a comparison, a variant and a seed."""
 
 from __future__ import annotations
 

@@ -166,9 +166,9 @@ class Studio:
         found = await self.desk.ask("latest", runs=str(self.runs), count=count, without=without)
         return self._labelled(found["comparisons"])
 
-    async def follow(self, name: str) -> dict[str, Any]:
-        """Return one comparison as it is now."""
-        return self._labelled([await self.desk.ask("follow", runs=str(self.runs), name=name)])[0]
+    async def follow(self, name: str, *, every: bool = False) -> dict[str, Any]:
+        """Return one comparison as it is now; its charts show means, or `every` run."""
+        return self._labelled([await self.desk.ask("follow", runs=str(self.runs), name=name, every=every)])[0]
 
     def _labelled(self, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return comparisons as they are, under the titles that they were given."""
@@ -181,7 +181,7 @@ class Studio:
 
     def has_comparison(self, name: str) -> bool:
         """Return whether there is a folder with the name that a browser knows it by."""
-        return self.runs.is_dir() and any(opaque_id(folder.name) == name for folder in self.runs.iterdir())
+        return any(opaque_id(folder) == name for folder in comparison_folders(self.runs))
 
     def _as_it_is(self, found: dict[str, Any]) -> dict[str, Any]:
         """Return a comparison as starting or finishing if its process lives, and holds nothing yet or no longer."""
@@ -214,7 +214,7 @@ class Studio:
     async def _run(self, folder: Path, words: Sequence[str]) -> None:
         """Launch a comparison, unless it is running already."""
         running = [one for one in await self.comparisons() if one["status"] in RUNNING]
-        if any(one["folder"] == folder.name for one in running):
+        if any(self.runs / one["folder"] == folder for one in running):
             return
         if len(running) >= MOST_RUNNING:
             raise AttnlabError(
@@ -223,11 +223,12 @@ class Studio:
         await asyncio.to_thread(self._launch, folder, words)
 
     def _launch(self, folder: Path, words: Sequence[str]) -> None:
-        self._begun.discard(folder.name)
+        name = str(folder.relative_to(self.runs))
+        self._begun.discard(name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / LOG).open("wb") as log:
-                self._started[folder.name] = subprocess.Popen(
+                self._started[name] = subprocess.Popen(
                     [sys.executable, "-m", "attnlab", *words],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -239,6 +240,14 @@ class Studio:
                 f"{folder} cannot be written: {(error.strerror or str(error)).lower()}",
                 hint="start the studio with another folder: `runs=FOLDER`",
             ) from None
+
+
+def comparison_folders(runs: Path) -> list[str]:
+    """Return the folders of all comparisons below that of the runs, those inside of studies too, as relative paths."""
+    found = {path.parent for pattern in ("*", "*/*", "*/*/*") for path in runs.glob(f"{pattern}/{PLAN}")}
+    found |= {path.parent for path in runs.glob(f"*/{LOG}")}  # of those that have no plan yet
+    names = (folder.relative_to(runs) for folder in found)
+    return sorted(str(name) for name in names if not any(part.startswith(".") for part in name.parts))
 
 
 def opaque_id(name: str) -> str:

@@ -14,7 +14,6 @@ from attnlab.errors import AttnlabError
 from attnlab.experiments.reporting.answer import TONES
 from attnlab.formats import NOTHING, percent
 from attnlab.pages import Table, prose
-from attnlab.studio.charts import forest_figure, loss_figure
 from attnlab.studio.frame import Frame, guarded, page
 from attnlab.studio.matrices import read_whole
 from attnlab.studio.studio import RUNNING, Studio
@@ -58,7 +57,7 @@ class ComparisonPage:
         self._seeds = 4  # to add for another look
 
     async def build(self) -> None:
-        found = await self.studio.follow(self.name)
+        found = await self._follow()
         self._setting = markup("", "p").classes("soft")
         self._status = markup("").props("role=status")
         with ui.element("div").classes("row"):
@@ -91,14 +90,15 @@ class ComparisonPage:
             switch("starred", found["starred"], self._labelling("starred", bool))
             switch("archived: not in the lists", found["archived"], self._labelling("archived", bool))
         area("note", found["note"], self._labelling("note"))
-        button("Delete", guarded(self.frame, self._delete))
+        if "/" not in found["folder"]:  # one inside of a study belongs to it
+            button("Delete", guarded(self.frame, self._delete))
 
     def _labelling(self, field: str, read: Callable[[str], Any] = str.strip) -> Handler:
         async def said(text: str) -> None:
             value = read(text)
             own = field == "title" and value == self._last["own_title"]
             self.studio.labels.change(self._last["folder"], **{field: "" if own else value})
-            self._show(await self.studio.follow(self.name))
+            self._show(await self._follow())
 
         return guarded(self.frame, said)
 
@@ -112,22 +112,25 @@ class ComparisonPage:
         if self._last["status"] == "finished":
             return
         with contextlib.suppress(AttnlabError):  # the next look may find what this one did not
-            self._show(await self.studio.follow(self.name))
+            self._show(await self._follow())
 
     async def _add_seeds(self, text: str) -> None:
         self._seeds = read_whole(text, "the number of seeds", 1, _MOST_SEEDS)
 
+    async def _follow(self) -> dict[str, Any]:
+        return await self.studio.follow(self.name, every=self._every)
+
     async def _stopped(self) -> None:
         await self.studio.desk.ask("stop", runs=str(self.studio.runs), name=self.name)
-        self._show(await self.studio.follow(self.name))
+        self._show(await self._follow())
 
     async def _start(self, add_seeds: int = 0) -> None:
         await self.studio.resume(self._last["folder"], add_seeds)
-        self._show(await self.studio.follow(self.name))
+        self._show(await self._follow())
 
     async def _separate(self, text: str) -> None:
         self._every = bool(text)
-        self._draw_curves(self._last)
+        self._show(await self._follow())
 
     # What is seen
 
@@ -155,10 +158,12 @@ class ComparisonPage:
     def _draw_curves(self, found: Mapping[str, Any]) -> None:
         if not found.get("curves"):
             return
-        if found["intervals"]:
+        if "intervals" in found["charts"]:
             words = "differences to the baseline with their intervals"
-            self._draw_chart(self._intervals, words, forest_figure(found))
-        self._draw_chart(self._charts, "loss of every arm by step", loss_figure(found["curves"], every=self._every))
+            self._draw_chart(self._intervals, words, found["charts"]["intervals"])
+        if "sizes" in found["charts"]:
+            self._draw_chart(self._intervals, "differences against the size of the model", found["charts"]["sizes"])
+        self._draw_chart(self._charts, "loss of every arm by step", found["charts"]["loss"])
         self._runs.set_content(_runs_html(found))
 
     def _draw_chart(self, place: ui.element, words: str, figure: dict[str, Any]) -> None:

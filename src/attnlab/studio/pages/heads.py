@@ -54,7 +54,8 @@ class HeadsPage:
             markup(_NOTHING, "p").classes("empty")
             return
         names = {one["name"] for one in known}
-        first = next((one for one in known if one["comparison"] == comparison), known[0])["name"]
+        own = [one for one in known if comparison and one["comparison"] == comparison]
+        first = (own or known)[0]["name"]
         self.chosen = [run if run in names else first, other if other in names else ""]
         with ui.element("div").classes("pair"):
             RunPicker("run", known, self.chosen[0], guarded(self.frame, self._chose_first))

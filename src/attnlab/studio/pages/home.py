@@ -58,8 +58,7 @@ class HomePage:
         with ui.element("div").classes("entrance"):
             markup(_example_html())
             markup(_tour_html())
-        cards = markup("".join(_card_html(address) for address in _CARDS), "nav").classes("cards")
-        cards.props('aria-label="What to do"')
+        markup("".join(_card_html(address) for address in _CARDS)).classes("cards")
         self._running = markup("").props("role=status")
         heading("Latest comparisons")
         self._latest = markup('<p class="soft">looking …</p>')

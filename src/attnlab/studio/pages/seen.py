@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -11,7 +12,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from attnlab.errors import AttnlabError
+from attnlab.errors import AttnlabError, InputError
 from attnlab.studio.equation import equation_html
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.matrices import read_number, read_whole
@@ -30,7 +31,8 @@ _MOST_TEXT = 2_000  # letters
 _OWN_LETTERS = 120  # of the model's own text, to begin with
 _AT_ONCE = 8  # tokens that are generated one after the other
 _MOST_UNDO = 200
-_REFRESH = 0.5  # seconds between two looks at how far the training is
+_MOST_PLACE = 10_000  # layers, heads or tokens
+_REFRESH = 0.5  # seconds between two looks at how far an answer is
 
 
 def show_view(place: ui.element, address: str, parts: Sequence[str] | None = None) -> None:
@@ -45,8 +47,19 @@ def register(studio: Studio) -> None:
         await SeenPage(frame, studio).build(run, text[:_MOST_TEXT])
 
 
+def _cell_of(given: object) -> dict[str, int]:
+    """Return the cell of a map that a browser names."""
+    names = ("layer", "head", "query", "key")
+    found: dict[str, Any] = {name: given.get(name) for name in names} if isinstance(given, dict) else {}
+    if not found or not all(isinstance(value, int) and 0 <= value < _MOST_PLACE for value in found.values()):
+        raise InputError("this is no cell of a map", hint="click on a map")
+    return found
+
+
 def _excerpt(text: str) -> str:
     """Return a piece of a text that begins with a line and ends with a word, where it has any."""
+    if len(text) < _OWN_LETTERS:
+        return text
     whole = (text.partition("\n")[2] or text)[:_OWN_LETTERS]
     return whole[: whole.rfind(" ")] if " " in whole[1:] else whole
 
@@ -61,6 +74,7 @@ class SeenPage:
         self.found: Mapping[str, Any] = {}
         self._earlier: list[list[int]] = []  # tokens before each step, for undo
         self._training = False
+        self._asked: float | None = None  # when the question under way was asked
 
     async def build(self, run: str, text: str) -> None:
         known = (await self.studio.desk.ask("runs", runs=str(self.studio.runs)))["runs"]
@@ -156,15 +170,16 @@ class SeenPage:
         return guarded(self.frame, changed)
 
     async def _ask(self, task: str, **given: Any) -> dict[str, Any]:
-        owner = self.frame.owner("seen")
-        return await self.studio.bench.ask(task, owner=owner, runs=str(self.studio.runs), name=self.run, **given)
+        self._asked = time.monotonic()
+        try:
+            given = {"runs": str(self.studio.runs), "name": self.run, **given}
+            return await self.studio.bench.ask(task, owner=self.frame.owner("seen"), **given)
+        finally:
+            self._asked = None
+            self._status.set_content("")
 
     async def _take_own_text(self) -> None:
-        self._status.set_content('<p class="soft">opening the model …</p>')
-        try:
-            found = await self._ask("own_text")
-        finally:
-            self._status.set_content("")
+        found = await self._ask("own_text")
         self._type(_excerpt(found["text"]))
         await self._look()
 
@@ -184,6 +199,8 @@ class SeenPage:
         ui.navigate.history.replace(f"/seen?{urlencode(query)}")
 
     async def _step(self) -> None:
+        if not self.found:
+            raise AttnlabError("there is no text yet", hint="type one, or take a text of the model")
         before = self.found["ids"]
         self._earlier = [*self._earlier[-_MOST_UNDO:], before]
         await self._flow([*before, self.found["drawn"]])
@@ -199,7 +216,9 @@ class SeenPage:
         await self._flow(last)
 
     async def _explain(self, event: GenericEventArguments) -> None:
-        place = {name: int(event.args[name]) for name in ("layer", "head", "query", "key")}
+        place = _cell_of(event.args)
+        if not self.found or place["key"] >= len(self.found["tokens"]):
+            raise InputError("this is no cell of a map", hint="click on a map")
         asked = {name: place[name] for name in ("layer", "head", "query")}
         changed = {name: self.changes[name] for name in ("normaliser", "shared")}
         found = await self._ask("explain", ids=self.found["ids"], **asked, **changed)
@@ -220,6 +239,12 @@ class SeenPage:
         await self._begin(known, found["name"], "")
 
     async def _tell(self) -> None:
+        """Say how far the training is, or how long a question has been waiting for its answer."""
+        words = ""
         if self._training:
             words = self.studio.stage.progress(self.frame.owner("tour")) or "starting …"
+        elif self._asked is not None and time.monotonic() - self._asked > _REFRESH:
+            seconds = time.monotonic() - self._asked
+            words = f"{self.studio.bench.progress(self.frame.owner('seen')) or 'computing …'} ({seconds:.0f} s)"
+        if words:
             self._status.set_content(f'<p class="soft">{escape(words)}</p>')

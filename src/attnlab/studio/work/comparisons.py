@@ -22,12 +22,13 @@ from attnlab.experiments.planning.planner import corpus_spec, make_plan
 from attnlab.experiments.reporting.answer import find_answer
 from attnlab.experiments.reporting.tables import plan_rows
 from attnlab.experiments.request import Request
-from attnlab.experiments.status import ComparisonState, Following, is_comparison, looks_taken, status_of
+from attnlab.experiments.status import ComparisonState, Following, looks_taken, status_of
 from attnlab.experiments.status import stop as stop_comparison
 from attnlab.formats import clock_time, count
 from attnlab.statistics import mean_interval
 from attnlab.storage.records import to_plain
-from attnlab.studio.studio import LOG, opaque_id
+from attnlab.studio.studio import LOG, comparison_folders, opaque_id
+from attnlab.studio.work.charts import forest_figure, loss_figure, sizes_figure
 
 _TAIL = 4_000  # letters of what a comparison said
 # Fields of a request that its title and its setting name anyhow, or that say nothing by themselves.
@@ -68,7 +69,8 @@ def _local() -> Launcher:
 
 def comparisons(runs: str) -> dict[str, object]:
     """Return every comparison below the folder of the runs, the newest first."""
-    found = [_summary_or_problem(folder, Path(runs)) for folder in _folders(Path(runs))]
+    root = Path(runs)
+    found = [_summary_or_problem(root / folder, root) for folder in comparison_folders(root)]
     return {"comparisons": sorted(found, key=lambda one: str(one["made"]), reverse=True)}
 
 
@@ -87,15 +89,26 @@ def latest(runs: str, count: int, without: Sequence[str] = ()) -> dict[str, obje
 def _pictured(one: dict[str, object], runs: str) -> dict[str, object]:
     if one["status"] == "damaged":
         return one
-    details = follow(runs, str(one["name"]))
+    details = _details(runs, str(one["name"]))
     drawn = {name: details[name] for name in ("share", "left", "margin") if name in details}
     intervals = details.get("intervals", [])
-    assert isinstance(intervals, list)
     return one | drawn | {"intervals": [row for row in intervals if row["rung"] == intervals[0]["rung"]]}
 
 
-def follow(runs: str, name: str) -> dict[str, object]:
-    """Return one comparison as it is now, with everything that there is to draw."""
+def follow(runs: str, name: str, *, every: bool = False) -> dict[str, object]:
+    """Return one comparison as it is now, with everything that there is to draw; `every` run by itself, or means."""
+    found = _details(runs, name)
+    curves = found.get("curves")
+    if curves:
+        found["charts"] = {"loss": loss_figure(curves, every=every)}
+        if found["intervals"]:
+            found["charts"] |= {"intervals": forest_figure(found)}
+        if len({row["parameters"] for row in found["intervals"]} - {None}) > 1:
+            found["charts"] |= {"sizes": sizes_figure(found)}
+    return found
+
+
+def _details(runs: str, name: str) -> dict[str, Any]:
     folder = _find(name, Path(runs))
     following = _followed.setdefault(folder, Following(folder))
     state = following.look()
@@ -138,6 +151,7 @@ def intervals_of(state: ComparisonState, judged: Mapping[str, Any]) -> list[dict
         for arm, label in zip(rung.arms[1:], others, strict=True):
             seeds = [seed for name, seed in losses if name == label and (baseline, seed) in losses]
             row: dict[str, object] = {"arm": arm.name, "rung": rung.name, "seeds": len(seeds), "verdict": ""}
+            row["parameters"] = None if rung.halved else rung.parameters
             if arm.name in known:
                 row |= {name: known[arm.name][name] for name in ("verdict", "mean", "low", "high")}
             elif len(seeds) > 1:
@@ -162,16 +176,10 @@ def report(runs: str, name: str) -> dict[str, object]:
     return {"path": str(path)}
 
 
-def _folders(root: Path) -> list[Path]:
-    if not root.is_dir():
-        return []
-    return [path for path in sorted(root.iterdir()) if is_comparison(path) or (path / LOG).is_file()]
-
-
 def _find(name: str, root: Path) -> Path:
-    for folder in _folders(root):
-        if opaque_id(folder.name) == name:
-            return folder
+    for folder in comparison_folders(root):
+        if opaque_id(folder) == name:
+            return root / folder
     raise AttnlabError("there is no such comparison here", hint="the list of comparisons shows those there are")
 
 
@@ -181,13 +189,13 @@ def _summary_or_problem(folder: Path, root: Path) -> dict[str, object]:
         return _summary(folder, root)
     except (AttnlabError, OSError, ValueError, RecursionError) as error:
         reason = error.message if isinstance(error, AttnlabError) else f"{type(error).__name__}: {error}"
-        return _named(folder, "damaged") | {"verdict": reason}
+        return _named(folder, root, "damaged") | {"verdict": reason}
 
 
-def _named(folder: Path, status: str) -> dict[str, object]:
+def _named(folder: Path, root: Path, status: str) -> dict[str, object]:
     """Return what the folder of a comparison says by itself."""
-    nothing = {"made": "", "setting": "", "verdict": ""}
-    return {"name": opaque_id(folder.name), "folder": folder.name, "title": folder.name, "status": status, **nothing}
+    name, nothing = str(folder.relative_to(root)), {"made": "", "setting": "", "verdict": ""}
+    return {"name": opaque_id(name), "folder": name, "title": folder.name, "status": status, **nothing}
 
 
 def setting_of(request: Request) -> str:
@@ -203,11 +211,11 @@ def setting_of(request: Request) -> str:
 
 def _summary(folder: Path, root: Path) -> dict[str, object]:
     status = status_of(folder)
-    found = _named(folder, status)
+    found = _named(folder, root, status)
     request = Request.of(folder)
     if request is None:
         return found
-    answer = find_answer(request, root) if status == "finished" else None
+    answer = find_answer(request, folder.parent) if status == "finished" else None
     made = datetime.fromtimestamp((folder / "plan.json").stat().st_mtime).astimezone()
     return found | {
         "title": f"{', '.join(request.variants)} against {request.baseline}",

@@ -69,7 +69,7 @@ def flow(
 ) -> dict[str, object]:
     """Return everything that is drawn of a text on its way through a model.
 
-    `ids` are tokens to go on from, in place of a text. `normaliser` and `shared` change the trained model;
+    `ids` are tokens to continue from, in place of a text. `normaliser` and `shared` change the trained model;
     `temperature` and `top_k` change what is drawn next, with a `seed`.
     """
     subject = opened(runs, name)

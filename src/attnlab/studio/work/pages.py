@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
+import plotly.graph_objects as go
 import plotly.io
 from markupsafe import escape
 
@@ -60,15 +61,19 @@ def _drawn(part: Part) -> DrawnPart:
         case Table():
             return _html("div", part.to_html())
         case Figure():
-            # Plotly's own JSON, in which arrays are lists and what is no number is null.
-            chart = json.loads(plotly.io.to_json(part.chart, engine="json")) | {"config": CHART_CONFIG}
-            return {"kind": "figure", "figure": chart, "html": str(prose(part.caption))}
+            return {"kind": "figure", "figure": drawn_figure(part.chart), "html": str(prose(part.caption))}
         case Gallery():
             return {"kind": "gallery", "html": "", "parts": [_drawn(one) for one in part.figures]}
         case Details():
             inner = [_drawn(one) for one in part.content]
             return {"kind": "details", "html": str(escape(part.summary)), "parts": inner}
     raise TypeError(f"the studio does not draw {type(part).__name__}")
+
+
+def drawn_figure(chart: go.Figure) -> dict[str, Any]:
+    """Return a chart as plotly's own JSON, in which arrays are lists and what is no number is null."""
+    plain: dict[str, Any] = json.loads(plotly.io.to_json(chart, engine="json"))
+    return plain | {"config": CHART_CONFIG}
 
 
 def _html(tag: str, html: str, classes: str = "") -> DrawnPart:

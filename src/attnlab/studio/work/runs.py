@@ -27,6 +27,7 @@ from attnlab.models.pretrained.opening import GGUF, installed_models
 from attnlab.pages import MapGrid, render
 from attnlab.runs.directory import MODEL, RESULT, RunDirectory
 from attnlab.runs.ledger import find_paths, run_id
+from attnlab.storage.plans import PLAN
 from attnlab.studio.studio import opaque_id
 from attnlab.studio.work.comparisons import setting_of
 from attnlab.studio.work.pages import drawn_parts
@@ -84,12 +85,15 @@ def runs(runs: str) -> dict[str, object]:
 def _listed(path: Path, root: Path) -> dict[str, Any]:
     """Return what a run is called, in the group that it belongs to."""
     folder = root / path.relative_to(root).parts[0]
-    request = _request_of(folder, folder.stat().st_mtime) if folder != path else None
+    inside = [one for one in path.parents if root in one.parents and (one / PLAN).is_file()]  # perhaps of a study
+    request = _request_of(inside[0], inside[0].stat().st_mtime) if inside else None
     group = "knowledge models" if (path / RECORD).exists() else "single runs"
     group = "the small model of the tour" if folder.name == TOUR else group
     if request is not None:
         group = f"{', '.join(request.variants)} against {request.baseline} ({setting_of(request)})"
-    found: dict[str, Any] = {"group": group, "comparison": opaque_id(folder.name) if request else "", "path": path}
+    found: dict[str, Any] = {"group": group, "comparison": "", "path": path}
+    if inside:
+        found["comparison"] = opaque_id(run_id(inside[0], root))
     try:
         directory = RunDirectory.open(path)
     except AttnlabError as error:

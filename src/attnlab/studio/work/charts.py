@@ -11,7 +11,7 @@ from typing import Any
 
 from attnlab.experiments.numbers import percent, percent_text
 from attnlab.pages import GREY, PALETTE, new_figure
-from attnlab.pages.figures import CHART_CONFIG
+from attnlab.studio.work.pages import drawn_figure
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down", "pentagon", "hexagram")
@@ -59,7 +59,7 @@ def loss_figure(curves: Sequence[Run], *, every: bool = False) -> dict[str, Any]
                 figure.add_scatter(x=steps, y=losses, hovertemplate=hover, **drawn)
         elif runs:
             _add_mean(figure, _by_step(runs, kind), style, group, len(runs))
-    return {**figure.to_plotly_json(), "config": CHART_CONFIG}
+    return drawn_figure(figure)
 
 
 def _by_step(runs: Sequence[Run], kind: str) -> dict[int, list[float]]:
@@ -123,4 +123,36 @@ def forest_figure(found: Mapping[str, Any]) -> dict[str, Any]:
     edges = [*lows, *highs, -1.3 * margin, 1.3 * margin]
     room = 0.05 * (max(edges) - min(edges))
     figure.update_xaxes(range=[min(edges) - room, max(edges) + room], ticksuffix=" %")
-    return {**figure.to_plotly_json(), "config": CHART_CONFIG}
+    return drawn_figure(figure)
+
+
+def sizes_figure(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw the difference of every arm against the size of the model, as far as its rungs have ended."""
+    title = f"perplexity against {found['baseline']} (%)"
+    figure = new_figure(x="parameters", y=title, height=340)
+    margin = percent(found["margin"])
+    figure.add_hrect(y0=-margin, y1=margin, fillcolor=_BAND, line_width=0, layer="below")
+    figure.add_hline(y=0, line_width=1.5, line_color=GREY, layer="below")
+    arms = list(dict.fromkeys(row["arm"] for row in found["intervals"]))
+    for number, arm in enumerate(arms, start=1):  # the first colour is the baseline's
+        rows = sorted(
+            (row for row in found["intervals"] if row["arm"] == arm and row["parameters"]),
+            key=lambda row: row["parameters"],
+        )
+        means = [percent(row["mean"]) for row in rows]
+        above, below = ([abs(percent(row[end]) - percent(row["mean"])) for row in rows] for end in ("high", "low"))
+        colour = PALETTE[number % len(PALETTE)]
+        figure.add_scatter(
+            x=[row["parameters"] for row in rows],
+            y=means,
+            error_y={"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": colour},
+            mode="lines+markers",
+            name=arm,
+            line={"color": colour, "width": 2},
+            marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
+            text=[f"{arm} at {row['rung']} {percent_text(row['mean'])}" for row in rows],
+            hovertemplate="%{text}<extra></extra>",
+        )
+    figure.update_xaxes(type="log")
+    figure.update_yaxes(ticksuffix=" %")
+    return drawn_figure(figure)

@@ -1,0 +1,121 @@
+"""Comparisons as the studio shows them: settings that differ, charts of arms, and intervals while seeds end."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.experiments.planning.procedure import Procedure, planned_effect
+from attnlab.experiments.request import Request
+from attnlab.experiments.status import Following
+from attnlab.studio.studio import opaque_id
+from attnlab.studio.work.charts import forest_figure, loss_figure, sizes_figure
+from attnlab.studio.work.comparisons import comparisons, follow, intervals_of, latest, setting_of
+from attnlab.studio.work.runs import runs
+
+
+@pytest.fixture
+def folder(trained: Path) -> Path:
+    (found,) = (trained / "runs").glob("compare-*")
+    return found
+
+
+def test_settings_tell_comparisons_of_the_same_variants_apart() -> None:
+    requests = [
+        Request(variants=("tied-kv",)),
+        Request(variants=("tied-kv",), seeds=12),
+        Request(variants=("tied-kv",), size="nano", steps=100),
+        Request(variants=("tied-kv",), size="nano", steps=100, recipe="fast"),
+        Request(variants=("tied-kv",), size="nano", steps=100, changes=("position=rope",)),
+    ]
+    words = [setting_of(request) for request in requests]
+    assert len(set(words)) == len(words)
+    assert words[0] == "14k, 25k · 4 seeds · pydoc"
+    assert words[4] == "nano · 4 seeds · pydoc · position=rope · steps 100"
+
+
+def test_a_finished_comparison_has_the_intervals_of_its_verdicts(folder: Path) -> None:
+    found: Any = follow(str(folder.parent), opaque_id(folder.name))
+    (row,) = found["intervals"]
+    assert (row["arm"], row["rung"], row["seeds"]) == ("tied-kv", "nano", 2)
+    assert row["verdict"] == found["answer"]["rows"][1][1]
+    assert row["low"] < row["mean"] < row["high"]
+    assert set(found["charts"]) == {"loss", "intervals"}
+    (shown,) = [one for one in latest(str(folder.parent), 3)["comparisons"] if one["folder"] == folder.name]  # type: ignore[attr-defined]
+    assert shown["intervals"] == found["intervals"]
+    assert latest(str(folder.parent), 3, [folder.name])["comparisons"] == []
+    assert [one["folder"] for one in comparisons(str(folder.parent))["comparisons"]] == [folder.name]  # type: ignore[attr-defined]
+
+
+def test_intervals_come_from_the_seeds_that_have_ended(folder: Path) -> None:
+    state = Following(folder).look()
+    (row,) = intervals_of(state, {})
+    assert (row["seeds"], row["verdict"]) == (2, "")
+    first = min(run.seed for run in state.runs)
+    fewer = replace(state, runs=tuple(replace(run, ended=run.seed == first) for run in state.runs))
+    assert intervals_of(fewer, {}) == [], "one seed has no interval"
+
+
+def curve(arm: str, seed: int) -> dict[str, Any]:
+    return {"arm": arm, "seed": seed, "training": [[1, 3.0]], "validation": [[1, 2.0 + seed], [2, 1.0 + seed]]}
+
+
+def test_an_arm_is_drawn_by_its_mean_and_range_or_run_by_run() -> None:
+    curves = [curve(arm, seed) for arm in ("softmax", "tied-kv", "tied-kv at 14k") for seed in range(4)]
+    band, mean, *others = loss_figure(curves)["data"]
+    assert mean["y"] == [3.5, 2.5]
+    assert band["y"] == [5.0, 4.0, 1.0, 2.0]
+    assert len(others) == 4
+    every = loss_figure(curves, every=True)["data"]
+    assert len(every) == 12
+    assert sum(one["showlegend"] for one in every) == 3
+
+
+def test_nine_arms_can_be_told_apart() -> None:
+    drawn = loss_figure([curve(f"arm-{number}", 0) for number in range(9)])["data"]
+    colours = {one["line"]["color"] for one in drawn}
+    assert len(colours) == 9
+    assert len({one["marker"]["symbol"] for one in drawn}) == 9
+    sizes = loss_figure([curve(f"softmax{at}", 0) for at in ("", " at 14k", " at 25k")])["data"]
+    assert [one["line"]["dash"] for one in sizes] == ["solid", "dash", "dot"]
+
+
+def test_a_wide_interval_does_not_hide_the_others() -> None:
+    row = {"arm": "tied-kv", "rung": "25k", "seeds": 2, "verdict": "", "mean": 0.01, "low": -3.0, "high": 3.0}
+    found = {"intervals": [row], "baseline": "softmax", "confidence": "95 %", "margin": 0.03}
+    low, high = forest_figure(found)["layout"]["xaxis"]["range"]
+    assert -20 < low < 0 < high < 20
+
+
+def test_one_number_of_seeds_is_named() -> None:
+    expected = planned_effect(0.08, 4, 4, Procedure(alpha=0.05, looks=1, margin=0.03), degrees=9)
+    named = re.search(r"(\d+) seeds would do\.$", expected.warnings[-1])
+    assert named is not None
+    assert int(named[1]) == expected.seeds_for_margin
+
+
+def test_comparisons_inside_of_a_study_are_found_and_deleted_ones_are_not(folder: Path, tmp_path: Path) -> None:
+    inside = tmp_path / "scale-tied-kv" / "kinship" / folder.name
+    shutil.copytree(folder, inside)
+    shutil.copytree(folder, tmp_path / ".deleted" / folder.name)
+    (one,) = comparisons(str(tmp_path))["comparisons"]  # type: ignore[misc]
+    assert one["folder"] == f"scale-tied-kv/kinship/{folder.name}"
+    assert one["status"] == "finished"
+    found: Any = follow(str(tmp_path), one["name"])
+    assert found["answer"]["rows"]
+    assert {run["comparison"] for run in runs(str(tmp_path))["runs"]} == {one["name"]}  # type: ignore[attr-defined]
+
+
+def test_differences_are_drawn_against_the_size_rung_by_rung() -> None:
+    row = {"arm": "tied-kv", "seeds": 4, "verdict": "", "mean": 0.01, "low": 0.0, "high": 0.02}
+    rows = [{**row, "rung": "25k", "parameters": 30_592}, {**row, "rung": "14k", "parameters": 18_336}]
+    rows.append({**row, "rung": "14k, half the tokens", "parameters": None})
+    found = {"intervals": rows, "baseline": "softmax", "confidence": "95 %", "margin": 0.03}
+    (line,) = sizes_figure(found)["data"]
+    assert line["x"] == [18_336, 30_592]
+    assert line["error_y"]["array"] == pytest.approx([1.015, 1.015], abs=0.01)
