@@ -131,9 +131,7 @@ def losses_table(result: RetrofitResult) -> Table:
         rows += [_healed_row(one.name, one.converted_loss, healing, result) for healing in one.healing]
     near = f"tokens until within {percent(result.request.healing.within)}"
     headings = ("variant", "healing", "loss before", "after", "interval", "beside the control", near)
-    caption = (
-        "Validation loss in nats per token, before and after healing; control: the original, finetuned alike"
-    )
+    caption = "Validation loss in nats per token, before and after healing; control: the original, finetuned alike"
     return Table(headings, rows, caption, text_columns=(0, 1))
 
 
