@@ -260,33 +260,27 @@ class SoftmaxCapped(_Exponential):
         return Softmax().weights(self.cap * torch.tanh(scores / self.cap), visible)
 
     def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        return Softmax().forward(block.hide_(self._squash_(scores).mul_(self._height)), block)
+        squashed, height = self._squash_(scores)
+        return Softmax().forward(block.hide_(squashed.mul_(height)), block)
 
     def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
         """Besides the weights, σ or t."""
         del kept
-        squashed = self._squash_(scores)
-        return Softmax().forward(block.hide_(squashed * self._height), block)[0], squashed
+        squashed, height = self._squash_(scores)
+        return Softmax().forward(block.hide_(squashed * height), block)[0], squashed
 
     def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
         assert context is not None
         slope = super().backward(weights, gradient, None, block)
-        if self._is_sharp:
+        if self.cap > _SMALL_CAP:
             return torch.ops.aten.tanh_backward(slope, context, grad_input=slope)  # type: ignore[no-any-return]
         return torch.ops.aten.sigmoid_backward(slope, context, grad_input=slope).mul_(4)  # type: ignore[no-any-return]
 
-    @property
-    def _is_sharp(self) -> bool:
-        """Whether a score needs all digits of tanh."""
-        return self.cap > _SMALL_CAP
-
-    @property
-    def _height(self) -> float:
-        """How far apart the ends of capped scores lie, as a factor of σ or t."""
-        return self.cap if self._is_sharp else 2 * self.cap
-
-    def _squash_(self, scores: Tensor) -> Tensor:
-        return scores.div_(self.cap).tanh_() if self._is_sharp else scores.mul_(2 / self.cap).sigmoid_()
+    def _squash_(self, scores: Tensor) -> tuple[Tensor, float]:
+        """σ or t, and by how much it has to be multiplied."""
+        if self.cap > _SMALL_CAP:
+            return scores.div_(self.cap).tanh_(), self.cap
+        return scores.mul_(2 / self.cap).sigmoid_(), 2 * self.cap
 
 
 class ScalableSoftmax(_Exponential):
