@@ -199,3 +199,8 @@ def test_numbers_as_they_are_printed_and_read() -> None:
     for text in ("", "0", "13", "1.5", "x", "9" * 50, "-"):
         with pytest.raises(InputError, match="n is"):
             read_whole(text, "n", 1, 12)
+
+
+def test_changes_that_are_no_object_are_refused() -> None:
+    with pytest.raises(InputError, match="changes are an object, got 7"):
+        playground.change(SHEET, 7)  # type: ignore[arg-type]
