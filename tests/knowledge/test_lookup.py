@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,6 +144,15 @@ def test_it_remembers_until_something_is_imported(store: FactStore) -> None:
     assert (second.cut, second.estimates) == (first.cut, first.estimates)
     store.import_documents(["Another text."], who="Ada", source="text")
     assert store.reading_statistics(str(TEMPLATE)) is None
+
+
+@pytest.mark.parametrize("damaged", ["[]", '{"habits": {}}', '{"habits": [], "estimates": 3}'])
+def test_what_it_remembers_may_be_damaged(store: FactStore, damaged: str) -> None:
+    fill(store)
+    first = TextReader(store, TEMPLATE)
+    store.keep_reading_statistics(str(TEMPLATE), json.loads(damaged))
+    second = TextReader(store, TEMPLATE)
+    assert (second.cut, second.estimates) == (first.cut, first.estimates)
 
 
 def test_with_nothing_to_learn_from_only_the_plainest_way_is_read(store: FactStore) -> None:

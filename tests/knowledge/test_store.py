@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,23 @@ def test_a_full_disk_loses_no_batch(tmp_path: Path) -> None:
         store._database.execute("PRAGMA max_page_count = 1000000")
         store.import_facts([Pair(asked(f"Q{number}"), "X") for number in range(5000)], who="Ada", source="more")
         assert store.counts()["facts"] == 5100
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("UPDATE facts SET answer = x'80ff'", "fact 1 holds something that is no text"),
+        ("UPDATE documents SET text = x'ff'", "document 1 holds something that is no text"),
+    ],
+)
+def test_values_that_are_no_text_are_refused(tmp_path: Path, damage: str, said: str) -> None:
+    with FactStore(tmp_path / "facts.sqlite") as store:
+        store.add("Where was Ada born?", "London", who="Bo", source="told")
+        store.import_documents(["Ada was born in London."], who="Bo", source="text")
+    with closing(sqlite3.connect(tmp_path / "facts.sqlite", isolation_level=None)) as database:
+        database.execute(damage)
+    with FactStore(tmp_path / "facts.sqlite") as store:
+        with pytest.raises(FileError, match=said):
+            store.search("London")
+        with pytest.raises(FileError, match=said):
+            list(store.facts() if "facts" in damage else store.documents())

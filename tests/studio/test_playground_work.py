@@ -214,3 +214,8 @@ def test_the_first_numbers_need_no_pytorch_and_are_the_same() -> None:
         assert shown(quick["steps"][name][0]) == shown(matrices[0]), name
     program = "import sys, attnlab.studio.work.first as one; one.first_answer(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_changes_that_are_no_object_are_refused() -> None:
+    with pytest.raises(InputError, match="changes are an object, got 7"):
+        playground.change(SHEET, 7)  # type: ignore[arg-type]

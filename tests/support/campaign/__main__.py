@@ -29,7 +29,7 @@ SIZES = {
     "clock": 52,
     "users": 60,
     "hostile": 810,
-    "studio": 40,
+    "studio": 150,
     "facts": 60,
 }
 SMOKE = {

@@ -80,8 +80,11 @@ def _weights(path: Path) -> str:
 
 @_once
 def _bundle(path: Path) -> str:
-    with zipfile.ZipFile(path) as archive:
-        return f"bundle {archive.testzip()}"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return f"bundle {archive.testzip()}"
+    except zipfile.BadZipFile:
+        return "no bundle"
 
 
 def _comparison(path: Path) -> str:
@@ -101,11 +104,11 @@ def _file(path: Path) -> str:
         case ".sqlite":
             return _facts(path)
         case ".html":
-            return "page" if path.read_text(encoding="utf-8").rstrip().endswith("</html>") else "half a page"
+            return "page" if path.read_bytes().rstrip().endswith(b"</html>") else "half a page"
         case ".zip":
             return _bundle(path)
         case ".csv":
-            return f"{len(path.read_text().splitlines())} lines"
+            return f"{len(path.read_bytes().splitlines())} lines"
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -72,8 +72,8 @@ _TEXTS = (
     *("families=-1", f"sentences={HUGE}", "nosuch=1", "validation_rows=-1", "variant=", "corpus=text.txt"),
 )
 _PATHS = (
-    *("", ".", "..", "runs", "nosuch/x.html", "text.txt", "text.txt/x", "x" * 300, "loop", "loop/x", "/dev/null"),
-    *("/dev/full", "/proc/self/mem", "new.html", "new.json", "a\nb", "mine.py", "run.zip", "cache", "~", "\udc80"),
+    *("", ".", "..", "runs", "nosuch/x.html", "scratch.txt", "text.txt/x", "x" * 300, "loop", "loop/x", "/dev/null"),
+    *("/dev/full", "/proc/self/mem", "new.html", "new.json", "a\nb", "scratch.py", "scratch.zip", "cache", "~", "\udc80"),
 )
 _ENDLESS = ("studio",)
 Kind = Literal["int", "float", "str", "path", "flag", "choice"]

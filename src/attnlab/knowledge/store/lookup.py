@@ -166,14 +166,19 @@ class TextReader:
     def __init__(self, store: FactStore, template: QuestionTemplate, risk: float = 0.05) -> None:
         self._store, self._template = store, template
         self._cue = asking_words(template.before, template.after)
-        remembered = store.reading_statistics(str(template))
-        if remembered is None:
-            remembered = self._learn()
-            store.keep_reading_statistics(str(template), remembered)
-        self._statistics = PassageStatistics.from_dict(remembered["habits"])
-        self.estimates = [(float(precision), bool(right)) for precision, right in remembered["estimates"]]
+        try:
+            self._take(store.reading_statistics(str(template)))
+        except (AttributeError, LookupError, TypeError, ValueError):  # nothing is remembered, or it is damaged
+            learned = self._learn()
+            store.keep_reading_statistics(str(template), learned)
+            self._take(learned)
         self.is_measured = len(self.estimates) >= _ENOUGH
         self.cut = find_cut(self.estimates, risk) if self.is_measured else 1.0
+
+    def _take(self, remembered: Any) -> None:
+        """Use what was counted about how texts state answers."""
+        self._statistics = PassageStatistics.from_dict(remembered["habits"])
+        self.estimates = [(float(precision), bool(right)) for precision, right in remembered["estimates"]]
 
     def read(self, name: str) -> tuple[Evidence, ...]:
         """What the texts say about a name: one answer, several that disagree, or none that can be trusted."""

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from attnlab.errors import InputError
+from attnlab.errors import FileError, InputError
 from attnlab.knowledge.pairs import Pair
 from attnlab.knowledge.store.schema import (
     EXAMPLES,
@@ -158,7 +158,7 @@ class FactStore:
         )
         with explained(self.path):
             rows = self._database.execute(query, (_phrase(folded), 20 * limit)).fetchall() if _has_words(folded) else []
-        places = [(sought.search(fold(row[1])), Document(*row)) for row in rows]
+        places = [(sought.search(fold(one.text)), one) for one in map(_document, rows)]
         found = sorted(((place.start() > 0, one.id, one) for place, one in places if place), key=lambda it: it[:2])
         return tuple(one for _, _, one in found[:limit])
 
@@ -182,7 +182,7 @@ class FactStore:
                 "WHERE document_words MATCH ? ORDER BY rank LIMIT ?",
                 (match, limit),
             ).fetchall()
-        return tuple(facts), tuple(Document(*row) for row in rows)
+        return tuple(facts), tuple(map(_document, rows))
 
     def facts(self, *, told: bool = False) -> Iterator[StoredFact]:
         """Every fact that is not retracted, or those that people told, in the order in which they came."""
@@ -190,7 +190,7 @@ class FactStore:
         yield from self._walk(_FACT, "facts", f"retracted_at IS NULL {extra}", _fact)
 
     def documents(self) -> Iterator[Document]:
-        yield from self._walk("id, text, source", "documents", "TRUE ", lambda row: Document(*row))
+        yield from self._walk("id, text, source", "documents", "TRUE ", _document)
 
     def counts(self) -> dict[str, int]:
         """How many facts, contradicted questions, told facts, documents and batches there are."""
@@ -294,7 +294,22 @@ class FactStore:
 
 def _fact(row: Sequence[Any]) -> StoredFact:
     number, question, answer, source, who, at, told, retracted_at, retracted_by = row
+    _require_text(f"fact {number}", question, answer, source, who, at, retracted_at or "", retracted_by or "")
     return StoredFact(number, question, answer, source, who, at, bool(told), retracted_at, retracted_by)
+
+
+def _document(row: Sequence[Any]) -> Document:
+    number, text, source = row
+    _require_text(f"document {number}", text, source)
+    return Document(number, text, source)
+
+
+def _require_text(what: str, *values: object) -> None:
+    """Refuse what no import writes: SQLite lets any column hold any kind of value."""
+    if not all(isinstance(value, str) for value in values):
+        raise FileError(
+            f"the fact store is damaged: {what} holds something that is no text", hint="go back to a copy of it"
+        )
 
 
 def _checked(question: str, answer: str) -> Pair:

@@ -15,7 +15,7 @@ from attnlab.attention import AttentionSpec, Score, equations, variant, variants
 from attnlab.attention.blackboard import follow
 from attnlab.attention.layer import projection_widths
 from attnlab.attention.parts import Part
-from attnlab.errors import SpecError, UnknownNameError
+from attnlab.errors import InputError, SpecError, UnknownNameError
 from attnlab.storage.records import to_plain
 from attnlab.studio.work.first import load_presets
 from attnlab.studio.work.state import MOST_TOKENS, MOST_WIDTH, State, resized
@@ -80,6 +80,8 @@ def vary(state: object, name: str) -> dict[str, object]:
 def change(state: object, changes: Mapping[str, object]) -> dict[str, object]:
     """Return the state with some fields of its attention changed."""
     given = State.of(state)
+    if not isinstance(changes, Mapping):
+        raise InputError(f"changes are an object, got {changes!r}", hint="name fields of the form and their values")
     odd = changes.keys() - set(FIELDS)
     if odd:
         raise UnknownNameError("field of the form", min(odd), FIELDS)
