@@ -68,7 +68,11 @@ def retrofit(
     reporter: Reporter | None = None,
     **wishes: Any,
 ) -> RetrofitResult:
-    """Carry out a retrofit below the folder `out`, or resume it. `wishes` are those of `choose_execution`."""
+    """Carry out a request on a model below the folder `out`, or resume it.
+
+    `cache` is where corpora are kept. `tell` is told what is under way, `reporter` the steps of healing. `wishes` are
+    those of `choose_execution`.
+    """
     subject = open_subject(model)
     spec = subject.model.spec
     chosen, length = request.chosen_layers(spec.num_layers), request.text_length(spec)
