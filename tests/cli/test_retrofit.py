@@ -8,18 +8,14 @@ from pathlib import Path
 import pytest
 
 from attnlab.cli import main
-from support.pretrained import TEXT, small_tokenizer, their_llama
+from support.pretrained import write_llama
 
 SAVED = ("mqa", "window-4")
 
 
 @pytest.fixture
 def llama(tmp_path: Path) -> Path:
-    folder = tmp_path / "tiny"
-    their_llama().save_pretrained(folder)
-    small_tokenizer()._inner.save(str(folder / "tokenizer.json"))
-    (tmp_path / "text.txt").write_text(" ".join([TEXT] * 60), encoding="utf-8")
-    return folder
+    return write_llama(tmp_path / "tiny")
 
 
 def test_one_command_writes_everything(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

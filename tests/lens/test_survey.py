@@ -11,17 +11,13 @@ from attnlab.cli import main
 from attnlab.errors import AttnlabError
 from attnlab.lens.pages.survey import survey
 from attnlab.pages import render
-from support.pretrained import TEXT, small_tokenizer, their_llama
+from support.pretrained import write_llama
 from support.training import TRANSLATION, smoke, train_in
 
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("surveyed") / "tiny"
-    their_llama().save_pretrained(folder)
-    small_tokenizer()._inner.save(str(folder / "tokenizer.json"))
-    (folder.parent / "text.txt").write_text(" ".join([TEXT] * 60), encoding="utf-8")
-    return folder
+    return write_llama(tmp_path_factory.mktemp("surveyed") / "tiny")
 
 
 def test_every_finding_has_a_number_an_interval_and_a_source(llama: Path) -> None:

@@ -137,6 +137,12 @@ def test_what_is_lost_is_bounded(architecture: str, name: str, most: float) -> N
     assert 0 < error(small(architecture), name) < most
 
 
+def test_shared_heads_are_converted_too() -> None:
+    model = small("llama", variant="gqa:2")
+    for name in ("tied-kv", "mqa", "mla:24", "sigmoid", "window:8"):
+        assert 0 < error(model, name) < 0.8, name
+
+
 def test_a_wider_latent_loses_less() -> None:
     model = small("gpt2")
     assert error(model, "mla:48") < error(model, "mla:24") < error(model, "mla:8")
@@ -187,6 +193,19 @@ def test_what_cannot_be_converted_is_refused(name: str, words: str) -> None:
     with pytest.raises(AttnlabError, match=words) as refused:
         target_layers(small("gpt2").spec, name)
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("variant", ["cosine", "output-gate", "qk-norm"])
+def test_keys_that_do_not_enter_linearly_are_not_merged(variant: str) -> None:
+    spec = small("gpt2", variant=variant).spec
+    with pytest.raises(AttnlabError, match="no weights for tied-kv"):
+        target_layers(spec, "tied-kv")
+
+
+def test_tied_heads_are_merged_into_fewer_tied_heads() -> None:
+    model = small("gpt2", variant="tied-kv")
+    assert 0 < error(model, "gqa:2") < 0.7
+    assert all(spec.sharing == "key-value" for spec in converted(model, "gqa:2").spec.attention)
 
 
 def test_rotated_keys_are_not_narrowed() -> None:

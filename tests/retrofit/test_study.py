@@ -23,7 +23,7 @@ from attnlab.retrofit.healing.curves import HealedRun, Healing, tokens_until
 from attnlab.retrofit.page import losses_table, sentences
 from attnlab.retrofit.texts import judging_rows, open_text, text_losses
 from attnlab.training import load_run
-from support.pretrained import TEXT, small_tokenizer, their_llama
+from support.pretrained import write_llama
 from support.training import ALONE, KINSHIP, smoke, train_in
 
 SIZES: dict[str, Any] = {"texts": 6, "fitting_texts": 8}
@@ -41,11 +41,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of Hugging Face with a Llama of random weights and a tokenizer."""
-    folder = tmp_path_factory.mktemp("llama")
-    their_llama().save_pretrained(folder)
-    small_tokenizer()._inner.save(str(folder / "tokenizer.json"))
-    return folder
+    """Return a folder of Hugging Face with a Llama of random weights, its tokenizer, and a text beside it."""
+    return write_llama(tmp_path_factory.mktemp("llama") / "tiny")
 
 
 def carried_out(model: Path, out: Path, trained: Path, **fields: Any) -> RetrofitResult:
@@ -200,8 +197,7 @@ def test_chosen_layers_alone_are_changed(trained: Path, tmp_path: Path) -> None:
 
 
 def test_a_llama_is_retrofitted_and_healed_on_a_named_text(llama: Path, trained: Path, tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text(" ".join([TEXT] * 60), encoding="utf-8")
+    text = llama.parent / "text.txt"
     healing = {**HEALING, "seeds": 1, "tokens": 128}
     found = carried_out(
         llama, tmp_path, trained, variants=("mqa", "sigmoid"), text=str(text), length=16, texts=4, **healing

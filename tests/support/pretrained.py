@@ -47,6 +47,14 @@ def small_tokenizer() -> BpeTokenizer:
     return BpeTokenizer.train([TEXT], 280)
 
 
+def write_llama(folder: Path) -> Path:
+    """Write a Llama of Transformers with a tokenizer into a folder, and a text for it beside the folder."""
+    their_llama().save_pretrained(folder)
+    small_tokenizer().save(folder / "tokenizer.json")
+    (folder.parent / "text.txt").write_text(" ".join([TEXT] * 60), encoding="utf-8")
+    return folder
+
+
 GGUF_NAMES = {
     "model.embed_tokens.": "token_embd.",
     "model.norm.": "output_norm.",

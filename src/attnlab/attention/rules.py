@@ -315,9 +315,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         lambda s: s.mask.first is not None and (bool(s.biased) or s.score.looks_back or s.normaliser.looks_back),
-        lambda s: (
-            f"a {s.mask} mask forgets tokens between those that it shows, and this attention counts their distance"
-        ),
+        lambda s: f"a {s.mask} mask forgets tokens between those that it shows, and this attention counts distances",
         lambda s: {"mask": Mask(window=s.mask.window)},
     ),
     Rule(

@@ -9,17 +9,18 @@ from attnlab.attention import load_variants
 from attnlab.cli.options import EXECUTION, ExecutionOptions, Flag, JsonFlag, VariantsFile, names_in
 from attnlab.cli.printing import say, show, show_json, showing_steps
 from attnlab.errors import InputError
+from attnlab.experiments.judging.retrofits import judged
 from attnlab.models.pretrained.opening import locate_pretrained, memory_words
 from attnlab.retrofit import RetrofitResult, request_of
 from attnlab.retrofit import retrofit as carry_out
-from attnlab.retrofit.page import gains_table, layers_table, losses_table, sentences
+from attnlab.retrofit.page import gains_table, layers_table, losses_table, sentences, verdicts_table
 from attnlab.retrofit.saving import save_retrofitted
 from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable, write_whole
 from attnlab.training.progress import ConsoleReporter, Silent
 
 _PAGE = "report.html"
-_SMOKE: dict[str, Any] = {"texts": 4, "fitting_texts": 4, "tokens": 2048, "seeds": 2, "batch_size": 2, "length": None}
+_SMOKE: dict[str, Any] = {"texts": 4, "fitting_texts": 4, "tokens": 2048, "seeds": 2, "batch_size": 1, "length": None}
 
 
 def retrofit(
@@ -133,6 +134,7 @@ def retrofit(
             workers=execution.workers,
             precision="float32",
         )
+    found = judged(found)
     if save is not None:
         for name, kind in save_retrofitted(found, save).items():
             code = " with the code that runs it (trust_remote_code=True)" if kind == "attnlab" else ""
@@ -163,6 +165,8 @@ def _tell(found: RetrofitResult, report: Path | None, csv: Path | None, as_json:
     for one in found.variants:
         show("", layers_table(one).caption, layers_table(one))
     show("", losses_table(found), "", gains_table(found), "")
+    if found.verdicts:
+        show(verdicts_table(found), "")
     show(*(f"· {line}" for line in sentences(found)))
     for one in found.variants:
         say(f"\n{one.name} is a run: {one.healed}")

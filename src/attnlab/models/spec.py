@@ -207,8 +207,9 @@ def attention_layers(
 ) -> tuple[AttentionSpec, ...]:
     """The attention of each layer: the variants of the named mixture, each made from `base`.
 
-    The position is the model's where a variant leaves it open. Where `base` sees both sides, so do its variants. In
-    cross-attention distances between two sequences mean nothing, so masks and relative positions are left out there.
+    The position is the model's where a variant leaves it open. Where `base` sees both sides, so do its variants, whose
+    windows then show no first tokens besides. In cross-attention distances between two sequences mean nothing, so masks
+    and relative positions are left out there.
     """
     cross = base.source == "cross"
     mixed = mixture(names)
@@ -218,6 +219,6 @@ def attention_layers(
         if cross:
             spec = spec.replace(position="none", mask=base.mask, source="cross")
         elif not base.mask.causal:
-            spec = spec.replace(mask=spec.mask.replace(causal=False))
+            spec = spec.replace(mask=spec.mask.replace(causal=False, first=None))
         specs[one.name] = spec.replace(position=position) if spec.position is None else spec
     return tuple(specs[one.name] for one in mixed.layers(num_layers))

@@ -22,6 +22,7 @@ from attnlab.pages import (
     Points,
     Section,
     Table,
+    Tone,
     new_figure,
 )
 from attnlab.retrofit.healing.curves import Healing
@@ -44,6 +45,8 @@ def retrofit_page(result: RetrofitResult) -> Page:
     ]
     if result.control is not None:
         sections.append(Section("Healing", _healing_parts(result)))
+    if result.verdicts:
+        sections.append(Section("Verdicts", [_VERDICT_WORDS, verdicts_table(result)]))
     sections.append(Section("How it was measured", [Points(_method_words(result))]))
     names = ", ".join(one.name for one in result.variants)
     lead = f"What it costs to give {result.title} another attention without training it anew: {names}."
@@ -143,6 +146,20 @@ def _healed_row(name: str, before: float, healing: Healing, result: RetrofitResu
         return [name, healing.method, fixed(before, 3), end, ends, NOTHING, NOTHING]
     beside = _with_ends(healing.difference(result.control))
     return [name, healing.method, fixed(before, 3), end, ends, beside, until_words(healing, result)]
+
+
+_VERDICT_WORDS = (
+    "Each variant and method against the original finetuned on the same tokens, by paired seeds, with the procedure of "
+    "every comparison: “equivalent” means within one per cent of perplexity."
+)
+_TONES: dict[str, Tone] = {"better": "good", "worse": "bad", "equivalent": "even", "undecided": "open"}
+
+
+def verdicts_table(result: RetrofitResult) -> Table:
+    """Return the verdicts with their reasons."""
+    rows = [[one.variant, one.method, one.verdict, one.reason] for one in result.verdicts]
+    headings = ("variant", "healing", "verdict", "reason")
+    return Table(headings, rows, text_columns=(0, 1, 2, 3), wrap_columns=(3,), tones=_TONES)
 
 
 def _with_ends(found: Interval | None) -> str:

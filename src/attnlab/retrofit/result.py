@@ -12,6 +12,7 @@ from attnlab.pages import HasPage, Page
 from attnlab.retrofit.costs import LayerCost, Subset
 from attnlab.retrofit.gains import Gains
 from attnlab.retrofit.healing.curves import Healing
+from attnlab.retrofit.healing.plan import Method
 from attnlab.retrofit.request import RetrofitRequest
 from attnlab.statistics import Interval
 from attnlab.storage.records import to_plain
@@ -42,6 +43,16 @@ class VariantResult:
 
 
 @dataclass(frozen=True)
+class ArmVerdict:
+    """The verdict on one variant and method against the original finetuned on the same tokens, with its reason."""
+
+    variant: str
+    method: Method
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class RetrofitResult(HasPage):
     """A retrofit of one model to one or several variants."""
 
@@ -55,6 +66,7 @@ class RetrofitResult(HasPage):
     original_loss: float
     variants: tuple[VariantResult, ...]
     control: Healing | None = None  # the original, finetuned likewise
+    verdicts: tuple[ArmVerdict, ...] = ()  # of `attnlab.experiments`, if it was asked
 
     @property
     def limit(self) -> float:
@@ -80,6 +92,7 @@ class RetrofitResult(HasPage):
             "limit": self.limit,
             "variants": [self._variant(one) for one in self.variants],
             "control": None if self.control is None else _healing(self.control, self),
+            "verdicts": self.verdicts,
         }
         found: dict[str, object] = to_plain(plain, nulls=True, digits=_DIGITS)
         return found

@@ -14,7 +14,7 @@ from attnlab.training import load_run
 
 
 def save_retrofitted(result: RetrofitResult, folder: Path) -> dict[str, str]:
-    """Write each retrofitted model into a folder of its name below `folder`; return what each folder holds."""
+    """Write each retrofitted model of a result into a folder of its name below `folder`; return their types."""
     found = {}
     for one in result.variants:
         loaded = load_run(one.healed)
@@ -23,7 +23,10 @@ def save_retrofitted(result: RetrofitResult, folder: Path) -> dict[str, str]:
 
 
 def save_for_transformers(model: LanguageModel, folder: Path, tokenizer: Tokenizer | None = None) -> str:
-    """Write a model that Transformers opens, and return its type there: llama, gpt2 or attnlab."""
+    """Write a model and its tokenizer into a folder that Transformers opens, and return its type there.
+
+    The type is llama or gpt2 where these hold the model, else attnlab, with the code that runs it.
+    """
     for name, save in (("llama", save_llama), ("gpt2", save_gpt2)):
         try:
             save(model, folder)

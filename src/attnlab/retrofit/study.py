@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ from attnlab.retrofit.healing.plan import METHODS
 from attnlab.retrofit.healing.running import ORIGINAL, Ward, validation_loss
 from attnlab.retrofit.request import RetrofitRequest
 from attnlab.retrofit.result import RetrofitResult, VariantResult
-from attnlab.retrofit.texts import fitting_rows, judging_rows, open_text
+from attnlab.retrofit.texts import fitting_rows, judging_rows, open_text, text_losses
 from attnlab.runs.checkpoints import digest
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.disk import make_folders
@@ -68,7 +69,11 @@ def retrofit(
     reporter: Reporter | None = None,
     **wishes: Any,
 ) -> RetrofitResult:
-    """Carry out a retrofit below the folder `out`, or resume it. `wishes` are those of `choose_execution`."""
+    """Carry out a request on a model below the folder `out`, or resume it.
+
+    `cache` is where corpora are kept. `tell` is told what is under way, `reporter` the steps of healing. `wishes` are
+    those of `choose_execution`.
+    """
     subject = open_subject(model)
     spec = subject.model.spec
     chosen, length = request.chosen_layers(spec.num_layers), request.text_length(spec)
@@ -118,8 +123,7 @@ class _Study:
     def carry_out(self, targets: Mapping[str, Mapping[int, AttentionSpec]]) -> RetrofitResult:
         layers = {name: self._converted(name, wanted) for name, wanted in targets.items()}
         base, losses = self._losses({name: found for name, (found, _) in layers.items()})
-        healing = self.request.healing
-        original_loss = validation_loss(self.model, self.corpus, healing, self.length)
+        original_loss = self._loss(self.model, base)
         found = []
         for name, (made, errors) in layers.items():
             costs = layer_costs(base, losses[name], errors)
@@ -129,7 +133,7 @@ class _Study:
                 subset = cheapest_layers(self.model, made, costs, self.request.budget, base, self.texts)
             kept = {number: made[number] for number in (made if subset is None else subset.layers)}
             changed = with_layers(self.model, kept)
-            loss = validation_loss(changed, self.corpus, healing, self.length)
+            loss = self._loss(changed, losses[name][ALL] if subset is None else None)
             path = self.folder / "models" / file_name(name)
             self._write(path, name, changed, loss)
             found.append(
@@ -158,6 +162,15 @@ class _Study:
             tuple(found),
             self._control(original_loss),
         )
+
+    def _loss(self, model: LanguageModel, known: list[float] | None) -> float:
+        """Return the loss on the texts that healing is measured on; without healing, on those of the costs.
+
+        `known` are the losses on the latter, where they were measured.
+        """
+        if self.request.healing.tokens:
+            return validation_loss(model, self.corpus, self.request.healing, self.length)
+        return fmean(text_losses(model, self.texts) if known is None else known)
 
     def _converted(
         self, name: str, targets: Mapping[int, AttentionSpec]

@@ -13,13 +13,14 @@ import contextlib
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import torch
 
 from attnlab.attention.names.files import file_hashes
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
-from attnlab.errors import FileError, SpecError, UnsupportedError
+from attnlab.errors import AttnlabError, FileError, SpecError, UnsupportedError
 from attnlab.processes.machine import describe_machine
 from attnlab.runs.directory import RunDirectory, RunResult
 from attnlab.runs.ledger import DEFAULT_ROOT
@@ -33,7 +34,16 @@ from attnlab.training.loop import Loop, Saving
 from attnlab.training.progress import Reporter, Silent, Tracker
 from attnlab.training.spec import ResolvedRun, RunSpec
 
-__all__ = ["RunResult", "Saving", "resume", "train", "train_on"]
+__all__ = ["RunResult", "Saving", "StoppedError", "resume", "train", "train_on"]
+
+
+class StoppedError(AttnlabError):
+    """A run that was asked to stop before its end, where the caller needs its end; the same request resumes it."""
+
+    def __init__(self, result: RunResult) -> None:
+        super().__init__(f"{result.path} stopped after step {result.steps}", hint="the same request resumes it")
+        self.exit_code = 128 + (result.signal or SIGINT)
+
 
 MakeTracker = Callable[[Path, int], Tracker]  # from the run's folder and the step that it begins with
 Weights = Mapping[str, torch.Tensor]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGINT
 from typing import Any, Literal
 
 import torch
@@ -25,7 +24,7 @@ from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training import Execution, Reporter, ResolvedRun, RunResult, Saving, choose_execution
 from attnlab.training.engine import Engine
 from attnlab.training.execution import keep_memory
-from attnlab.training.run import train_on
+from attnlab.training.run import StoppedError, train_on
 
 _EVALUATIONS = 5
 _VALIDATION_ROWS = 256
@@ -45,14 +44,6 @@ _IRRELEVANT: dict[StageName, set[str]] = {
 
 class StageDivergedError(AttnlabError):
     """A stage whose loss is not a number any more."""
-
-
-class StoppedError(AttnlabError):
-    """A stage that was asked to stop before its end; the same request resumes it."""
-
-    def __init__(self, result: RunResult) -> None:
-        super().__init__(f"{result.path} stopped after step {result.steps}", hint="the same request resumes it")
-        self.exit_code = 128 + (result.signal or SIGINT)
 
 
 @dataclass(frozen=True)

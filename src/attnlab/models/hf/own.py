@@ -39,7 +39,7 @@ _PLAIN_TOO = {"values": None, "layer": None}
 
 
 def save_own(model: LanguageModel, folder: Path, tokenizer: Tokenizer | None = None) -> None:
-    """Write a model, its tokenizer if it is a byte-level BPE, and the code that runs it without attnlab."""
+    """Write a model into a folder, with its tokenizer if it is a byte-level BPE, and the code that runs it."""
     spec = model.spec
     reasons = list(_why_not(spec))
     if reasons:
@@ -75,9 +75,10 @@ def load_own(folder: Path) -> LanguageModel:
 def push_to_hub(
     model: LanguageModel, name: str, tokenizer: Tokenizer | None = None, *, private: bool = False, **options: Any
 ) -> str:
-    """Upload a model with the code that runs it, and return its address.
+    """Upload a model with its tokenizer and the code that runs it, and return its address.
 
-    `name` is that of the repository, as in "me/my-model"; `options` are those of huggingface_hub's `upload_folder`.
+    `name` is that of the repository, as in "me/my-model", which is made if it is not there, `private` or not; `options`
+    are those of huggingface_hub's `upload_folder`.
     """
     hub = import_extra("huggingface_hub", "hf")
     with tempfile.TemporaryDirectory(prefix="attnlab-hub-") as folder:

@@ -63,8 +63,7 @@ def _candidates(original: MultiHeadAttention, target: AttentionSpec, x: Tensor) 
         yield layer
         return
     maps = _merged(maps, moments, source, target)
-    ties = target.sharing == "key-value" and source.sharing != "key-value"
-    for share in _SHARES if ties else (None,):
+    for share in _SHARES if target.sharing == "key-value" else (None,):
         layer = _copied(original, target)
         around = moments.around(mean=source.bias and not rotated)
         put_maps(layer, maps if share is None else tie(maps, around, share, rotated=rotated))

@@ -16,13 +16,14 @@ What changes the position, the number of heads or the projections otherwise is r
 
 from __future__ import annotations
 
-from attnlab.attention import AttentionSpec, BiasedDot, Latent, Learned, Rope, ScaledDot, Variant, variant
+from attnlab.attention import AttentionSpec, BiasedDot, Dot, Latent, Learned, Rope, ScaledDot, Variant, variant
 from attnlab.attention.layer import projection_shapes
 from attnlab.errors import SpecError, UnsupportedError
 from attnlab.models import ModelSpec
 from attnlab.retrofit.conversion.latents import latent_spec
 
 _SUPPORTED = "tied-kv, gqa, mqa, mla, low-rank-value, window, sink-window, and other normalisers such as sigmoid"
+_PRODUCTS = (ScaledDot, Dot, BiasedDot)  # scores that are linear in queries and in keys
 _MERGED = ("sharing", "num_key_value_heads", "key_width", "value_width", "compression")
 
 
@@ -43,8 +44,9 @@ def is_merged(source: AttentionSpec, target: AttentionSpec) -> bool:
 
 
 def is_rescored(source: AttentionSpec, target: AttentionSpec) -> bool:
-    """Return whether a layer gets another normaliser, to which its scores are fitted."""
-    return source.normaliser != target.normaliser and target.operator is None and target.normaliser.maps == 1
+    """Return whether a layer gets another normaliser, to which its scores are fitted by scaling its queries."""
+    plain = target.operator is None and target.normaliser.maps == 1 and not target.biased
+    return source.normaliser != target.normaliser and plain and isinstance(target.score, _PRODUCTS)
 
 
 def _target(source: AttentionSpec, one: Variant, context: int) -> AttentionSpec:
@@ -56,7 +58,8 @@ def _target(source: AttentionSpec, one: Variant, context: int) -> AttentionSpec:
             raise UnsupportedError(
                 f"{one.name} changes more than the latent of keys and values", hint="retrofit mla alone, as in mla:128"
             )
-        latent = one.change(source.replace(position=Learned()), context).compression
+        every = source.replace(position=Learned(), num_key_value_heads=source.num_heads)
+        latent = one.change(every, context).compression
         assert isinstance(latent, Latent)
         _check_latent(source, latent)
         return latent_spec(source, latent)
@@ -72,9 +75,15 @@ def _check_source(source: AttentionSpec) -> None:
         raise UnsupportedError(f"a layer with {what} cannot be retrofitted", hint="give a model with plain attention")
 
 
+def _can_merge(source: AttentionSpec) -> bool:
+    """Return whether keys and values of a layer enter it linearly, so that others can take their place."""
+    linear = isinstance(source.score, _PRODUCTS) and source.head_output is None
+    return linear and source.compression is None and source.normaliser.maps == 1
+
+
 def _check_latent(source: AttentionSpec, latent: Latent) -> None:
     held = source.num_key_value_heads * (source.key_width + source.value_width)
-    if source.sharing != "none" or source.compression is not None or source.normaliser.maps > 1:
+    if source.sharing != "none" or not _can_merge(source):
         raise UnsupportedError("only plain keys and values can be made from a latent", hint="retrofit the model first")
     if not 2 <= latent.width < held:
         raise SpecError(
@@ -105,7 +114,8 @@ def _check_target(source: AttentionSpec, target: AttentionSpec, one: Variant, co
     other = {"num_heads", "value_map", "join", "values", "layer"}
     changed = [name for name in other if getattr(target, name) != getattr(source, name)]
     tied = target.sharing not in {"none", "key-value"} or (source.sharing != "none" and target.sharing == "none")
-    fits = is_merged(source, target) or projection_shapes(source) == projection_shapes(target)
+    same = projection_shapes(source) == projection_shapes(target)
+    fits = _can_merge(source) and _can_merge(target) if is_merged(source, target) else same
     if changed or tied or not fits or target.of_model:
         raise UnsupportedError(
             f"no weights for {one.name} can be had from those of this model", hint=f"use one of {_SUPPORTED}"

@@ -6,14 +6,12 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGINT
 
 import torch
 from torch import Tensor
 
 from attnlab.attention import Learned, MultiHeadAttention
 from attnlab.corpora import Corpus
-from attnlab.errors import AttnlabError
 from attnlab.formats import file_name
 from attnlab.models import LanguageModel, ModelSpec
 from attnlab.retrofit.conversion.converting import with_layers
@@ -22,18 +20,10 @@ from attnlab.retrofit.healing.distilling import Student, distil
 from attnlab.retrofit.healing.plan import HealingPlan, Method
 from attnlab.retrofit.texts import judging_rows, text_losses
 from attnlab.runs import RunDirectory
-from attnlab.training import Execution, Reporter, RunResult, Saving
-from attnlab.training.run import train_on
+from attnlab.training import Execution, Reporter, Saving
+from attnlab.training.run import StoppedError, train_on
 
 ORIGINAL = "original"
-
-
-class StoppedHealingError(AttnlabError):
-    """Healing that was asked to stop; the same request resumes it."""
-
-    def __init__(self, result: RunResult) -> None:
-        super().__init__(f"{result.path} stopped after step {result.steps}", hint="the same request resumes it")
-        self.exit_code = 128 + (result.signal or SIGINT)
 
 
 @dataclass(frozen=True)
@@ -77,7 +67,7 @@ class Ward:
             self.corpus, path, resolved, record, start=_starting(model), reporter=self.reporter, saving=Saving()
         )
         if result.outcome == "stopped":
-            raise StoppedHealingError(result)
+            raise StoppedError(result)
         for entry in RunDirectory.open(path).metrics():
             if entry.get("validation_loss") is not None:
                 points.append((float((before + entry["step"]) * tokens), float(entry["validation_loss"])))
