@@ -14,6 +14,7 @@ from attnlab.experiments.planning.procedure import Procedure, planned_effect
 from attnlab.experiments.request import Request
 from attnlab.experiments.status import Following
 from attnlab.studio.studio import opaque_id
+from attnlab.studio.work import comparisons as work
 from attnlab.studio.work.charts import forest_figure, loss_figure, sizes_figure
 from attnlab.studio.work.comparisons import comparisons, follow, intervals_of, latest, setting_of
 from attnlab.studio.work.runs import runs
@@ -119,3 +120,21 @@ def test_differences_are_drawn_against_the_size_rung_by_rung() -> None:
     (line,) = sizes_figure(found)["data"]
     assert line["x"] == [18_336, 30_592]
     assert line["error_y"]["array"] == pytest.approx([1.015, 1.015], abs=0.01)
+
+
+def test_a_list_checks_an_answer_once_and_its_page_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[Path] = []
+    real = work.find_answer
+
+    def counted(request: Request, out: Path) -> Any:
+        checks.append(out)
+        return real(request, out)
+
+    monkeypatch.setattr(work, "find_answer", counted)
+    work._check_answer.cache_clear()
+    root = str(folder.parent)
+    for _ in range(3):
+        comparisons(root)
+    assert len(checks) == 1
+    follow(root, opaque_id(folder.name))
+    assert len(checks) == 2

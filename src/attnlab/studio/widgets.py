@@ -119,13 +119,15 @@ def entry(
         return _listening(element, event, handler, field=field)
 
 
-def area(label: str, value: str, handler: Handler, *, rows: int = 2, most: int = 2000) -> ui.element:
+def area(
+    label: str, value: str, handler: Handler, *, rows: int = 2, most: int = 2000, event: str = "input"
+) -> ui.element:
     """Several lines to type into."""
     with _labelled(label) as field:
         html = escape(value)
         element = ui.html(html, tag="textarea", sanitize=False)
         element.props(f"rows={rows} maxlength={most} spellcheck=false").classes("wide")
-        return _listening(element, "input", handler, field=field)
+        return _listening(element, event, handler, field=field)
 
 
 def slider(

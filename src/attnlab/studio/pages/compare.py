@@ -37,7 +37,7 @@ _LEAD = (
 )
 _SIZES = {
     "": "14k and 25k",
-    **{name: name for name in ("25k", "55k", "100k", "pico", "nano", "micro", "mini")},
+    **{name: name for name in ("25k", "55k", "100k", "250k", "500k", "1M", "pico", "nano", "micro", "mini")},
 }  # larger ones are for the command line
 _RECIPES = ("gpt2", "fast")
 _CORPORA = ("pydoc", "world", "kinship", "mqar")  # never a path
@@ -118,6 +118,11 @@ class ComparePage:
             wide=True,
         )
         with ui.element("details"):
+            markup("Over sizes", "summary")
+            with ui.element("div").classes("fields"):
+                entry("smaller sizes too", "", handle(self._set_rungs), hint="as in 14k 25k, each with all arms")
+                self._real("tokens_per_parameter", "tokens per parameter", hint="empty: by steps", optional=True)
+        with ui.element("details"):
             markup("How it is judged", "summary")
             with ui.element("div").classes("fields"):
                 self._real("margin", "margin", hint="a share of perplexity")
@@ -137,17 +142,20 @@ class ComparePage:
         value = self.fields.get(field, Request.model_fields[field].default)
         entry(label, "" if value is None else str(value), guarded(self.frame, typed, keep=True), whole=True, hint=hint)
 
-    def _real(self, field: str, label: str, *, hint: str = "") -> None:
+    def _real(self, field: str, label: str, *, hint: str = "", optional: bool = False) -> None:
         async def typed(text: str) -> None:
-            await self._set(field, read_number(text))
+            await self._set(field, None if optional and not text.strip() else read_number(text))
 
         value = Request.model_fields[field].default
-        entry(label, f"{value:g}", guarded(self.frame, typed, keep=True), hint=hint)
+        entry(label, "" if value is None else f"{value:g}", guarded(self.frame, typed, keep=True), hint=hint)
 
     # What happens
 
     async def _change_all(self, text: str) -> None:
         await self._set("changes", tuple(text[:_MOST_TEXT].replace(",", " ").split()))
+
+    async def _set_rungs(self, text: str) -> None:
+        await self._set("rungs", tuple(text[:_MOST_TEXT].replace(",", " ").split()))
 
     async def _choose(self, name: str, text: str) -> None:
         kept = [one for one in self.fields["variants"] if one != name]

@@ -89,7 +89,7 @@ class ComparisonPage:
             entry("title", found["title"], self._labelling("title"))
             switch("starred", found["starred"], self._labelling("starred", bool))
             switch("archived: not in the lists", found["archived"], self._labelling("archived", bool))
-        area("note", found["note"], self._labelling("note"))
+        area("note", found["note"], self._labelling("note"), event="change")
         if "/" not in found["folder"]:  # one inside of a study belongs to it
             button("Delete", guarded(self.frame, self._delete))
 
@@ -137,9 +137,8 @@ class ComparisonPage:
     def _show(self, found: Mapping[str, Any]) -> None:
         if found["title"] != self._last.get("title"):
             self.frame.entitle(found["title"])
-        if found["note"] != self._last.get("note"):
-            note = f'<br><span class="said">{escape(found["note"])}</span>' if found["note"] else ""
-            self._setting.set_content(f"{escape(found['setting'])}{note}")
+        lines = [escape(found[name]) for name in ("setting", "note") if found[name]]
+        self._setting.set_content("<br>".join(lines))
         if self._last.get("status") in RUNNING and found["status"] == "finished":
             ui.run_javascript(f"tellVerdict({json.dumps(found['title'])}, {json.dumps(found['verdict'])})")
         self._last, status = found, found["status"]

@@ -32,7 +32,7 @@ _CARDS = {
     "/exhibits": ("Exhibits", "Claims about attention as small programs that check themselves."),
 }
 _LATEST = 6  # comparisons
-_REFRESH = 3.0  # seconds between two looks
+_REFRESH = 5.0  # seconds between two looks
 _NOTHING = 'Nothing was compared here yet. <a href="/compare">Start with one variant</a>; it takes minutes.'
 
 

@@ -13,6 +13,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from attnlab.errors import AttnlabError, InputError
+from attnlab.processes.async_child import WithdrawnError
 from attnlab.studio.equation import equation_html
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.matrices import read_number, read_whole
@@ -163,6 +164,8 @@ class SeenPage:
             self.changes = {**before, field: read(text)}
             try:
                 await self._flow(self.found["ids"])
+            except WithdrawnError:  # a newer change builds on this one
+                raise
             except AttnlabError:
                 self.changes = before
                 raise

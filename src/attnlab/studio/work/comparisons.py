@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ from attnlab.experiments.launching.launcher import launcher
 from attnlab.experiments.launching.progress import describe_job
 from attnlab.experiments.numbers import percent_text, share_text
 from attnlab.experiments.planning.planner import corpus_spec, make_plan
-from attnlab.experiments.reporting.answer import find_answer
+from attnlab.experiments.reporting.answer import ANSWER, Answer, find_answer
 from attnlab.experiments.reporting.tables import plan_rows
 from attnlab.experiments.request import Request
 from attnlab.experiments.status import ComparisonState, Following, looks_taken, status_of
 from attnlab.experiments.status import stop as stop_comparison
 from attnlab.formats import clock_time, count
 from attnlab.statistics import mean_interval
+from attnlab.storage.plans import PLAN
 from attnlab.storage.records import to_plain
 from attnlab.studio.studio import LOG, comparison_folders, opaque_id
 from attnlab.studio.work.charts import forest_figure, loss_figure, sizes_figure
@@ -97,7 +98,7 @@ def _pictured(one: dict[str, object], runs: str) -> dict[str, object]:
 
 def follow(runs: str, name: str, *, every: bool = False) -> dict[str, object]:
     """Return one comparison as it is now, with everything that there is to draw; `every` run by itself, or means."""
-    found = _details(runs, name)
+    found = _details(runs, name, checked=True)
     curves = found.get("curves")
     if curves:
         found["charts"] = {"loss": loss_figure(curves, every=every)}
@@ -108,7 +109,8 @@ def follow(runs: str, name: str, *, every: bool = False) -> dict[str, object]:
     return found
 
 
-def _details(runs: str, name: str) -> dict[str, Any]:
+def _details(runs: str, name: str, *, checked: bool = False) -> dict[str, Any]:
+    """Return everything about a comparison but its charts; `checked` says whether its answer is checked anew."""
     folder = _find(name, Path(runs))
     following = _followed.setdefault(folder, Following(folder))
     state = following.look()
@@ -124,7 +126,7 @@ def _details(runs: str, name: str) -> dict[str, Any]:
     }
     if state.status == "running" and found["ended"] == found["total"]:
         found["status"] = "finishing"
-    answer = find_answer(state.plan.request, folder.parent) if state.status == "finished" else None
+    answer = _answer_of(folder, checked=checked) if state.status == "finished" else None
     found["intervals"] = intervals_of(state, {} if answer is None else answer.data)
     found["margin"], found["confidence"] = state.plan.procedure.margin, share_text(1 - state.plan.procedure.level)
     if answer is not None:
@@ -132,6 +134,24 @@ def _details(runs: str, name: str) -> dict[str, Any]:
         found["answer"] = {field: getattr(answer, field) for field in fields} | {"report": bool(answer.report)}
         found["looks_left"] = state.plan.procedure.looks - looks_taken(folder)
     return found
+
+
+def _answer_of(folder: Path, *, checked: bool = False) -> Answer | None:
+    """Return the answer of a comparison if it still holds.
+
+    Checking it reads all that it rests on. A list that is drawn every few seconds checks again only if the answer or
+    the plan was written since.
+    """
+    paths = (folder / ANSWER, folder / PLAN)
+    changed = tuple(path.stat().st_mtime_ns if path.is_file() else 0 for path in paths)
+    return _check_answer.__wrapped__(folder, changed) if checked else _check_answer(folder, changed)
+
+
+@lru_cache(maxsize=256)
+def _check_answer(folder: Path, changed: tuple[int, ...]) -> Answer | None:
+    del changed
+    request = Request.of(folder)
+    return None if request is None else find_answer(request, folder.parent)
 
 
 def intervals_of(state: ComparisonState, judged: Mapping[str, Any]) -> list[dict[str, object]]:
@@ -215,8 +235,8 @@ def _summary(folder: Path, root: Path) -> dict[str, object]:
     request = Request.of(folder)
     if request is None:
         return found
-    answer = find_answer(request, folder.parent) if status == "finished" else None
-    made = datetime.fromtimestamp((folder / "plan.json").stat().st_mtime).astimezone()
+    answer = _answer_of(folder) if status == "finished" else None
+    made = datetime.fromtimestamp((folder / PLAN).stat().st_mtime).astimezone()
     return found | {
         "title": f"{', '.join(request.variants)} against {request.baseline}",
         "setting": setting_of(request),

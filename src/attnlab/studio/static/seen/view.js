@@ -21,9 +21,16 @@ class View {
     const { words, ...others } = this.panels;
     const grid = make("div", { class: "seen-panels" }, ...Object.values(others).map((panel) => panel.element));
     place.replaceChildren(this.said, ...(words ? [words.element] : []), grid);
-    new ResizeObserver(() => this.relayout()).observe(place);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
-    document.addEventListener("studio-theme", () => this.recolour());
+    this.resizes = new ResizeObserver(() => this.relayout());
+    this.resizes.observe(place);
+    this.ended = new AbortController();
+    document.addEventListener("studio-theme", () => this.recolour(), { signal: this.ended.signal });
+  }
+
+  // Lets go of a page that no longer shows it.
+  end() {
+    this.resizes.disconnect();
+    this.ended.abort();
   }
 
   show(data) {
@@ -120,7 +127,12 @@ window.seen = {
     const data = await answer.json();
     const place = document.getElementById(id);
     if (!place) return;
-    if (views.get(id)?.place !== place) views.set(id, new View(place, parts));
+    for (const [key, view] of views) {
+      if (view.place.isConnected) continue;
+      view.end();
+      views.delete(key);
+    }
+    if (!views.has(id)) views.set(id, new View(place, parts));
     views.get(id).show(data);
     place.dataset.shown = address;
   },
