@@ -32,7 +32,13 @@ _AGAIN = 0.5  # seconds until the next alarm, if the file caught one
 
 
 def load_variants(path: Path) -> tuple[Variant, ...]:
-    """Run a Python file of the user's own, and return the variants that it added."""
+    """Run a Python file of the user's own, and return the variants that it added.
+
+    Parameters
+    ----------
+    path
+        A Python file that calls `add_variant` or `add_layer`.
+    """
     return load_source(read_source(path), str(path))
 
 
