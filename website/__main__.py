@@ -1,4 +1,4 @@
-"""Build the site: the gallery, the tutorials, then all pages. `--pages` leaves out what trains or computes."""
+"""Build the site: the tutorials, the gallery, then all pages. `--pages` leaves out what trains or computes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def build(*, pages_only: bool = False, site_dir: str | None = None) -> None:
     from website.notebooks import run_notebooks
 
     if not pages_only:
-        make_gallery()
         run_notebooks()
+        make_gallery()
     changed = {"site_dir": site_dir} if site_dir else {}
     config = load_config(str(ROOT / "mkdocs.yml"), strict=True, **changed)
     config.plugins.on_startup(command="build", dirty=False)

@@ -1,6 +1,7 @@
 """The gallery: pages that attnlab itself writes, of every exhibit and of every kind of report.
 
-Runs are kept, so that only what is new is trained, and pages are written again only if the source code has changed.
+Runs are kept, so that only what is new is trained, and pages are written again only if the source code has changed. The
+model of the knowledge report is the one that the fourth tutorial trains.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 
 from attnlab.exhibits import exhibit_named, exhibits
-from website.paths import GALLERY, RUNS, is_current, keep, source_hash
+from website.paths import GALLERY, RUNS, TUTORIAL_RUNS, is_current, keep, source_hash
 from website.shared import share
 
 _TRAINING = ("--tokens-per-parameter", "80", "--seeds", "3", "--pilot", "0", "--change", "learning_rate=0.01")
@@ -29,13 +30,10 @@ class Report:
     title: str
     shows: str
     command: tuple[str, ...]
-    before: tuple[str, ...] | None = None  # a command that trains what the page is about
 
     def write(self, page: Path) -> None:
         """Write the page."""
-        for command in (self.before, self.command):
-            if command is not None:
-                _attnlab(command, page)
+        _attnlab(self.command, page)
 
     @property
     def shown_command(self) -> str:
@@ -44,7 +42,8 @@ class Report:
         return " ".join(["attnlab", *words]).replace(" --out", "").replace(" --report", "").replace(" --page", "")
 
 
-# {page} is the page, {runs} the folder of runs, {softmax} and so on the newest run whose name begins so.
+# {page} is the page, {runs} the folder of runs, {softmax} and so on the newest run whose name begins so, {knowledge} the
+# finetuned run of the tutorial.
 REPORTS = (
     Report(
         "compare",
@@ -100,7 +99,6 @@ REPORTS = (
         "What a model knows",
         "A model that learned the facts of a generated world: accuracy, calibration, and abstention with a guarantee.",
         ("knowledge", "report", "{knowledge}", "--page", "{page}"),
-        before=("knowledge", "demo", "--quiet", "--out", "{runs}/knowledge"),
     ),
 )
 
@@ -155,11 +153,11 @@ def _newest(variant: str) -> Path:
 
 def _finetuned() -> Path:
     """Return the run that was finetuned after pretraining; beside it lies one that was not pretrained."""
-    for path in sorted(RUNS.rglob("knowledge.json")):
+    for path in sorted(TUTORIAL_RUNS.rglob("knowledge.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["stage"] == "finetune" and record["parent"]:
             return path.parent
-    raise SystemExit(f"there is no finetuned run below {RUNS}")
+    raise SystemExit(f"there is no finetuned run below {TUTORIAL_RUNS}")
 
 
 def gallery_index() -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-from website.paths import NOTEBOOKS, TUTORIALS, WORK, is_current, keep, source_hash
+from website.paths import NOTEBOOKS, TUTORIAL_RUNS, TUTORIALS, is_current, keep, source_hash
 from website.shared import share
 
 _FRAME = re.compile(r'<iframe[^>]*title="([^"]*)"[^>]*srcdoc="([^"]*)"[^>]*></iframe>', re.DOTALL)
@@ -34,7 +34,7 @@ def run_notebooks() -> None:
         print(f"tutorial: {path.stem}", flush=True)
         made.parent.mkdir(parents=True, exist_ok=True)
         notebook = nbformat.read(path, as_version=4)
-        folder = WORK / "notebooks" / path.stem
+        folder = TUTORIAL_RUNS / path.stem
         folder.mkdir(parents=True, exist_ok=True)
         NotebookClient(notebook, timeout=_SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
         nbformat.write(notebook, made)

@@ -12,6 +12,7 @@ WORK = ROOT / "build" / "site-work"  # kept between builds: runs, pages of the g
 GALLERY = WORK / "gallery"
 TUTORIALS = WORK / "tutorials"
 RUNS = WORK / "runs"
+TUTORIAL_RUNS = WORK / "notebooks"
 
 
 def source_hash(*more: str) -> str:

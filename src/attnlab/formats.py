@@ -43,7 +43,17 @@ def significant(value: float | None) -> str:
 
 
 def general(value: float, digits: int = 5, *, sign: bool = False) -> str:
-    """Return a number of any size: 1234567.0 → 1.2346e+06, 0.25 → 0.25, -0.0 → 0; with `sign`, +0.25."""
+    """Return a number of any size as text: 1234567.0 → 1.2346e+06, 0.25 → 0.25, -0.0 → 0.
+
+    Parameters
+    ----------
+    value
+        The number.
+    digits
+        Significant digits.
+    sign
+        Whether a positive number gets a +.
+    """
     if not math.isfinite(value):
         return {True: "∞", False: "−∞"}[value > 0] if math.isinf(value) else "not a number"
     return f"{value + 0.0:{'+' if sign and value else ''}.{digits}g}".replace("-", "−")

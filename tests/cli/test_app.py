@@ -147,6 +147,7 @@ def test_a_defect_is_told_apart_from_a_wrong_request(run: Run) -> None:
         (["throwawy"], "error: there is no command called 'throwawy'\n\nhint: did you mean 'throwaway'?\n"),
         (["zzz"], "error: there is no command called 'zzz'\n\nhint: known: throwaway\n"),
         (["--zzz"], "error: there is no option called '--zzz'\n\nhint: `attnlab --help` shows what can be given\n"),
+        (["--versoin"], "error: there is no option called '--versoin'\n\nhint: did you mean --version?\n"),
         (["throwaway", "--coun", "2"], "error: unknown option: --coun\n\nhint: did you mean --count?\n"),
         (
             ["throwaway", "--count", "two"],

@@ -13,14 +13,14 @@ from attnlab.cli.app import VERBS, GlobalOptions, build_app
 OPTIONS = {
     "compare": (
         "--add-seeds --alpha --baseline --bundle --bundle-limit --change --claims --corpus --corpus-option --csv "
-        "--first-seed --json --ladder --looks --margin --markdown --match "
+        "--figures --first-seed --json --ladder --looks --margin --markdown --match "
         "--on --out --pilot --plan --processes --quiet --recipe "
         "--report --rungs --seeds --size --smoke --steps --threads --tokenizer --tokens-per-parameter --tune "
         "--tune-seeds --unchecked --variants-from --vocabulary-size --where VARIANTS"
     ),
     "scale": (
-        "--alpha --baseline --bundle --bundle-limit --change --corpus --csv --first-seed --half-tokens --held-out "
-        "--hours --json --least-tokens --margin --no-half-tokens --on "
+        "--alpha --baseline --bundle --bundle-limit --change --corpus --csv --figures --first-seed --half-tokens "
+        "--held-out --hours --json --least-tokens --margin --no-half-tokens --on "
         "--out --plan --processes --quiet --rate-count --rate-rungs "
         "--rate-seeds --rates-only --recipe --report --rungs --seeds --target --threads --tokenizer "
         "--tokens-per-parameter --unchecked --up-to --variants-from --vocabulary-size --where VARIANTS"
@@ -28,9 +28,9 @@ OPTIONS = {
     "variants": "--json --markdown --variants-from NAME",
     "check": "--json --out --quick --variants-from NAME",
     "cost": (
-        "--batch --change --checkpointing --context --csv --family --json --measure --memory --mixed-precision "
-        "--number-bytes --out --per-head --recipe --sweep --tensors --threads --variant --variants-from "
-        "--vocabulary SIZES"
+        "--batch --change --checkpointing --context --csv --family --figures --json --measure --memory "
+        "--mixed-precision --number-bytes --out --per-head --recipe --sweep --tensors --threads --variant "
+        "--variants-from --vocabulary SIZES"
     ),
     "train": (
         "--bundle --bundle-limit --change --checkpoint-seconds --compile --corpus --corpus-option --json "
@@ -40,16 +40,16 @@ OPTIONS = {
     ),
     "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p --variants-from PROMPTS RUN",
     "look": (
-        "--analogy --beside --compare --embeddings --facts --head --json --layer --maps-only --names --neurons "
-        "--no-worth --on --out --over-training --runs --source --step --survey --token --tokens --variants-from "
-        "--weights --worth RUN TEXT"
+        "--analogy --beside --compare --embeddings --facts --figures --head --json --layer --maps-only --names "
+        "--neurons --no-worth --on --out --over-training --runs --source --step --survey --token --tokens "
+        "--variants-from --weights --worth RUN TEXT"
     ),
     "retrofit": (
         "--batch-size --budget --checkpoint-seconds --csv --distil-learning-rate --distil-share --fitting-texts --json "
         "--layers --learning-rate --length --out --quiet --report --save --seeds --smoke --text --texts --threads --to "
         "--tokens --variants-from --within --workers MODEL"
     ),
-    "exhibit": "--all --json --markdown --out --set --smoke NAME",
+    "exhibit": "--all --figures --json --markdown --out --set --smoke NAME",
     "knowledge pretrain": (
         "--calibration-share --checkpoint-seconds --context-length --dropout --epochs --heldout --heldout-share "
         "--json --minutes --model-width --no-practice --no-reading --num-heads --num-layers --objective --out "
@@ -77,7 +77,7 @@ OPTIONS = {
     "knowledge facts retract": "--json --store --who FACT",
     "knowledge facts check": "--json --store",
     "knowledge learn": "--epochs --every --json --out --quiet --store RUN",
-    "knowledge report": "--delta --json --out --page --risk --samples --score --seed RUN",
+    "knowledge report": "--delta --figures --json --out --page --risk --samples --score --seed RUN",
     "ask": "--delta --facts --json --only-memory --out --pairs --risk --score --who QUESTION RUN",
     "runs list": "--json --out",
     "runs show": "--json --out RUN",
@@ -85,6 +85,7 @@ OPTIONS = {
     "runs gc": "--dry-run --json --out",
     "verify": "--json --out --page --receipt --report --segments --variants-from SUBJECT",
     "studio": "--expose --host --json --no-browser --port --runs --variants-from",
+    "completion": "SHELL",
     "bench train": (
         "--against --bars --grid --json --memory --nanogpt --no-transformers --out --rounds --shape --smoke "
         "--strict --threads --transformers --variants"

@@ -237,7 +237,7 @@ def test_the_page_and_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "8 heads on a text of 5 tokens" in html
     assert html.count('class="maps-small"') == 8
     frame = found._repr_html_()
-    assert frame.startswith('<iframe sandbox="allow-scripts"')
+    assert frame.startswith('<iframe sandbox="allow-scripts allow-downloads"')
     assert "&lt;!doctype html&gt;" in frame
     monkeypatch.setattr("attnlab.pages.page._NOTEBOOK_LIMIT", 10)
     assert "too large for a notebook" in found._repr_html_()

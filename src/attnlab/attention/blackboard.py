@@ -45,13 +45,22 @@ def one_head(
     normaliser: Normaliser = _SOFTMAX,
     mask: Mask = _EVERYTHING,
 ) -> tuple[Tensor, Tensor]:
-    """The output (…, queries, value width) and the weights (…, queries, keys).
+    """Return the output (…, queries, value width) and the weights (…, queries, keys) of one head.
 
-    query   (…, queries, key width), or (key width) for one query, which then gets one output and one row of weights
-    key     (…, keys, key width)
-    value   (…, keys, value width)
-
-    What stands before is broadcast, as for many draws of the keys with the same query.
+    Parameters
+    ----------
+    query
+        (…, queries, key width), or (key width) for one query, which then gets one output and one row of weights.
+    key
+        (…, keys, key width).
+    value
+        (…, keys, value width). What stands before is broadcast, as for many draws of the keys with the same query.
+    score
+        How query and key are matched.
+    normaliser
+        How scores become weights.
+    mask
+        Which keys a query sees; all by default.
     """
     alone = query.dim() == 1
     matrices = [query[None] if alone else query, key, value]
@@ -140,12 +149,30 @@ def softmax_slope(weights: Tensor) -> Tensor:
 
 
 def dot_mean(key_width: int, mean: float = 0.0) -> float:
-    """E[q·k]."""
+    """Return E[q·k] for independent components.
+
+    Parameters
+    ----------
+    key_width
+        D_k.
+    mean
+        The mean of every component.
+    """
     return key_width * mean**2
 
 
 def dot_variance(key_width: int, mean: float = 0.0, deviation: float = 1.0) -> float:
-    """Var(q·k)."""
+    """Return Var(q·k) for independent components.
+
+    Parameters
+    ----------
+    key_width
+        D_k.
+    mean
+        The mean of every component.
+    deviation
+        Their standard deviation.
+    """
     return key_width * (deviation**4 + 2 * mean**2 * deviation**2)
 
 
@@ -158,7 +185,23 @@ def draw_scores(
     deviation: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """q·k of one new query and `keys` new keys in each row, (rows, keys), in float64."""
+    """Return q·k of one new query and `keys` new keys in each row, (rows, keys), in float64.
+
+    Parameters
+    ----------
+    rows
+        Number of queries.
+    keys
+        Keys of each query.
+    key_width
+        D_k.
+    mean
+        The mean of every component.
+    deviation
+        Their standard deviation.
+    generator
+        What random numbers are drawn from.
+    """
     if min(rows, keys, key_width) < 1:
         raise InputError(f"{rows} rows of {keys} keys of width {key_width} are none", hint="use 1 or more of each")
     found = []

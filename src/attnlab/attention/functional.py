@@ -62,19 +62,34 @@ def attend(
     training: bool = False,
     return_weights: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """What each query gets, (batch, heads, queries, value width).
+    """Return what each query gets, (batch, heads, queries, value width).
 
-    Of the spec it uses score, normaliser, mask, biases, weight dropout (in training), operator and head output;
-    projections and rotations are the caller's, and `MultiHeadAttention` does them.
-
-    query         (batch, heads, queries, key width); None where the score wants none, with `num_queries` instead
-    key           (batch, key-value heads, keys, key width); None where the score wants none
-    value         (batch, key-value heads, keys, value width)
-    query_start   the position of the first query among the keys, when decoding
-    extras        what the parts learned, such as a temperature, and what they need of the tokens, such as a gate, by
-                  the names of `spec.parameters` and `spec.projections`
-    padding       (batch, keys), True for each real token
-    visible       (batch or 1, heads or 1, queries, keys), True where a query may look, on top of the spec's mask
+    Parameters
+    ----------
+    query
+        (batch, heads, queries, key width); None where the score wants none, with `num_queries` instead.
+    key
+        (batch, key-value heads, keys, key width); None where the score wants none.
+    value
+        (batch, key-value heads, keys, value width).
+    spec
+        Its score, normaliser, mask, biases, weight dropout, operator and head output are used; projections and
+        rotations are the caller's, and `MultiHeadAttention` does them.
+    num_queries
+        The number of queries, if there is no `query`.
+    query_start
+        The position of the first query among the keys, when decoding.
+    extras
+        What the parts learned, such as a temperature, and what they need of the tokens, such as a gate, by the
+        names of `spec.parameters` and `spec.projections`.
+    padding
+        (batch, keys), True for each real token.
+    visible
+        (batch or 1, heads or 1, queries, keys), True where a query may look, on top of the spec's mask.
+    training
+        Whether weight dropout is applied.
+    return_weights
+        Whether the weights (batch, heads, queries, keys) are returned beside the output.
     """
     _check(query, key, value, spec)
     count = num_queries if query is None else query.shape[-2]

@@ -138,7 +138,19 @@ def _row(one: Measured) -> tuple[str, ...]:
 def bench_attention(
     variants: Sequence[Variant], size: CallSize, rounds: int = 15, listener: BenchListener | None = None
 ) -> AttentionBench:
-    """Measure the variants with the threads that PyTorch has now."""
+    """Measure the variants with the threads that PyTorch has now.
+
+    Parameters
+    ----------
+    variants
+        The variants to measure.
+    size
+        The shape of one call.
+    rounds
+        How often each is timed.
+    listener
+        Told the progress; None tells nothing.
+    """
     listener = NoteKeeper(listener)
     check_rounds(rounds)
     machine = describe_machine()

@@ -100,7 +100,10 @@ def bench_bars(
     *,
     bars: Sequence[VariantBar] | None = None,
 ) -> BarsBench:
-    """Measure the bars that concern the variants, with the threads that PyTorch has now."""
+    """Measure the `bars` that concern the `variants`, by default all, with the threads that PyTorch has now.
+
+    Each is timed `rounds` times at this `size`. The `listener` is told the progress.
+    """
     listener = NoteKeeper(listener)
     check_rounds(rounds)
     machine, setting = describe_machine(), BarSetting(size, rounds)

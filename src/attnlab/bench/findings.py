@@ -228,7 +228,15 @@ def _limit(bar: JudgedBar) -> str:
 
 
 def findings_page(found: Findings, *, bars: bool) -> Page:
-    """Return every section of the findings, with the verdicts if they are wanted."""
+    """Return every section of the findings, with the verdicts if they are wanted.
+
+    Parameters
+    ----------
+    found
+        What was measured.
+    bars
+        Whether verdicts on the bars are shown.
+    """
     verdicts: list[Section] = []
     if bars:
         claims = [(bar.name, bar.what, bar.how) for bar in found.bars]

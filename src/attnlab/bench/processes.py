@@ -40,7 +40,15 @@ _TAIL = 5  # lines of what a command said before it failed
 
 
 def peak_bytes(call: Call, device: torch.device | str = "cpu") -> int:
-    """Return the peak of the bytes that the call has allocated and not yet released."""
+    """Return the peak of the bytes that the call has allocated and not yet released.
+
+    Parameters
+    ----------
+    call
+        What to call.
+    device
+        Where it allocates.
+    """
     kind = torch.device(device).type
     if kind == "cpu":
         return _peak_on_cpu(call)

@@ -1,7 +1,7 @@
 """Ratios of durations, measured so that a shared machine does not decide them.
 
 Calls are timed in rounds. In each round every call is timed once, right after the one before it, and every second round
-goes backwards, so that a machine that grows slower or faster favours nobody. A ratio is taken within each round; the
+goes backwards, so that a machine that grows slower or faster favours none. A ratio is taken within each round; the
 figure is the median over the rounds, and its spread runs from the 10th to the 90th percentile.
 
 What this cannot mend: where other work holds the cores, a call made of many small parallel steps waits more often than
@@ -74,6 +74,17 @@ def take_turns(
     """Time the calls in `rounds` rounds, after one that is not counted.
 
     A call that has taken more than `patience` seconds in all drops out, though not before its third round.
+
+    Parameters
+    ----------
+    calls
+        What is timed, by name.
+    rounds
+        Rounds that are counted; one before them is not.
+    patience
+        Seconds in all after which a call drops out, though not before its third round.
+    clock
+        What tells the time.
     """
     check_rounds(rounds)
     seconds: dict[str, list[float]] = {name: [] for name in calls}

@@ -25,6 +25,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 import attnlab
 from attnlab.cli.errors import explain_usage, print_error, set_running
+from attnlab.cli.examples import add_example, print_overview
 from attnlab.cli.terminal import discard_output, explain_failure, prepared
 from attnlab.errors import AttnlabError, Terminated
 
@@ -49,6 +50,7 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.verify:verify",
     "attnlab.cli.commands.studio:studio",
     "attnlab.cli.commands.bench:bench",
+    "attnlab.cli.commands.completion:completion",
 )
 
 
@@ -73,6 +75,7 @@ def _run(tokens: Sequence[str], verbs: Sequence[str]) -> int:
     set_running(None)
     app = build_app(verbs, options)
     try:
+        add_example(app, tokens)
         # cyclopts passes an exit code on; with these settings it raises its errors instead of printing them.
         code: int = app.meta(tokens, print_error=False, exit_on_error=False)
         sys.stdout.flush()
@@ -138,10 +141,19 @@ def build_app(verbs: Sequence[str], options: GlobalOptions) -> App:
             Show where an error came from.
         """
         options.verbose = verbose
+        if not tokens:
+            print_overview(
+                str(app.help), {_name(target): _read_docstring(target).partition("\n")[0] for target in verbs}
+            )
+            return 0
         set_running(app, tokens)
         return app(tokens, print_error=False, exit_on_error=False)
 
     return app
+
+
+def _name(target: str) -> str:
+    return target.partition(":")[2].replace("_", "-")
 
 
 def _read_docstring(target: str) -> str:

@@ -10,6 +10,7 @@ import re
 import traceback
 from collections.abc import Collection, Sequence
 from contextvars import ContextVar
+from difflib import get_close_matches
 
 from cyclopts import App, CycloptsError, UnknownCommandError, UnusedCliTokensError
 from rich.console import Console
@@ -28,6 +29,7 @@ _RENAMED = {
     "corpus_options": "corpus-option",
     "vocabulary_size": "vocabulary",
 }
+_EVERYWHERE = ("--help", "--verbose", "--version")
 _running: ContextVar[tuple[App, Sequence[str]] | None] = ContextVar("the running command", default=None)
 
 
@@ -106,7 +108,10 @@ def explain_usage(error: CycloptsError) -> AttnlabError:
         name = error.unused_tokens[0]
         known = [command for command in error.app or () if not command.startswith("-")]
         if name.startswith("-"):
-            return AttnlabError(f"there is no option called {name!r}", hint=hint)
+            close = get_close_matches(name.partition("=")[0], _EVERYWHERE, n=1)
+            return AttnlabError(
+                f"there is no option called {name!r}", hint=f"did you mean {close[0]}?" if close else hint
+            )
         return UnknownNameError("command", name, known)
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         return AttnlabError(f"too many arguments: {' '.join(error.unused_tokens)}", hint=hint)

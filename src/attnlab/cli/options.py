@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from attnlab.cli.figures import check_figures_folder
 from attnlab.errors import AttnlabError
 from attnlab.storage.files import check_writable
 
@@ -149,6 +150,8 @@ class StudyOutput:
         Also write the report to this HTML file.
     csv
         Also write all runs to this CSV file.
+    figures
+        Also write every figure as SVG and PDF, and every table as CSV and LaTeX, into this folder.
     bundle
         Also write one file with all that others need to verify the result.
     bundle_limit
@@ -161,6 +164,7 @@ class StudyOutput:
 
     report: Path | None = None
     csv: Path | None = None
+    figures: Path | None = None
     bundle: Path | None = None
     bundle_limit: float = BUNDLE_LIMIT
     quiet: Flag = False
@@ -171,6 +175,7 @@ class StudyOutput:
         for path in (self.report, self.csv):
             if path is not None:
                 check_writable(path)
+        check_figures_folder(self.figures)
         check_bundle(self.bundle, self.bundle_limit)
 
     @contextmanager

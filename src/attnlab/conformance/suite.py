@@ -109,7 +109,13 @@ def check_variant(one: Variant | str, *, quick: bool = False) -> CheckReport:
 
 
 def require_sound(names: Iterable[str]) -> list[CheckReport]:
-    """Refuse variants of one's own that leak or lose gradients, by the quick checks; those of attnlab are skipped."""
+    """Refuse variants of one's own that leak or lose gradients, by the quick checks; those of attnlab are skipped.
+
+    Parameters
+    ----------
+    names
+        Names of variants, or of mixtures of them.
+    """
     reports = []
     named = {one.name: one for name in names for one in mixture(name).variants}
     for name, one in named.items():

@@ -212,7 +212,22 @@ _STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
 
 def bigram_loss(corpus: Corpus, context_length: int, rows: int | None = None) -> float | None:
-    """Its loss in nats on the validation rows that a model with this context is judged by; None if there is none."""
+    """Return the loss of a bigram model in nats on the validation rows that a model with this context is judged by.
+
+    Parameters
+    ----------
+    corpus
+        The corpus.
+    context_length
+        Tokens of a row.
+    rows
+        How many rows; None for all that a run is judged by.
+
+    Returns
+    -------
+    float | None
+        None if the corpus has no bigram model.
+    """
     if not isinstance(corpus, TextCorpus) or corpus.vocabulary_size > _LARGEST:
         return None
     batches = list(corpus.validation_batches(batch_size=64, context_length=context_length, limit=rows))

@@ -1,4 +1,4 @@
-"""Text to numbers and back. A tokenizer is kept as JSON, whole, so that whoever has a run can read its tokens.
+"""Text to numbers and back. A tokenizer is kept as JSON, whole, so that a run is enough to read its tokens.
 
 Closed vocabularies are a list of pieces: characters, bytes, words, and the symbols of a task. Byte-pair encodings,
 trained on the spot or GPT-2's own from its files, are byte-level with GPT-2's way of cutting a text into words (Radford

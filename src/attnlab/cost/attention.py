@@ -168,12 +168,25 @@ def attention_cost(
     bytes_per_number: int = 4,
     lent: frozenset[str] = frozenset(),
 ) -> AttentionCost:
-    """The cost of one layer for one batch: forward and backward, where the input's gradient is wanted too.
+    """Return the cost of one layer for one batch: forward and backward, where the input's gradient is wanted too.
 
-    keys           as many as queries if left out. In self-attention more of them means decoding: the queries are new,
-                   the keys before them cached, and there is no backward pass.
-    visible_only   count the pairs that the mask shows, and not every pair
-    lent           parameters that another layer of the model has, and that are not counted here
+    Parameters
+    ----------
+    spec
+        The specification of the layer.
+    batch
+        Sequences in a batch.
+    queries
+        Queries of each sequence.
+    keys
+        As many as queries if left out. In self-attention more of them means decoding: the queries are new, the keys
+        before them cached, and there is no backward pass.
+    visible_only
+        Count the pairs that the mask shows, and not every pair.
+    bytes_per_number
+        Bytes of a number: 4 for float32, 2 for bfloat16.
+    lent
+        Parameters that another layer of the model has, and that are not counted here.
     """
     call = AttentionCall(spec, batch, queries, queries if keys is None else keys, bytes_per_number)
     parameters, products, kept = _parameters(spec, lent), multiply_adds(call, visible_only), kept_for_backward(call)

@@ -185,7 +185,15 @@ class CostEstimate:
 
 
 def estimate(size: str = "gpt2", **fields: Any) -> CostEstimate:
-    """What a model costs; `fields` are those of a `Question`."""
+    """Return what a model costs.
+
+    Parameters
+    ----------
+    size
+        A size, a published model, a config.json of Hugging Face, or a folder that holds one.
+    fields
+        The fields of a `Question`, such as variant, batch_size or context_length.
+    """
     question = Question(size=size, **fields)
     return CostEstimate(question, question.model())
 

@@ -85,7 +85,23 @@ def inference_pass(
     visible_only: bool = True,
     bytes_per_number: int = 4,
 ) -> InferencePass:
-    """A pass of `tokens` new tokens behind `cached` ones; with none cached, reading a prompt."""
+    """Return the cost of a pass without gradients; with none cached, it reads a prompt.
+
+    Parameters
+    ----------
+    spec
+        The specification of the model.
+    batch
+        Sequences in a batch.
+    tokens
+        New tokens of each sequence.
+    cached
+        Tokens of each sequence that the cache holds.
+    visible_only
+        Count the pairs that the mask shows, and not every pair.
+    bytes_per_number
+        Bytes of a number: 4 for float32, 2 for bfloat16.
+    """
     if spec.family == "encoder-decoder":
         raise UnsupportedError("passes of an encoder–decoder are not counted", hint="give a decoder or an encoder")
     require_count("cached", cached, least=0)

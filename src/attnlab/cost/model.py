@@ -85,13 +85,24 @@ def model_cost(
     bytes_per_number: int = 4,
     checkpointing: bool = False,
 ) -> ModelCost:
-    """The cost of one training step on one batch, from tokens to the loss and back.
+    """Return the cost of one training step on one batch, from tokens to the loss and back.
 
-    tokens             of each sequence; the whole context if left out
-    source_tokens      of each sequence that an encoder–decoder looks at; likewise
-    visible_only       count the pairs that masks show, and not every pair
-    bytes_per_number   of weights and activations alike
-    checkpointing      keep nothing of a block but its input, and do its forward pass again in the backward pass
+    Parameters
+    ----------
+    spec
+        The specification of the model.
+    batch
+        Sequences in a batch.
+    tokens
+        Tokens of each sequence; the whole context if left out.
+    source_tokens
+        Tokens of each sequence that an encoder–decoder looks at; likewise.
+    visible_only
+        Count the pairs that masks show, and not every pair.
+    bytes_per_number
+        Bytes of a number, of weights and activations alike.
+    checkpointing
+        Keep nothing of a block but its input, and do its forward pass again in the backward pass.
     """
     if source_tokens is None and spec.family == "encoder-decoder":
         source_tokens = spec.context_length

@@ -66,10 +66,19 @@ class TrainingMemory:
 def training_memory(
     cost: ModelCost, optimizer: OptimizerKind = "adamw", *, mixed_precision: bool = False
 ) -> TrainingMemory:
-    """What a step of `model_cost` holds, whose optimizer is AdamW or Muon beside AdamW.
+    """Return the memory that a step of `model_cost` holds, whose optimizer is AdamW or Muon beside AdamW.
 
     With mixed precision there are master weights beside those that compute, and they and the optimizer's memory are in
     float32: of AdamW 16 bytes a parameter, as in ZeRO (arXiv 1910.02054).
+
+    Parameters
+    ----------
+    cost
+        The cost of the step.
+    optimizer
+        adamw or muon.
+    mixed_precision
+        Whether there are float32 master weights beside those that compute.
     """
     tensors, number = named_tensors(cost.call.spec), cost.call.bytes_per_number
     exact = _EXACT_BYTES if mixed_precision else number

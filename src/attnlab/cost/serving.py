@@ -44,7 +44,17 @@ class ServingMemory:
 
 
 def serving_memory(spec: ModelSpec, *, batch: int = 1, bytes_per_number: int = 4) -> ServingMemory:
-    """Return what a batch of sequences as long as the context takes."""
+    """Return the memory that a batch of sequences as long as the context takes.
+
+    Parameters
+    ----------
+    spec
+        The specification of the model.
+    batch
+        Sequences in a batch.
+    bytes_per_number
+        Bytes of a number: 4 for float32, 2 for bfloat16.
+    """
     tokens, stream = spec.context_length, spec.model_width * bytes_per_number
     encodes = spec.family == "encoder"
     read = batch if encodes else 1  # sequences at once

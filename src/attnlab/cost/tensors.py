@@ -68,7 +68,13 @@ class TensorGroup:
 
 
 def named_tensors(spec: ModelSpec) -> tuple[NamedTensor, ...]:
-    """All parameters, in the order of the model's own list."""
+    """Return all parameters, in the order of the model's own list.
+
+    Parameters
+    ----------
+    spec
+        The specification of the model.
+    """
     return tuple(NamedTensor(name, shape) for name, shape in _tensors(spec))
 
 
@@ -226,7 +232,13 @@ class PerHead:
 
 
 def per_head(found: CostEstimate) -> PerHead:
-    """The maps of one head of the first layer."""
+    """Return the maps of one head of the first layer.
+
+    Parameters
+    ----------
+    found
+        An estimate.
+    """
     spec = found.model.attention[0]
     if spec.layer is not None:
         raise UnsupportedError(

@@ -102,19 +102,55 @@ class Heatmap:
 
 
 def line(name: str, x: Any, y: Any) -> Series:
-    """What is derived, or a curve through many places."""
+    """Return a derived series, or a curve through many places.
+
+    Parameters
+    ----------
+    name
+        The name in the legend.
+    x
+        Places.
+    y
+        Values, as many.
+    """
     return _series("line", name, x, y)
 
 
 def points(name: str, x: Any, y: Any, error: Any = ()) -> Series:
-    """What was sampled or measured, with the half of its interval where it has one."""
+    """Return a sampled or measured series.
+
+    Parameters
+    ----------
+    name
+        The name in the legend.
+    x
+        Places.
+    y
+        Values, as many.
+    error
+        The half of the interval around each value, if there is one.
+    """
     return _series("points", name, x, y, error)
 
 
 def histogram(
     name: str, samples: Any, *, bins: int = 40, low: float | None = None, high: float | None = None
 ) -> Series:
-    """How samples are spread, as a density, so that a derived one can be drawn on top."""
+    """Return the distribution of samples as a density, so that a derived one can be drawn on top.
+
+    Parameters
+    ----------
+    name
+        The name in the legend.
+    samples
+        Numbers of a tensor, an array or a list.
+    bins
+        How many bars.
+    low
+        Where the first begins; the least sample if None.
+    high
+        Where the last ends; the largest sample if None.
+    """
     values = np.asarray(flat(samples))
     limits = (values.min() if low is None else low, values.max() if high is None else high)
     density, edges = np.histogram(values, bins=bins, range=limits, density=False)
@@ -123,7 +159,15 @@ def histogram(
 
 
 def bars(name: str, y: Any) -> Series:
-    """One number for each label of the plot."""
+    """Return a series with one number for each label of the plot.
+
+    Parameters
+    ----------
+    name
+        The name in the legend.
+    y
+        The numbers.
+    """
     heights = flat(y)
     return Series("bars", name, tuple(float(place) for place in range(len(heights))), heights)
 
@@ -154,7 +198,15 @@ def cell_text(cell: Cell) -> str:
 
 
 def vector_text(values: Any, digits: int = 5) -> str:
-    """(2, 8, −20)."""
+    """Return numbers as text: (2, 8, −20).
+
+    Parameters
+    ----------
+    values
+        Numbers of a tensor, an array or a list.
+    digits
+        Significant digits.
+    """
     return "(" + ", ".join(general(value, digits) for value in flat(values)) + ")"
 
 

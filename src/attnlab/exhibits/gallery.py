@@ -239,7 +239,27 @@ def exhibit(
     trains: bool = False,
     smoke: Mapping[str, object] | None = None,
 ) -> Callable[[Callable[[Stage, P], None]], Exhibit[P]]:
-    """Make an exhibit of a function of a stage and parameters."""
+    """Return a decorator that makes an exhibit of a function of a stage and parameters.
+
+    Parameters
+    ----------
+    name
+        What it is called on the command line.
+    title
+        The heading.
+    chapter
+        The chapter of the course.
+    claims
+        The claims of docs/claims.md that it checks.
+    equation
+        Plain text, one equation on each line.
+    place
+        Its place in the chapter.
+    trains
+        Whether it trains models, which takes minutes.
+    smoke
+        Parameters of a run of seconds.
+    """
     assert chapter in CHAPTERS, f"{chapter!r} is no chapter of the course"
 
     def make(act: Callable[[Stage, P], None]) -> Exhibit[P]:

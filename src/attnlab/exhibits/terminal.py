@@ -21,9 +21,10 @@ from rich.text import Text
 from attnlab.exhibits import blocks
 from attnlab.exhibits.gallery import Exhibit, Outcome, limits_text, setting_text
 from attnlab.exhibits.stage import Check
-from attnlab.formats import general
+from attnlab.formats import clock_time, general
 
 _WIDEST = 100
+_BAR = 24  # letters
 _PLAIN_SECONDS = 10.0  # between two lines of progress where there is no terminal
 
 
@@ -34,16 +35,25 @@ class Watcher:
         self.talk = talk or Console(stderr=True, highlight=False)
         self._told = time.monotonic()
         self._drawn = False
+        self._begun: tuple[str, float] = ("", 0.0)  # what is under way, and since when
 
     def shown(self, block: blocks.Block | Check) -> None:
         del block
         self._wipe()
 
     def progress(self, what: str, done: int, total: int | None) -> None:
-        words = f"{what}: {done}" + (f" of {total}" if total is not None else "")
         finished = done == total
         now = time.monotonic()
+        if self._begun[0] != what:
+            self._begun = (what, now)
+        words = f"{what}: {done}"
+        if total is not None:
+            left = (now - self._begun[1]) / done * (total - done) if done else None
+            words += f" of {total}" + ("" if left is None else f"   {clock_time(left)} left")
         if self.talk.is_terminal:
+            if total:
+                filled = _BAR * min(done, total) // total
+                words = f"{'━' * filled}{'╌' * (_BAR - filled)} {words}"
             if finished:
                 self._wipe()
             elif now - self._told > 0.1 or done == 0:

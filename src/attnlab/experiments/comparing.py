@@ -51,9 +51,30 @@ def compare(
 ) -> Comparison:
     """Carry out a request, or resume it.
 
-    `fields` are those of a `Request`, `where` those of the launcher `on`. `planned` is told the plan before the first
-    run. Runs lie in `runs_folder`, relative to the comparison's own folder; comparisons of one study share theirs.
-    `trials` are those by which the request's learning rates were found.
+    Parameters
+    ----------
+    request
+        What to compare; None makes one of `fields`.
+    add_seeds
+        Seeds to add to a finished comparison, as a new interim analysis.
+    planned
+        Told the plan before the first run.
+    out
+        The folder that holds comparisons.
+    runs_folder
+        Where runs lie, relative to the comparison's own folder; comparisons of one study share theirs.
+    trials
+        Trials by which the request's learning rates were found.
+    on
+        Where runs run: local, ray or slurm.
+    where
+        Options of that launcher.
+    cache
+        The folder that keeps corpora; None uses the default.
+    listener
+        Told the progress; None tells nothing.
+    fields
+        The fields of a `Request`.
     """
     if request is not None and fields:
         raise SpecError("a request was given, and fields of one too", hint="give one or the other")

@@ -116,6 +116,21 @@ def gather(
 
     What is asked in another file is never learned: such pairs are left out of the training split. With `before`, what a
     pretrained model was made from, every question keeps the use that it had there.
+
+    Parameters
+    ----------
+    text
+        A text file, or documents.
+    pairs
+        A file of `read_pairs`, or pairs.
+    heldout
+        Pairs that are only asked: a share, a file or a list.
+    calibration
+        Pairs that the threshold is set on, likewise.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    before
+        The material of the pretrained model, whose splits are kept.
     """
     documents = read_documents(text) if isinstance(text, Path) else list(text)
     if not documents:
@@ -167,7 +182,15 @@ class _Splits:
 
 
 def gather_world(world: World, *, calibration: float = 0.5) -> Material:
-    """Return a generated world: its train split is learned, its heldout split divided to ask and to set a threshold."""
+    """Return a generated world: its train split is learned, its heldout split divided to ask and to set a threshold.
+
+    Parameters
+    ----------
+    world
+        The generated world.
+    calibration
+        The share of the held-out split that the threshold is set on.
+    """
     kept, asked = split_pairs([Pair(*pair) for pair in world.pairs("heldout")], [calibration], world.seed)
     train = [Pair(*pair) for pair in world.pairs("train")]
     return Material(tuple(world.documents()), tuple(train), tuple(asked), tuple(kept))

@@ -2,7 +2,7 @@
 
     Where was Khatchig Mouradian born?<TAB>Lebanon
 
-A pair said twice is one pair. Pairs that contradict each other are kept apart: nobody can answer such a question
+A pair said twice is one pair. Pairs that contradict each other are kept apart: no model can answer such a question
 rightly, so they are neither learned nor asked, and are reported.
 """
 
@@ -59,7 +59,13 @@ class PairList:
 
 
 def read_pairs(path: Path) -> PairList:
-    """Return the pairs of a file with a question, a tab and an answer on each line; empty lines are passed over."""
+    """Return the pairs of a file with a question, a tab and an answer on each line; empty lines are passed over.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
     pairs = [Pair(question, answer) for question, answer, _ in read_rows(path, clean)]
     if not pairs:
         raise FileError(f"{path} holds no pairs", hint="write a question, a tab and an answer on each line")
@@ -99,7 +105,15 @@ def sort_out(pairs: Iterable[Pair]) -> PairList:
 
 
 def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
-    """Write pairs as `read_pairs` reads them, whole or not at all."""
+    """Write pairs as `read_pairs` reads them, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The file.
+    pairs
+        Question–answer pairs.
+    """
     write_lines(path, (f"{pair.question}\t{pair.answer}" for pair in pairs))
 
 
@@ -170,7 +184,7 @@ class QuestionTemplate:
         return inside.strip() or None
 
     def ask(self, name: str) -> str:
-        """The question about somebody."""
+        """Return the question about a person."""
         return f"{self.before}{name}{self.after}"
 
     def __str__(self) -> str:

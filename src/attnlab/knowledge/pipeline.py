@@ -67,6 +67,19 @@ def run(
     """Pretrain, finetune and evaluate; `alone` finetunes a fresh model as well. The same request resumes it.
 
     Minutes are for both stages together, as the recipe divides them; epochs are those of pretraining.
+
+    Parameters
+    ----------
+    material
+        The text, the pairs and their splits.
+    recipe
+        The shape of the model, its tokenizer and how it is trained.
+    length
+        How long each stage lasts; None takes the recipe's own.
+    options
+        Where runs lie, processes, seed and progress; None takes the defaults.
+    alone
+        Whether to finetune a fresh model as well, for comparison.
     """
     length, options = length or Length(), options or Options()
     if length.steps is not None:
@@ -159,7 +172,17 @@ def story_recipe(size: StorySize) -> KnowledgeRecipe:
 
 
 def tell(size: StorySize = "full", options: Options | None = None, recipe: KnowledgeRecipe | None = None) -> Story:
-    """Make a world, and let a model learn it."""
+    """Generate a world, and let a model learn it.
+
+    Parameters
+    ----------
+    size
+        full, or smoke for seconds.
+    options
+        Where runs lie, processes, seed and progress; None takes the defaults.
+    recipe
+        The recipe; None takes that of the size.
+    """
     options = options or Options()
     world = World.generate(options.seed, **_WORLDS[size])
     material = gather_world(world)

@@ -112,7 +112,25 @@ def describe(
     seed: int = 0,
     unseen: int = UNSEEN,
 ) -> Description:
-    """Ask a run its held-out questions, and about unseen entities; set its threshold."""
+    """Ask a run its held-out questions and questions about unseen entities, and set its threshold.
+
+    Parameters
+    ----------
+    path
+        The folder of a finetuned run.
+    samples
+        Answers that are sampled for each question, for their agreement.
+    risk
+        The accepted share of wrong answers among those given.
+    delta
+        The chance with which the guarantee may fail.
+    score
+        The score of confidence that the threshold is on.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    unseen
+        Questions about unseen entities.
+    """
     model = KnowledgeModel.open(path)
     pairs = model.pairs("heldout")
     if not pairs:
@@ -144,7 +162,13 @@ def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Pair]) -> Evaluation 
 
 
 def report_page(found: Description) -> Page:
-    """The whole report."""
+    """Return the whole report as a page.
+
+    Parameters
+    ----------
+    found
+        The description of a run.
+    """
     score = found.found.exact_match
     sections = [_knows(found), _trusted(found), _unseen(found), _calibrated(found), _covered(found), _made(found)]
     return Page(

@@ -81,6 +81,17 @@ def pointing(
     """Judge every head by the right keys of batches, (rows, queries), −1 where a query has none.
 
     Rows are texts, and intervals at this level are over texts. Rows without a right key are left out.
+
+    Parameters
+    ----------
+    model
+        The model.
+    texts
+        Batches with the right key of each query, (rows, queries), −1 where a query has none.
+    of
+        Which attention: `self`, `cross` or `encoder`.
+    level
+        The confidence level of intervals, such as 0.95.
     """
     found: dict[int, list[Tensor]] = {}
     for batch, right in texts:

@@ -206,8 +206,22 @@ def compare_heads(
 ) -> HeadComparison:
     """Compare the heads of these runs, or of the runs in the folder of a comparison, in groups.
 
-    `text` is what the maps are shown on. Everything else is measured on the validation rows of the first run, or `on` a
-    text file; `worth` is that of `study_heads`.
+    Parameters
+    ----------
+    runs
+        Folders of runs, or of a comparison.
+    text
+        What the maps are shown on; by default the first validation row.
+    tokens
+        A longer text is truncated to this many tokens.
+    worth
+        Whether to measure the importance of heads; None does if it takes seconds.
+    on
+        A text file to measure on instead of the validation rows of the first run.
+    controls
+        Random controls that a head is compared with.
+    cache
+        The folder that keeps corpora; None uses the default.
     """
     groups = group_runs(runs)
     opened = {group.name: [open_subject(run) for run in group.runs] for group in groups}

@@ -53,7 +53,15 @@ _TINY = 1e-300
 
 
 def chance_of_closeness(width: int, cosine: float) -> float:
-    """Return the natural logarithm of the chance that two random directions have |cos| above the limit."""
+    """Return the natural logarithm of the chance that two random directions have |cos| above the limit.
+
+    Parameters
+    ----------
+    width
+        The dimensions of the space.
+    cosine
+        The limit that |cos| of two directions must not exceed.
+    """
     _check(width, cosine)
     if width == 1:
         return 0.0  # there is only one line
@@ -66,12 +74,28 @@ def chance_of_closeness(width: int, cosine: float) -> float:
 
 
 def covering_bound(width: int, cosine: float) -> float:
-    """Return ln of a number of directions that certainly fit."""
+    """Return ln of a number of directions that certainly fit.
+
+    Parameters
+    ----------
+    width
+        The dimensions of the space.
+    cosine
+        The limit that |cos| of two directions must not exceed.
+    """
     return -chance_of_closeness(width, cosine)
 
 
 def johnson_lindenstrauss_bound(width: int, cosine: float) -> float:
-    """Return ln of the number of directions that the Johnson–Lindenstrauss lemma promises; −∞ if it promises none."""
+    """Return ln of the number of directions that the Johnson–Lindenstrauss lemma promises; −∞ if it promises none.
+
+    Parameters
+    ----------
+    width
+        The dimensions of the space.
+    cosine
+        The limit that |cos| of two directions must not exceed.
+    """
     _check(width, cosine)
     epsilon = cosine / (2 + cosine)
     points = width * (epsilon**2 / 2 - epsilon**3 / 3) / 4  # ln (N + 1)
@@ -79,7 +103,15 @@ def johnson_lindenstrauss_bound(width: int, cosine: float) -> float:
 
 
 def welch_bound(width: int, cosine: float) -> float:
-    """Return ln of a number of directions that cannot be exceeded; ∞ where the limit is too wide for this bound."""
+    """Return ln of a number of directions that cannot be exceeded; ∞ where the limit is too wide for this bound.
+
+    Parameters
+    ----------
+    width
+        The dimensions of the space.
+    cosine
+        The limit that |cos| of two directions must not exceed.
+    """
     _check(width, cosine)
     rest = 1 - width * cosine**2
     return math.log(width * (1 - cosine**2) / rest) if rest > 0 else math.inf
@@ -97,7 +129,19 @@ def largest_cosine(directions: Tensor) -> float:
 
 
 def sampled_directions(width: int, cosine: float, *, tries: int, seed: int = 0) -> Tensor:
-    """Return random directions that keep the limit, (kept, width), of length 1; more are kept if more are tried."""
+    """Return random directions that keep the limit, (kept, width), of length 1; more are kept if more are tried.
+
+    Parameters
+    ----------
+    width
+        The dimensions of the space.
+    cosine
+        The limit that |cos| of two directions must not exceed.
+    tries
+        Directions that are drawn.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     _check(width, cosine)
     if not 1 <= tries * width <= _MOST_DRAWN:
         raise InputError(
@@ -118,6 +162,15 @@ def expected_sampled(width: int, cosine: float, tries: int) -> float:
     """Return the least number that `sampled_directions` keeps on average, (1 − (1 − P)^tries) / P.
 
     For k kept directions exclude at most k P of all others: the next one stays with a chance of 1 − k P or more.
+
+    Parameters
+    ----------
+    width
+        The dimensions of the space.
+    cosine
+        The limit that |cos| of two directions must not exceed.
+    tries
+        Directions that are drawn.
     """
     chance = math.exp(chance_of_closeness(width, cosine))
     if chance * tries < 1e-12:
@@ -142,6 +195,17 @@ def spread_directions(count: int, width: int, *, steps: int = 300, seed: int = 0
 
     The gradient is that of ln Σ e^(β|cos|) / β, which is nearly the largest |cos|: smooth at first, so that all pairs
     move, and sharper with every step.
+
+    Parameters
+    ----------
+    count
+        How many directions.
+    width
+        The dimensions of the space.
+    steps
+        Steps of gradient descent.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
     """
     if count < 1 or width < 1 or steps < 1 or count * max(count, width) > _MOST_DRAWN:
         raise InputError(
@@ -171,6 +235,19 @@ def spread_ladder(width: int, loosest: float, *, most: int = 64, steps: int = 30
 
     Numbers grow from `width`, by a fifth or by one, until the limit `loosest` is broken twice in a row, or `most` is
     reached: up to there, they answer how many directions fit within any tighter limit.
+
+    Parameters
+    ----------
+    width
+        The dimensions of the space.
+    loosest
+        The limit of |cos| that ends the search when it is exceeded twice in a row.
+    most
+        The largest number of directions.
+    steps
+        Steps of gradient descent.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
     """
     _check(width, loosest)
     found: dict[int, float] = {}
@@ -226,7 +303,22 @@ def learn_superposition(
 ) -> list[Superposed]:
     """Train one toy for each density, from several random beginnings, all of them at once.
 
-    `watched` is handed the steps and gives them back one by one, as a progress bar does.
+    Parameters
+    ----------
+    features
+        Features of the data.
+    dimensions
+        Dimensions of the model, fewer than features.
+    densities
+        The chance with which a feature is not zero, for each toy.
+    beginnings
+        Random initialisations of each toy, of which the best is kept.
+    steps
+        Steps of gradient descent.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    watched
+        Handed the steps, and gives them back one by one, as a progress bar does.
     """
     _check_toy(features, dimensions, densities, beginnings, steps)
     generator = torch.Generator().manual_seed(seed)
@@ -252,7 +344,13 @@ def learn_superposition(
 
 
 def feature_dimensions(weights: Tensor) -> Tensor:
-    """Return the share of the dimensions that each column of (dimensions, features) has to itself; 0 for a zero."""
+    """Return the share of the dimensions that each column of (dimensions, features) has to itself; 0 for a zero.
+
+    Parameters
+    ----------
+    weights
+        (dimensions, features).
+    """
     overlap = (weights.mT @ weights).square().sum(-1)
     length = weights.square().sum(-2)
     return torch.where(overlap > 0, length.square() / overlap.clamp_min(1e-30), 0.0)

@@ -49,7 +49,15 @@ class Neighbour(NamedTuple):
 
 
 def token_of(tokenizer: Tokenizer, text: str) -> int:
-    """Return the one token that is this text. Most words need the space before them."""
+    """Return the one token that is this text. Most words need the space before them.
+
+    Parameters
+    ----------
+    tokenizer
+        The tokenizer.
+    text
+        The text of the token.
+    """
     tokens = tokenizer.encode(text)
     if len(tokens) != 1:
         raise InputError(f"{text!r} is {len(tokens)} tokens, not one", hint='try it with a space before it, as " king"')
@@ -59,7 +67,19 @@ def token_of(tokenizer: Tokenizer, text: str) -> int:
 def nearest(
     vectors: Tensor, token: int, *, count: int = 10, by: Literal["cosine", "dot"] = "cosine"
 ) -> list[Neighbour]:
-    """Return the tokens most similar to this one, which is not among them."""
+    """Return the tokens most similar to this one, which is not among them.
+
+    Parameters
+    ----------
+    vectors
+        The embedding, (tokens, width).
+    token
+        The number of the token.
+    count
+        How many to return.
+    by
+        cosine, or dot for the dot product.
+    """
     vectors = _checked(vectors)
     _check_tokens(vectors, [token])
     if by not in ("cosine", "dot"):
@@ -128,6 +148,17 @@ def analogies(
     """Ask a : b = c : d for tokens (a, b, c, d). The smallest p that can be found is 1 / (draws + 1).
 
     For the control the pairs (a, b) and (c, d) have their second halves exchanged, so that none keeps its own.
+
+    Parameters
+    ----------
+    vectors
+        The embedding, (tokens, width).
+    questions
+        Tokens (a, b, c, d) of each question.
+    draws
+        Exchanged questions for the control.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
     """
     vectors = _checked(vectors)
     _check_tokens(vectors, [token for question in questions for token in question])
@@ -189,7 +220,15 @@ class Orthogonality:
 
 
 def orthogonality(vectors: Tensor, *, seed: int = 0) -> Orthogonality:
-    """Return how nearly perpendicular the tokens are, over all pairs of a vocabulary, or of some of a large one."""
+    """Return how nearly perpendicular the tokens are, over all pairs of a vocabulary, or of some of a large one.
+
+    Parameters
+    ----------
+    vectors
+        The embedding, (tokens, width).
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     vectors = _checked(vectors)
     count, width = vectors.shape
     if count > _MOST_TOKENS:
@@ -226,7 +265,13 @@ class Dimensions:
 
 
 def dimensions(vectors: Tensor) -> Dimensions:
-    """Return the participation ratio of the covariance, tr(C)² / tr(C²)."""
+    """Return the participation ratio of the covariance, tr(C)² / tr(C²).
+
+    Parameters
+    ----------
+    vectors
+        The embedding, (tokens, width).
+    """
     vectors = _checked(vectors)
     count, width = vectors.shape
     centred = vectors - vectors.mean(0)
@@ -287,6 +332,17 @@ def same_token(model: LanguageModel, one: Sequence[int], two: Sequence[int], tok
     """Compare what a model makes of a token in two sentences, where it stands last in each.
 
     Without a `token`, it is the last token of the first sentence that the second has too.
+
+    Parameters
+    ----------
+    model
+        The model.
+    one
+        Tokens of the first sentence.
+    two
+        Tokens of the second.
+    token
+        The token; by default the last of the first sentence that the second has too.
     """
     if model.encoder is not None:
         raise UnsupportedError("an encoder–decoder reads two sequences at once", hint="use a decoder or an encoder")

@@ -76,6 +76,17 @@ def world_facts(
 
     `phrasing` holds {name} and, behind it, {place}: use one that the text has, or `phrases.QUESTION + " {place}"`.
     A line break before it tells the model that a document begins.
+
+    Parameters
+    ----------
+    world
+        The generated world.
+    tokenizer
+        The tokenizer.
+    people
+        The people; by default everyone in its text.
+    phrasing
+        A sentence with {name} and, behind it, {place}.
     """
     prompt, found, _ = phrasing.partition("{place}")
     if not found or prompt.count("{name}") != 1 or "{" in prompt.replace("{name}", ""):

@@ -57,6 +57,15 @@ def length_or_direction(model: LanguageModel, inputs: Given, *, of: Place = "sel
     """Return what explains the attention that keys receive, for each layer and head.
 
     None where there are no keys or no map, nothing varies, or there are fewer keys than terms.
+
+    Parameters
+    ----------
+    model
+        The model.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    of
+        Which attention: `self`, `cross` or `encoder`.
     """
     inputs = Inputs.of(inputs)
     if len(inputs.tokens) < 2:

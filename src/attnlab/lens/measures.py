@@ -205,7 +205,19 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 
 
 def measure(model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_size: int = 16) -> dict[str, float | None]:
-    """Return every measure on the same validation rows every time, the mean over heads; None where no head has one."""
+    """Return every measure on the same validation rows every time, the mean over heads; None where no head has one.
+
+    Parameters
+    ----------
+    model
+        The model.
+    corpus
+        The corpus.
+    rows
+        Validation rows.
+    batch_size
+        Rows that are computed at a time.
+    """
     layers = measure_heads(model, corpus, rows=rows, batch_size=batch_size)
     means = {name: torch.cat([layer[name] for layer in layers]).nanmean().item() for name in MEASURES}
     return {name: value if math.isfinite(value) else None for name, value in means.items()}
@@ -214,7 +226,19 @@ def measure(model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_siz
 def measure_heads(
     model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_size: int = 16
 ) -> list[dict[str, Tensor]]:
-    """Return for each layer every measure of its heads, (heads,), not a number where nothing can be measured."""
+    """Return for each layer every measure of its heads, (heads,), not a number where nothing can be measured.
+
+    Parameters
+    ----------
+    model
+        The model.
+    corpus
+        The corpus.
+    rows
+        Validation rows.
+    batch_size
+        Rows that are computed at a time.
+    """
     if corpus.vocabulary_size != model.spec.vocabulary_size:
         raise InputError(
             f"the corpus has {corpus.vocabulary_size} symbols and the model {model.spec.vocabulary_size}",

@@ -53,7 +53,21 @@ class Firing:
 
 
 def watch(model: LanguageModel, batches: Iterable[Batch], *, layer: int, count: int = 10, context: int = 8) -> Firing:
-    """Return what makes each neuron of a layer fire most, with so many tokens of context."""
+    """Return what makes each neuron of a layer fire most, with so many tokens of context.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batches
+        Batches of tokens.
+    layer
+        The number of the layer.
+    count
+        Tokens for each neuron.
+    context
+        Tokens shown before each.
+    """
     _check_neuron(model, layer)
     if count < 1 or context < 1:
         raise InputError(f"{count} places with {context} tokens", hint="ask for one or more of each")
@@ -108,6 +122,19 @@ def neurons_for(
     token best, too. So what goes into φ must also be further above that of other tokens than a normal number would be
     (a t-test of one new value, with as many others as there are tokens of equal frequency); p is multiplied by the
     number of neurons, so that with random weights the chance to find any is at most about alpha.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batches
+        Batches of tokens.
+    token
+        The number of the token.
+    least
+        The share of its firing that the token must have.
+    alpha
+        The accepted chance of a false positive.
     """
     _check_token(model, token)
     layers = list(range(model.spec.num_layers))
@@ -161,7 +188,19 @@ class Writes(NamedTuple):
 
 
 def writes(model: LanguageModel, layer: int, neuron: int, *, count: int = 10) -> Writes:
-    """Return the tokens that a neuron promotes most and suppresses most."""
+    """Return the tokens that a neuron promotes most and suppresses most.
+
+    Parameters
+    ----------
+    model
+        The model.
+    layer
+        The number of the layer.
+    neuron
+        The number of the neuron.
+    count
+        Tokens on each side.
+    """
     _check_neuron(model, layer, neuron)
     with torch.no_grad():
         logits = model.head_weight.double() @ _columns(model, layer)[:, neuron]
@@ -186,6 +225,15 @@ def neurons_writing(model: LanguageModel, token: int, *, alpha: float = 0.05) ->
 
     p is that of a column of normal numbers, t = cos √((d − 1) / (1 − cos²)), times the number of neurons: with random
     weights the chance to find any is alpha.
+
+    Parameters
+    ----------
+    model
+        The model.
+    token
+        The number of the token.
+    alpha
+        The accepted chance of a false positive.
     """
     _check_token(model, token)
     width, norm = model.spec.model_width, model.stack.norm

@@ -76,6 +76,13 @@ def measures_of_run(path: Path, *, cache: Path | None = None) -> dict[str, float
     """Return every one of `RUN_MEASURES` for the finished run in this directory; None where nothing can be measured.
 
     They are taken the first time and read from then on. `cache` is where `open_corpus` keeps its texts.
+
+    Parameters
+    ----------
+    path
+        The folder of a finished run.
+    cache
+        The folder that keeps corpora; None uses the default.
     """
 
     def take(loaded: LoadedRun, corpus: Corpus, result: Mapping[str, Any]) -> dict[str, float | None]:
@@ -88,7 +95,15 @@ def measures_of_run(path: Path, *, cache: Path | None = None) -> dict[str, float
 
 
 def heads_of_run(path: Path, *, cache: Path | None = None) -> dict[str, float]:
-    """Return every one of `RUN_HEADS` that the finished run in this directory has; measured the first time."""
+    """Return every one of `RUN_HEADS` that the finished run in this directory has; measured the first time.
+
+    Parameters
+    ----------
+    path
+        The folder of a finished run.
+    cache
+        The folder that keeps corpora; None uses the default.
+    """
 
     def whole(found: Mapping[str, float]) -> bool:
         return found.keys() <= RUN_HEADS.keys() and all(isinstance(value, float) for value in found.values())

@@ -132,7 +132,17 @@ def silent(step: str) -> None:
 
 
 def attention_maps(model: LanguageModel, inputs: Given, *, of: Place = "self") -> list[LayerMaps]:
-    """Return the maps of every layer, by default of the model's attention to its own sequence."""
+    """Return the maps of every layer, by default of the model's attention to its own sequence.
+
+    Parameters
+    ----------
+    model
+        The model.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    of
+        Which attention: `self`, `cross` or `encoder`.
+    """
     found: list[LayerMaps] = []
     look(model, inputs, lambda _, maps: found.append(maps), of=of)
     return found
@@ -149,7 +159,19 @@ def attention_specs(model: LanguageModel) -> tuple[AttentionSpec, ...]:
 
 
 def look(model: LanguageModel, inputs: Given, see: See, *, of: Place = "self") -> None:
-    """Call `see(layer, maps)` for each layer in turn; maps that it does not keep are freed before the next layer."""
+    """Call `see(layer, maps)` for each layer in turn; maps that it does not keep are freed before the next layer.
+
+    Parameters
+    ----------
+    model
+        The model.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    see
+        Called with the number of each layer and its maps.
+    of
+        Which attention: `self`, `cross` or `encoder`.
+    """
     layers = attention_layers(model, of)
     with evaluating(model), ExitStack() as stack:
         for number, attention in enumerate(layers):

@@ -171,6 +171,21 @@ def trace(
     """Restore and ablate every part of every layer in each group of tokens; intervals at this level are over facts.
 
     A model that does not know the facts has none to find: choose by `known_facts` first.
+
+    Parameters
+    ----------
+    model
+        The model.
+    facts
+        Facts that the model knows, of `known_facts`.
+    corruption
+        How the input is corrupted.
+    noise
+        Standard deviations of the noise, if it is corrupted by noise.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    level
+        The confidence level of intervals, such as 0.95.
     """
     if len(facts) < 2:
         raise InputError(f"facts: {len(facts)}, too few for an interval", hint="give two or more")

@@ -237,7 +237,7 @@ class LanguageModel(Observed):
                 loss = model.loss(tokens, targets)
 
         A function gets the tensor, and returns another of its shape, or None to leave it. `tap_names` lists the names;
-        * stands for anything. What is read is what the model goes on with, after all that was replaced.
+        * stands for anything. What is read is what the model continues with, after all that was replaced.
         """
         return tapping.tap(self, names)
 

@@ -18,7 +18,7 @@ A decoder that looks at another sequence has `cross_attention` like `attention`;
 the same names behind `encoder.`. A name is there only where the variant has such a thing.
 
 Reading changes no bit of any result. Two names are made beside the way that the model takes, since it never makes them
-itself: `weights`, by the reference, and, where only the loss is asked for, `logits`. Once replaced, the model goes on
+itself: `weights`, by the reference, and, where only the loss is asked for, `logits`. Once replaced, the model continues
 with them: with weights · values by definition and without dropout, and with the cross-entropy of all logits at once.
 """
 
@@ -97,7 +97,7 @@ class At:
         self.taps, self.prefix = taps, prefix
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
-        """The tensor that the model goes on with."""
+        """Return the tensor that the model continues with."""
         made = self.offer(name, tensor)
         return tensor if made is None else made
 

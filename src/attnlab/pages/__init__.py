@@ -5,6 +5,8 @@ tables        a table for terminal, page, notebook and Markdown
 mathematics   equations as MathML
 maps          attention maps on a page, their weights packed into few letters
 page          a page: one HTML file that needs nothing else
+vector        charts and maps as SVG and PDF
+papers        the figures and tables of a page as files
 
 A name is imported when it is first used, so that a table for the terminal needs neither plotly nor NumPy.
 """
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         render,
         write_page,
     )
+    from attnlab.pages.papers import check_figures, write_figures
     from attnlab.pages.tables import Table, Tone, prose
 
 __all__ = [
@@ -54,15 +57,17 @@ __all__ = [
     "Section",
     "Table",
     "Tone",
+    "check_figures",
     "equation_html",
     "equations_html",
     "new_figure",
     "prose",
     "render",
+    "write_figures",
     "write_page",
 ]
 
-_MODULES = ("tables", "mathematics", "maps", "figures", "page")  # those that import little come first
+_MODULES = ("tables", "mathematics", "maps", "figures", "page", "papers")  # those that import little come first
 
 
 def __getattr__(name: str) -> Any:

@@ -47,7 +47,17 @@ THEME = go.layout.Template(
 
 
 def new_figure(*, x: str, y: str = "", height: int) -> go.Figure:
-    """An empty figure in the one look; `x` and `y` say what the axes show, with its unit."""
+    """Return an empty figure in the style of all figures.
+
+    Parameters
+    ----------
+    x
+        What the horizontal axis shows, with its unit.
+    y
+        What the vertical axis shows.
+    height
+        Pixels.
+    """
     figure = go.Figure()
     figure.update_layout(template=THEME, height=height, xaxis_title=x or None, yaxis_title=y or None)
     return figure

@@ -42,7 +42,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Note:
-    """Words that nobody should miss."""
+    """Words that stand out."""
 
     text: str
 
@@ -104,7 +104,12 @@ def render(page: Page) -> str:
     script = plotly.offline.get_plotlyjs() if charts else ""
     template = _environment().get_template("page.html")
     words = precision_words(levels) if grids else ""
-    return template.render(page=page, sections=sections, script=script, maps_words=words)
+    saving = bool(charts) or any(_has_table(part) for section in page.sections for part in section.content)
+    return template.render(page=page, sections=sections, script=script, maps_words=words, saving=saving)
+
+
+def _has_table(part: Part) -> bool:
+    return isinstance(part, Table) or (isinstance(part, Details) and any(map(_has_table, part.content)))
 
 
 def _charts(part: Part) -> list[go.Figure]:
@@ -139,7 +144,15 @@ def _part(part: Part, drawn: Iterator[str], levels: int) -> dict[str, object]:
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write the page as a whole or not at all."""
+    """Write the page as a whole or not at all.
+
+    Parameters
+    ----------
+    page
+        The page.
+    path
+        The HTML file.
+    """
     write_whole(path, render(page))
 
 
@@ -163,8 +176,8 @@ class HasPage:
                 f"<p>{title}: a page of {len(inner) / 1e6:.0f} MB, too large for a notebook. "
                 "<code>.write(Path('page.html'))</code> makes a file of it.</p>"
             )
-        frame = "width:100%;height:720px;border:1px solid #7d8590"
-        return f'<iframe sandbox="allow-scripts" title="{title}" style="{frame}" srcdoc="{escape(inner)}"></iframe>'
+        given = 'sandbox="allow-scripts allow-downloads" style="width:100%;height:720px;border:1px solid #7d8590"'
+        return f'<iframe {given} title="{title}" srcdoc="{escape(inner)}"></iframe>'
 
 
 def _environment() -> jinja2.Environment:

@@ -9,10 +9,48 @@ from typing import TYPE_CHECKING, Literal
 
 from markupsafe import Markup, escape
 
+from attnlab.formats import csv_text
+
 if TYPE_CHECKING:  # rich draws in a terminal only
     from rich.table import Table as RichTable
 
 Tone = Literal["good", "bad", "even", "open"]
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{
+        "<": "$<$",
+        ">": "$>$",
+        "|": "$|$",
+        "−": "$-$",
+        "×": r"$\times$",
+        "±": r"$\pm$",
+        "·": r"$\cdot$",
+        "√": r"$\surd$",
+    },
+    **{"≤": r"$\leq$", "≥": r"$\geq$", "≈": r"$\approx$", "→": r"$\to$", "∞": r"$\infty$", "Σ": r"$\Sigma$"},
+    **{"α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\epsilon$", "λ": r"$\lambda$"},
+    **{
+        "μ": r"$\mu$",
+        "σ": r"$\sigma$",
+        "τ": r"$\tau$",
+        "φ": r"$\phi$",
+        "θ": r"$\theta$",
+        "Δ": r"$\Delta$",
+        "ρ": r"$\rho$",
+    },
+    **{
+        "²": "$^2$",
+        "³": "$^3$",
+        "₁": "$_1$",
+        "₂": "$_2$",
+        "–": "--",
+        "…": r"\ldots{}",
+        "“": "``",
+        "”": "''",
+        "½": r"$\frac12$",
+    },
+}
 _UNIT = re.compile(r"(?<=\d) (?=[%×])")
 _COLOURS: dict[Tone, str] = {"good": "#2a9d76", "bad": "#d9730d", "even": "#3d85c6", "open": "inherit"}
 _TERMINAL_STYLES: dict[Tone, str] = {"good": "green", "bad": "red", "even": "blue", "open": "yellow"}
@@ -71,6 +109,20 @@ class Table:
         lines = ([_marked(heading) for heading in self.headings], marks, *rows)
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
+    def to_csv(self) -> str:
+        """Return the headings and rows as CSV, without the lines of headings that take several."""
+        rows = [[_one_line(cell) for cell in row] for row in (self.headings, *self.rows)]
+        return csv_text(rows if any(self.headings) else rows[1:])
+
+    def to_latex(self) -> str:
+        """Return a table of LaTeX with the rules of the package booktabs; the caption is a comment."""
+        columns = "".join("l" if column in self.text_columns else "r" for column in range(len(self.headings)))
+        head, *body = (" & ".join(map(_latex, row)) + r" \\" for row in (self.headings, *self.rows))
+        lines = [f"% {_one_line(self.caption)}"] if self.caption else []
+        lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        lines += [head, r"\midrule"] if any(self.headings) else []
+        return "\n".join([*lines, *body, r"\bottomrule", r"\end{tabular}", ""])
+
     def _style(self, cell: str) -> str:
         tone = self.tones.get(cell)
         return _TERMINAL_STYLES[tone] if tone else ""
@@ -108,6 +160,15 @@ def _inline_style(table: Table, column: int, cell: str) -> str:
 
 def _line(text: str) -> str:
     return str(escape(text)).replace("\n", "<br>")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _latex(text: str) -> str:
+    """Return text with the signs that LaTeX or its usual fonts need commands for."""
+    return "".join(_LATEX.get(letter, letter) for letter in _one_line(text.replace("`", "")))
 
 
 def _marked(text: str) -> str:

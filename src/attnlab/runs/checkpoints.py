@@ -119,7 +119,7 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints in a folder, of which the newest `keep` are kept. `flush_first` lasts before any of them does.
 
-    One process at a time may save; whoever holds the run directory is that one. Everybody may read.
+    One process at a time may save: the one that holds the run directory. All may read.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Taking runs off the disk: a run as a whole, or what runs left behind and nobody needs any more."""
+"""Remove runs from the disk: a run as a whole, or what runs left behind and is not needed any more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnlab.storage.records import read_json
 
 
 def check_removable(path: Path) -> None:
-    """Refuse what `remove_run` would not remove: what is no run, what somebody holds, and where one stands."""
+    """Refuse what `remove_run` would not remove: what is no run, what a process holds, and the current folder."""
     if not RunDirectory.exists(path):
         raise FileError(f"{path} is no run directory: it has no {RUN}", hint="remove other folders by other means")
     if Path.cwd().is_relative_to(path.resolve()):
@@ -53,7 +53,7 @@ def remove_run(path: Path) -> int:
 
 @dataclass(frozen=True)
 class Garbage:
-    """What nobody needs of one run, or of the folder itself; `problem` is why it was left."""
+    """What is not needed of one run, or of the folder itself; `problem` is why it was left."""
 
     run: str
     what: str
@@ -82,7 +82,7 @@ def collect_garbage(root: Path, *, dry_run: bool = False) -> list[Garbage]:
 
 
 def _superfluous(path: Path) -> Iterator[tuple[str, list[Path]]]:
-    """Yield what a run does not need, while nobody else works in it."""
+    """Yield what a run does not need, while no other process works in it."""
     folders = path, path / CHECKPOINTS
     yield "temporary files", [left for folder in folders for left in disk.find_temporaries(folder, of_living=True)]
     run = RunDirectory.open(path)

@@ -62,7 +62,15 @@ def split_squared_error(predictions: ArrayLike, targets: ArrayLike) -> ErrorSpli
 
 
 def split_log_loss(log_probabilities: ArrayLike, targets: Sequence[int] | NDArray[np.integer]) -> ErrorSplit:
-    """Return the mean −log p of the targets (points,), in nats, for learners' log p (learners, points, choices)."""
+    """Return the mean −log p of the targets (points,), in nats, for learners' log p (learners, points, choices).
+
+    Parameters
+    ----------
+    log_probabilities
+        (learners, points, choices).
+    targets
+        (points,), the right choice of each point.
+    """
     logs = _table("log-probabilities", log_probabilities)
     chosen = np.asarray(targets)
     if logs.ndim != 3 or chosen.shape != logs.shape[1:2]:

@@ -59,7 +59,21 @@ class Reliability:
 def reliability(
     confidences: Scores, correct: Outcomes, bins: int = 10, level: float = 0.95, seed: int = 0
 ) -> Reliability:
-    """Return how far confidence and accuracy lie apart, bin by bin and on the whole."""
+    """Return how far confidence and accuracy lie apart, bin by bin and on the whole.
+
+    Parameters
+    ----------
+    confidences
+        The confidence of each answer, from 0 to 1.
+    correct
+        Whether each answer is right.
+    bins
+        Bins of equal width.
+    level
+        The confidence level of intervals, such as 0.95.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     check_share("level", level)
     said, right = check_scored(confidences, correct)
     if ((said < 0) | (said > 1)).any():
@@ -100,7 +114,17 @@ class _Placements:
 
 
 def auroc(positives: Scores, negatives: Scores, level: float = 0.95) -> Interval:
-    """Return the chance that a positive scores higher than a negative, ties counted half, with its interval."""
+    """Return the chance that a positive scores higher than a negative, ties counted half, with its interval.
+
+    Parameters
+    ----------
+    positives
+        Scores of positives.
+    negatives
+        Scores of negatives.
+    level
+        The confidence level of intervals, such as 0.95.
+    """
     check_share("level", level)
     places = _place(positives, negatives)
     area, reach = places.area, _reach(level)
@@ -113,7 +137,17 @@ def auroc(positives: Scores, negatives: Scores, level: float = 0.95) -> Interval
 
 
 def auroc_difference(first: tuple[Scores, Scores], second: tuple[Scores, Scores], level: float = 0.95) -> Interval:
-    """Return how much better the first score separates the same positives and negatives than the second does."""
+    """Return how much better the first score separates the same positives and negatives than the second does.
+
+    Parameters
+    ----------
+    first
+        The first score of positives and of negatives.
+    second
+        The second score of the same.
+    level
+        The confidence level of intervals, such as 0.95.
+    """
     check_share("level", level)
     one, other = _place(*first), _place(*second)
     if one.of_positives.size != other.of_positives.size or one.of_negatives.size != other.of_negatives.size:

@@ -72,7 +72,17 @@ class _Estimate:
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95, noise: Noise | None = None) -> Interval:
-    """Return the mean with its interval by Student's t."""
+    """Return the mean with its interval by Student's t.
+
+    Parameters
+    ----------
+    values
+        Numbers.
+    level
+        The confidence level of intervals, such as 0.95.
+    noise
+        What is known of the noise from other seeds; None uses the differences alone.
+    """
     check_share("level", level)
     found = _estimate(values, noise)
     half = _quantile(found.degrees, level) * found.error
@@ -80,7 +90,15 @@ def mean_interval(values: Sequence[float], level: float = 0.95, noise: Noise | N
 
 
 def paired_t(differences: Sequence[float], noise: Noise | None = None) -> float:
-    """Return the two-sided p of a mean of 0."""
+    """Return the two-sided p of a mean of 0.
+
+    Parameters
+    ----------
+    differences
+        Paired differences, one for each seed.
+    noise
+        What is known of the noise from other seeds; None uses the differences alone.
+    """
     found = _estimate(differences, noise)
     if found.error == 0:
         return 1.0 if found.mean == 0 else 0.0
@@ -88,7 +106,17 @@ def paired_t(differences: Sequence[float], noise: Noise | None = None) -> float:
 
 
 def equivalence(differences: Sequence[float], margin: float, noise: Noise | None = None) -> float:
-    """Return the p of a mean that is at least the margin away from 0: the larger one of two one-sided tests."""
+    """Return the p of a mean that is at least the margin away from 0: the larger one of two one-sided tests.
+
+    Parameters
+    ----------
+    differences
+        Paired differences, one for each seed.
+    margin
+        The largest difference that does not matter.
+    noise
+        What is known of the noise from other seeds; None uses the differences alone.
+    """
     check_positive("margin", margin)
     found = _estimate(differences, noise)
     beyond = abs(found.mean) - margin
@@ -101,6 +129,13 @@ def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
     """Return the two-sided p of differences that are as likely to be negative as positive; drawn for more than 20.
 
     The sums grow from one difference to the next, so that they never need a table of all signs.
+
+    Parameters
+    ----------
+    differences
+        Paired differences, one for each seed.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
     """
     numbers = check_values(differences)
     tolerance = _ROUNDING * float(np.abs(numbers).sum())
@@ -117,7 +152,22 @@ def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
 
 
 def bca_interval(differences: Sequence[float], level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
-    """Return where the mean lies by the bootstrap; None where resampling cannot say, as with no spread at all."""
+    """Return the bootstrap interval (BCa) of the mean.
+
+    Parameters
+    ----------
+    differences
+        Paired differences, one for each seed.
+    level
+        The confidence level of intervals, such as 0.95.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+
+    Returns
+    -------
+    tuple[float, float] | None
+        None where resampling cannot say, as with no spread at all.
+    """
     check_share("level", level)
     numbers = check_values(differences)
     if numbers.min() == numbers.max():
@@ -139,7 +189,13 @@ def bca_interval(differences: Sequence[float], level: float = 0.95, seed: int = 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values, corrected for their number, in the order in which they were given."""
+    """Return the p-values, corrected for their number, in the order in which they were given.
+
+    Parameters
+    ----------
+    p_values
+        The p-values of one family of tests.
+    """
     if not all(0 <= p <= 1 for p in p_values):  # also for NaN
         raise InputError(f"p-values outside 0 … 1: {list(p_values)}", hint="use p = 1 for what could not be tested")
     adjusted, reached = [0.0] * len(p_values), 0.0
@@ -150,7 +206,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def is_noisier(groups: Sequence[Sequence[float]], known: Sequence[Noise]) -> bool:
-    """Return whether differences are noisier than what is known of each group says, by an F test of all together."""
+    """Return whether differences are noisier than what is known of each group says, by an F test of all together.
+
+    Parameters
+    ----------
+    groups
+        Paired differences of each arm.
+    known
+        What is known of the noise of each.
+    """
     here = [Noise.of(group) for group in groups]
     (variance, degrees), (expected, others) = (_pooled(noises) for noises in (here, known))
     if variance <= expected:
@@ -159,7 +223,15 @@ def is_noisier(groups: Sequence[Sequence[float]], known: Sequence[Noise]) -> boo
 
 
 def degrees_of_freedom(differences: Sequence[float], noise: Noise | None = None) -> int:
-    """Return those that the tests of these differences have."""
+    """Return the degrees of freedom of the tests of these differences.
+
+    Parameters
+    ----------
+    differences
+        Paired differences, one for each seed.
+    noise
+        What is known of the noise from other seeds; None uses the differences alone.
+    """
     return _estimate(differences, noise).degrees
 
 

@@ -32,7 +32,21 @@ _MOST = 1 << 40  # seeds beyond which no search makes sense
 
 
 def detectable_difference(sd: float, count: int, alpha: float, power: float = 0.9, known: int = 0) -> float:
-    """Return the true mean that a two-sided paired t detects with the given power; its wrong side does not count."""
+    """Return the true mean that a two-sided paired t detects with the given power; its wrong side does not count.
+
+    Parameters
+    ----------
+    sd
+        The standard deviation of a paired difference.
+    count
+        Number of differences.
+    alpha
+        The accepted chance of a false positive.
+    power
+        The chance with which a true difference is to be detected.
+    known
+        Degrees of freedom that a pilot adds to the estimate of the noise.
+    """
     check_sd(sd)
     check_count(count)
     _check_test(alpha, power)
@@ -44,13 +58,43 @@ def detectable_difference(sd: float, count: int, alpha: float, power: float = 0.
 
 
 def count_needed(sd: float, difference: float, alpha: float, power: float = 0.9, known: int = 0) -> int:
-    """Return the fewest differences, and at least 2, with which a paired t detects a true mean with the given power."""
+    """Return the fewest differences, and at least 2, with which a paired t detects a true mean with the given power.
+
+    Parameters
+    ----------
+    sd
+        The standard deviation of a paired difference.
+    difference
+        The true mean to detect.
+    alpha
+        The accepted chance of a false positive.
+    power
+        The chance with which a true difference is to be detected.
+    known
+        Degrees of freedom that a pilot adds to the estimate of the noise.
+    """
     check_positive("difference", difference)
     return _fewest(lambda count: detectable_difference(sd, count, alpha, power, known) <= difference)
 
 
 def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: float = 0.0, known: int = 0) -> float:
-    """Return the chance that two one-sided tests show a mean to lie within the margin, where it is `true`."""
+    """Return the chance that two one-sided tests show a mean to lie within the margin, where it is `true`.
+
+    Parameters
+    ----------
+    sd
+        The standard deviation of a paired difference.
+    count
+        Number of differences.
+    margin
+        The largest difference that does not matter.
+    alpha
+        The accepted chance of a false positive.
+    true
+        The true mean.
+    known
+        Degrees of freedom that a pilot adds to the estimate of the noise.
+    """
     check_sd(sd)
     check_count(count)
     check_positive("margin", margin)
@@ -73,7 +117,23 @@ def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: 
 def equivalence_count_needed(
     sd: float, margin: float, alpha: float, power: float = 0.9, true: float = 0.0, known: int = 0
 ) -> int:
-    """Return the fewest differences, at least 2, that show a mean to lie within the margin with that power."""
+    """Return the fewest differences, at least 2, that show a mean to lie within the margin with that power.
+
+    Parameters
+    ----------
+    sd
+        The standard deviation of a paired difference.
+    margin
+        The largest difference that does not matter.
+    alpha
+        The accepted chance of a false positive.
+    power
+        The chance with which a true difference is to be detected.
+    true
+        The true mean.
+    known
+        Degrees of freedom that a pilot adds to the estimate of the noise.
+    """
     _check_test(alpha, power)
     check_positive("margin", margin)
     if not abs(true) < margin:
@@ -97,7 +157,17 @@ def pooled_sd(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
 
 def upper_sd(sd: float, degrees: float, confidence: float = 0.8) -> float:
-    """Return what the true standard deviation lies below with the given confidence, where `sd` was found."""
+    """Return what the true standard deviation lies below with the given confidence, where `sd` was found.
+
+    Parameters
+    ----------
+    sd
+        The standard deviation that was found.
+    degrees
+        Its degrees of freedom.
+    confidence
+        The chance that the bound holds.
+    """
     check_sd(sd)
     check_positive("number of degrees", degrees)
     check_share("confidence", confidence)
@@ -105,13 +175,29 @@ def upper_sd(sd: float, degrees: float, confidence: float = 0.8) -> float:
 
 
 def smallest_sign_flip_p(count: int) -> float:
-    """Return the smallest p that flipping the signs of so many differences can reach."""
+    """Return the smallest p that flipping the signs of so many differences can reach.
+
+    Parameters
+    ----------
+    count
+        Number of differences.
+    """
     check_count(count)
     return 2.0 ** (1 - count)
 
 
 def exceeds(successes: int, trials: int, rate: float) -> float:
-    """Return the one-sided p of a true rate of at most `rate`, where so many of the trials succeeded."""
+    """Return the one-sided p of a true rate of at most `rate`, where so many of the trials succeeded.
+
+    Parameters
+    ----------
+    successes
+        How many succeeded.
+    trials
+        How many were tried.
+    rate
+        The rate that is tested.
+    """
     check_share("rate", rate)
     check_successes(successes, trials, least=1)
     return float(special.betainc(successes, trials - successes + 1, rate)) if successes else 1.0

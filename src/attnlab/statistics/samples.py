@@ -72,7 +72,17 @@ def estimate_variance(samples: Any) -> Estimate:
 
 
 def estimate_share(hits: int, count: int, expected: float | None = None) -> Estimate:
-    """Return a share of successes; with an expected share, the standard error is that of the expectation."""
+    """Return a share of successes; with an expected share, the standard error is that of the expectation.
+
+    Parameters
+    ----------
+    hits
+        How many succeeded.
+    count
+        How many were tried.
+    expected
+        The expected share, if there is one.
+    """
     check_successes(hits, count, least=1)
     share = hits / count
     truth = share if expected is None else expected
@@ -82,7 +92,17 @@ def estimate_share(hits: int, count: int, expected: float | None = None) -> Esti
 
 
 def clopper_pearson(successes: int, count: int, level: float = 0.95) -> Interval:
-    """Return the share of successes, and the exact interval of their chance; from 0 to 1 where nothing was tried."""
+    """Return the share of successes, and the exact interval of their chance; from 0 to 1 where nothing was tried.
+
+    Parameters
+    ----------
+    successes
+        How many succeeded.
+    count
+        How many were tried.
+    level
+        The confidence level of intervals, such as 0.95.
+    """
     check_share("level", level)
     check_successes(successes, count)
     if count == 0:
@@ -100,7 +120,17 @@ def percentile_interval(mean: float, draws: Sequence[float] | NDArray[np.float64
 
 
 def binomial_tail(successes: int, count: int, chance: float) -> float:
-    """Return the chance of so many successes or fewer."""
+    """Return the chance of so many successes or fewer.
+
+    Parameters
+    ----------
+    successes
+        How many succeeded.
+    count
+        How many were tried.
+    chance
+        The chance of each.
+    """
     check_successes(successes, count)
     if not 0 <= chance <= 1:
         raise InputError(f"a chance of {chance:g} makes no sense", hint="give a chance from 0 to 1")
@@ -148,7 +178,15 @@ class LogitNormal:
 
 
 def kolmogorov_distance(samples: Any, cumulative: Callable[[NDArray[np.float64]], Any]) -> float:
-    """Return the largest distance between the share of samples up to x and its derived chance."""
+    """Return the largest distance between the share of samples up to x and its derived chance.
+
+    Parameters
+    ----------
+    samples
+        Numbers.
+    cumulative
+        The derived distribution function.
+    """
     values = np.sort(check_samples(samples))
     chances = np.asarray(cumulative(values), dtype=np.float64)
     after = np.arange(1, values.size + 1) / values.size
@@ -156,7 +194,15 @@ def kolmogorov_distance(samples: Any, cumulative: Callable[[NDArray[np.float64]]
 
 
 def kolmogorov_limit(count: int, alpha: float) -> float:
-    """Return the distance that so many samples of the derived distribution exceed with the chance `alpha`."""
+    """Return the distance that so many samples of the derived distribution exceed with the chance `alpha`.
+
+    Parameters
+    ----------
+    count
+        Number of samples.
+    alpha
+        The chance.
+    """
     check_count(count)
     check_share("alpha", alpha)
     return float(special.kolmogi(alpha)) / math.sqrt(count)

@@ -58,7 +58,21 @@ class RiskCoverage:
 def risk_coverage(
     scores: Scores, correct: Outcomes, level: float = 0.95, resamples: int = 1000, seed: int = 0
 ) -> RiskCoverage:
-    """Return the curve of one score, from the surest answer to all of them."""
+    """Return the curve of one score, from the surest answer to all of them.
+
+    Parameters
+    ----------
+    scores
+        The confidence of each answer.
+    correct
+        Whether each answer is right.
+    level
+        The confidence level of intervals, such as 0.95.
+    resamples
+        Bootstrap samples.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     check_share("level", level)
     numbers, right = check_scored(scores, correct)
     risks, count = _risks(numbers, right), numbers.size
@@ -85,7 +99,23 @@ def risk_coverage(
 def area_difference(
     first: Scores, second: Scores, correct: Outcomes, level: float = 0.95, resamples: int = 1000, seed: int = 0
 ) -> Interval:
-    """Return the first score's area less the second's on the same answers; below 0, the first orders them better."""
+    """Return the first score's area less the second's on the same answers; below 0, the first orders them better.
+
+    Parameters
+    ----------
+    first
+        The first score of each answer.
+    second
+        The second score of each answer.
+    correct
+        Whether each answer is right.
+    level
+        The confidence level of intervals, such as 0.95.
+    resamples
+        Bootstrap samples.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     check_share("level", level)
     one, right = check_scored(first, correct)
     other, _ = check_scored(second, correct)
@@ -142,7 +172,21 @@ class RiskControl:
 def control_risk(
     scores: Scores, correct: Outcomes, thresholds: Sequence[float], risk: float = 0.05, delta: float = 0.1
 ) -> RiskControl:
-    """Return the loosest of the thresholds for which P(errors among the answered > risk) ≤ delta."""
+    """Return the loosest of the thresholds for which P(errors among the answered > risk) ≤ delta.
+
+    Parameters
+    ----------
+    scores
+        The confidence of each answer.
+    correct
+        Whether each answer is right.
+    thresholds
+        Thresholds from strict to loose.
+    risk
+        The accepted share of wrong answers among those given.
+    delta
+        The chance with which the guarantee may fail.
+    """
     _check_request(risk, delta)
     numbers, right = check_scored(scores, correct)
     sequence = check_scores(thresholds, "threshold").tolist()
@@ -161,7 +205,15 @@ def control_risk(
 
 
 def fewest_needed(risk: float, delta: float) -> int:
-    """Return the fewest pairs that show a risk below `risk` if all of them are answered rightly: (1 − r)ⁿ ≤ δ."""
+    """Return the fewest pairs that show a risk below `risk` if all of them are answered rightly: (1 − r)ⁿ ≤ δ.
+
+    Parameters
+    ----------
+    risk
+        The accepted share of wrong answers among those given.
+    delta
+        The chance with which the guarantee may fail.
+    """
     _check_request(risk, delta)
     return math.ceil(math.log(delta) / math.log1p(-risk))
 
@@ -169,7 +221,21 @@ def fewest_needed(risk: float, delta: float) -> int:
 def spread_thresholds(
     others: Scores, count: int, risk: float = 0.05, delta: float = 0.1, steps: int = _STEPS
 ) -> tuple[float, ...]:
-    """Return thresholds for `count` calibration pairs, from the scores of others, evenly by the share answered."""
+    """Return thresholds for `count` calibration pairs, from the scores of others, evenly by the share answered.
+
+    Parameters
+    ----------
+    others
+        Scores of answers that are not calibration pairs.
+    count
+        Number of calibration pairs.
+    risk
+        The accepted share of wrong answers among those given.
+    delta
+        The chance with which the guarantee may fail.
+    steps
+        How many thresholds.
+    """
     numbers = check_scores(others)
     if count < 1 or steps < 1:
         raise SpecError(f"{steps} thresholds for {count} pairs make no sense", hint="use at least one of each")

@@ -42,8 +42,18 @@ def trend(
 ) -> Trend:
     """Return the trend of differences, one row per size and one column per seed, the same seeds in every row.
 
-    With `fewest=2`, two sizes are enough: the trend is then the change between them and says nothing about its shape.
-    `pilot` are differences at other seeds in the same form, whose slopes say how noisy a slope is.
+    Parameters
+    ----------
+    differences
+        One row per size and one column per seed, the same seeds in every row.
+    sizes
+        Parameters of each size.
+    level
+        The confidence level of intervals, such as 0.95.
+    fewest
+        The fewest sizes; with 2, the trend is the change between them and says nothing about its shape.
+    pilot
+        Differences at other seeds in the same form, whose slopes say how noisy a slope is.
     """
     decades = np.log10(check_logarithms("sizes", sizes))
     rungs = len(set(decades.tolist()))

@@ -153,7 +153,7 @@ def make_folders(path: Path) -> None:
     try:
         disk.make_folder(path)
     except FileExistsError:
-        if not path.is_dir():  # else somebody else made it just now
+        if not path.is_dir():  # otherwise another process made it just now
             raise
     flush_folder(path.parent)
 

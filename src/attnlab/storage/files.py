@@ -33,11 +33,11 @@ def _check(path: Path, target: Path) -> None:
     disk.try_folder(target.parent)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text; at every moment the file holds all of the old text or all of the new."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a text or bytes; at every moment the file holds all of the old content or all of the new."""
     check_writable(path)
     try:
-        disk.replace_file(path.resolve(), text.encode("utf-8"))
+        disk.replace_file(path.resolve(), content.encode("utf-8") if isinstance(content, str) else content)
     except OSError as error:
         raise _refusal(path, error) from None
 

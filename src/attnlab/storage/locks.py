@@ -1,6 +1,6 @@
 """Who holds a run directory: a lock of the operating system, which a killed process cannot leave behind.
 
-The lock says that somebody holds it; a file beside it, written by the holder, says who.
+The lock says that a process holds it; a file beside it, written by the holder, says who.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from attnlab.storage.disk import is_alive, refusal
 from attnlab.storage.records import read_json, write_json
 
 LOCK, HOLDER = ".lock", ".holder.json"
-_PATIENCE = 0.5  # seconds, because somebody who only looks has the lock for a moment
+_PATIENCE = 0.5  # seconds, because a process that only looks has the lock for a moment
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _is_locked(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
-        return False  # nobody ever held it, or it is not ours to ask
+        return False  # no process ever held it, or it is not ours to ask
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

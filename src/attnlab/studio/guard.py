@@ -1,6 +1,6 @@
 """Who may talk to the studio: one gate in front of every route and of the websocket.
 
-    Host     must be an address that the studio listens at, so that no name somebody else controls can lead here
+    Host     must be an address that the studio listens at, so that no name that others control can lead here
     Origin   where the browser sends one, must be the studio's own; what changes something must have one
     key      the token of the printed address is exchanged for a cookie that scripts cannot read and that other sites
              cannot send; nothing else opens the door
@@ -172,8 +172,8 @@ class Guard:
     async def _enter(self, scope: MutableMapping[str, Any], answer: _Answer) -> None:
         """Exchange the token for the cookie, and go on to the same address without it.
 
-        It is a page that goes on, and not a redirect: a browser that came from elsewhere would follow a redirect
-        without the cookie.
+        It is a page that continues by itself, and not a redirect: a browser that came from elsewhere would follow a
+        redirect without the cookie.
         """
         if not _same(self._token_of(scope) or "", self._access.token):
             raise RefusedError(401, "this token is not the one that `attnlab studio` printed")

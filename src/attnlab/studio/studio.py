@@ -66,7 +66,7 @@ class Settings:
             )
 
     def listen(self) -> socket.socket:
-        """Return a socket that listens, so that nobody is too early."""
+        """Return a socket that listens, so that no visitor is too early."""
         last: OSError | None = None
         for port in range(FIRST_PORT, FIRST_PORT + _TRIED) if self.port is None else [self.port]:
             try:

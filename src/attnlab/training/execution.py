@@ -59,7 +59,23 @@ def choose_execution(
     compile: bool = False,
     micro_batch_size: int | None = None,
 ) -> Execution:
-    """Return what is given, and the best of this machine for the rest."""
+    """Return what is given, and the best of this machine for the rest.
+
+    Parameters
+    ----------
+    batch_size
+        Rows of each step.
+    threads
+        Threads of each process.
+    workers
+        Processes that share each batch.
+    precision
+        float32 or bfloat16.
+    compile
+        Whether PyTorch compiles the model.
+    micro_batch_size
+        Rows that are computed at a time.
+    """
     check_counts(threads=threads, workers=workers)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     cores = available_cores()

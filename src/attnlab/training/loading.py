@@ -38,7 +38,15 @@ class LoadedRun:
 
 
 def load_run(path: Path, step: int | None = None) -> LoadedRun:
-    """Return the model of a run after `step` steps, by default the last that were saved."""
+    """Return the model of a run after `step` steps, by default the last that were saved.
+
+    Parameters
+    ----------
+    path
+        The folder of the run.
+    step
+        The step; None for the last that was saved.
+    """
     directory = RunDirectory.open(path)
     check_variants(directory, known_only=True)
     resolved = resolved_of(directory)

@@ -149,9 +149,9 @@ class Loop:
         if self.done:
             self.reporter.note(f"resuming from step {self.done} of {run.steps}")
         if getattr(type(self.reporter), "begin", None) is Silent.begin:
-            return  # nobody wants to know, and measuring the peak takes a moment
+            return  # nothing reports it, and measuring the peak takes a moment
         cost = model_cost(run.model, batch=run.batch_size)
-        whole = self.tokens_per_step == run.tokens_per_step  # or else nobody has counted its FLOPs
+        whole = self.tokens_per_step == run.tokens_per_step  # otherwise its FLOPs were not counted
         known = whole and execution.device == "cpu" and execution.threads <= available_cores()
         peak = matmul_peak(execution.threads, 0.1) * execution.workers if known else 0.0
         self.reporter.begin(self.done, run.steps, self.tokens_per_step, cost.useful_training_flops, peak)

@@ -59,7 +59,25 @@ def train(
     cache: Path | None = None,
     **wishes: Any,
 ) -> RunResult:
-    """Train what `spec` says below the folder `out`, or resume it. `wishes` are those of `choose_execution`."""
+    """Train a run, or resume it.
+
+    Parameters
+    ----------
+    spec
+        What to train.
+    out
+        The folder that holds runs.
+    reporter
+        Told the progress; None tells nothing.
+    trackers
+        What makes trackers, such as TensorBoard.
+    saving
+        How often the run is saved; None takes the default.
+    cache
+        The folder that keeps corpora; None uses the default.
+    wishes
+        Those of `choose_execution`.
+    """
     keep_memory()
     corpus = open_corpus(spec.corpus, cache)
 
@@ -100,7 +118,21 @@ def resume(
     saving: Saving | None = None,
     cache: Path | None = None,
 ) -> RunResult:
-    """Resume a run as its directory says."""
+    """Resume a run as its directory says.
+
+    Parameters
+    ----------
+    path
+        The folder of the run.
+    reporter
+        Told the progress; None tells nothing.
+    trackers
+        What makes trackers, such as TensorBoard.
+    saving
+        How often the run is saved; None takes the default.
+    cache
+        The folder that keeps corpora; None uses the default.
+    """
     directory = RunDirectory.open(path)
     if directory.result is not None:
         return RunResult.of_ended(directory)

@@ -23,7 +23,17 @@ Kernel = Literal["fused", "blocked", "operator", "module"]
 
 
 def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dropout: bool | None = None) -> Kernel:
-    """Which kernel serves a spec. By default: in training, for whole sequences of equal length without padding."""
+    """Return which kernel serves a spec; by default in training, for whole sequences of equal length without padding.
+
+    Parameters
+    ----------
+    spec
+        The specification of the layer.
+    visibility
+        Which keys queries see; None for whole sequences.
+    dropout
+        Whether weights are dropped; None takes the spec's own.
+    """
     spec = spec.one_map
     visibility = visibility or Visibility(spec.mask, 4096, 4096)
     if spec.layer is not None:

@@ -36,7 +36,13 @@ _LINES = 12  # after one of these a file that caught an alarm is interrupted aga
 
 
 def load_variants(path: Path) -> tuple[Variant, ...]:
-    """Run a Python file of the user's own, and return the variants that it added."""
+    """Run a Python file of the user's own, and return the variants that it added.
+
+    Parameters
+    ----------
+    path
+        A Python file that calls `add_variant` or `add_layer`.
+    """
     return load_source(read_source(path), str(path))
 
 

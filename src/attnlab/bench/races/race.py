@@ -146,7 +146,15 @@ class Peers(BaseModel):
 
 
 def find_peers(nanogpt: Path | None, *, transformers: bool = True) -> Peers:
-    """Return the peers that are wanted and installed; refuse a folder that is not nanoGPT's."""
+    """Return the peers that are wanted and installed; refuse a folder that is not nanoGPT's.
+
+    Parameters
+    ----------
+    nanogpt
+        The folder of a clone of nanoGPT; None leaves it out.
+    transformers
+        Whether Transformers is measured if it is installed.
+    """
     missing = []
     compiles = can_compile()
     if nanogpt is None:

@@ -218,7 +218,19 @@ class GenerateBench(Findings):
 def bench_generate(
     plan: GenerationPlan, peers: Peers, threads: int, listener: BenchListener | None = None
 ) -> GenerateBench:
-    """Measure every contestant with one process of `threads` threads."""
+    """Measure every contestant with one process of `threads` threads.
+
+    Parameters
+    ----------
+    plan
+        What to measure, and how often.
+    peers
+        The implementations to measure against, of `find_peers`.
+    threads
+        Threads of each process.
+    listener
+        Told the progress; None tells nothing.
+    """
     check_rounds(plan.rounds)
     keeper, machine = NoteKeeper(listener, peers.missing), replace(describe_machine(), threads=threads)
     shape = plan.shape

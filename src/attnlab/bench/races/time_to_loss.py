@@ -110,7 +110,21 @@ class TimeToLossBench(Findings):
 def bench_time_to_loss(
     text: Path, nanogpt: Path, seeds: int = 5, listener: BenchListener | None = None, *, smoke: bool = False
 ) -> TimeToLossBench:
-    """Train ours for each seed, with the peer's in between, so that a machine that grows slower favours neither."""
+    """Train ours for each seed, with the peer's in between, so that a machine that grows slower favours neither.
+
+    Parameters
+    ----------
+    text
+        The text file to train on.
+    nanogpt
+        The folder of a clone of nanoGPT.
+    seeds
+        Runs of ours.
+    listener
+        Told the progress; None tells nothing.
+    smoke
+        Whether to train for seconds only.
+    """
     listener, machine = listener or BenchListener(), describe_machine()
     if seeds < 1:
         raise SpecError(f"{seeds} seeds measure nothing", hint="use `seeds=1` or more; the bar asks for 5")

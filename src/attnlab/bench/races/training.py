@@ -326,7 +326,19 @@ class TrainBench(Findings):
 
 
 def bench_train(plan: TrainPlan, peers: Peers, threads: int, listener: BenchListener | None = None) -> TrainBench:
-    """Measure what the plan says, with so many processes or threads for each contestant."""
+    """Measure what the plan says, with so many processes or threads for each contestant.
+
+    Parameters
+    ----------
+    plan
+        What to measure, and how often.
+    peers
+        The implementations to measure against, of `find_peers`.
+    threads
+        Processes of attnlab, and threads of each peer.
+    listener
+        Told the progress; None tells nothing.
+    """
     check_rounds(plan.rounds)
     keeper, machine = NoteKeeper(listener, peers.missing), replace(describe_machine(), threads=threads)
     races = tuple(

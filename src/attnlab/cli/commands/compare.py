@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from attnlab.cli.bundling import bundled, citation
 from attnlab.cli.errors import given_options
+from attnlab.cli.figures import save_figures
 from attnlab.cli.options import (
     CORPUS,
     LAUNCH,
@@ -189,14 +190,14 @@ def compare(
     if opened is not None:
         _check_recorded(out / variants[0], request, opened[0])
         request, out = opened
-    if ladder_ and (output.report or output.csv or output.bundle):
+    if ladder_ and (output.report or output.csv or output.figures or output.bundle):
         raise AttnlabError(
             "a ladder has a report and a table for each rung", hint="find them in the folders of the comparisons"
         )
     launch = launching.launch(out)
     answers = []
     for wanted in [request, *(ladder(request) if ladder_ else [])]:
-        again = add_seeds or plan or output.csv or output.report or output.bundle
+        again = add_seeds or plan or output.csv or output.report or output.figures or output.bundle
         answer = None if again else find_answer(wanted, out)
         answer = answer or _make(wanted, launch, add_seeds, output, only_plan=plan)
         if answer is not None:
@@ -247,7 +248,7 @@ def _make(
     """Carry the comparison out, and write its answer."""
     from attnlab.experiments.comparing import compare as carry_out
     from attnlab.experiments.comparing import plan_comparison
-    from attnlab.experiments.reporting.exports import conclude
+    from attnlab.experiments.reporting.exports import conclude, report_of
 
     output.check()
     with output.console() as console:
@@ -267,6 +268,8 @@ def _make(
 
         comparison = carry_out(request, add_seeds=add_seeds, planned=planned, listener=console, **launch)
     answer = conclude(comparison, report=output.report, csv=output.csv)
+    if output.figures is not None:
+        save_figures(report_of(comparison), output.figures)
     if output.bundle is not None:
         runs = [run.path for result in comparison.rungs for arm in result.arms for run in arm.runs]
         bundled(output.bundle, comparison.path, output.bundle_limit, runs, [comparison.path])

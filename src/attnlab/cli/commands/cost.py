@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attnlab.attention import load_variants
+from attnlab.cli.figures import FiguresFolder, check_figures_folder, save_figures
 from attnlab.cli.options import Flag, JsonFlag, Several, VariantsFile, name_value_pairs, typed
 from attnlab.cli.printing import fits, say, show, show_json
 from attnlab.cost import CostTable, tabulate
@@ -47,6 +48,7 @@ def cost(
     variants_from: VariantsFile = None,
     out: Path | None = None,
     csv: Path | None = None,
+    figures: FiguresFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Count the parameters, FLOPs, memory and cache of a model, without building it.
@@ -105,6 +107,7 @@ def cost(
     for path in (out, csv):
         if path is not None:
             check_writable(path)
+    check_figures_folder(figures)
     if variants_from is not None:
         load_variants(variants_from)
     asked: dict[str, Any] = {
@@ -131,6 +134,8 @@ def cost(
     if csv is not None:
         write_whole(csv, table.csv())
         say(f"wrote {csv}")
+    if figures is not None:
+        save_figures(table.page(), figures)
 
 
 def _changes(texts: Sequence[str]) -> dict[str, object]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
+from attnlab.cli.figures import FiguresFolder, check_figures_folder, save_figures
 from attnlab.cli.options import Flag, JsonFlag, Markdown, name_value_pairs
 from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
@@ -27,6 +28,7 @@ def exhibit(
     *,
     settings: Annotated[Sequence[str], Parameter(name="--set", negative="", show_default=False)] = (),
     out: Path | None = None,
+    figures: FiguresFolder = None,
     everything: Annotated[bool, Parameter(name="--all", negative="", show_default=False)] = False,
     smoke: Flag = False,
     as_json: JsonFlag = False,
@@ -59,7 +61,7 @@ def exhibit(
         raise AttnlabError("--smoke sets parameters of its own", hint="leave out --smoke, and --set all you want")
     if markdown and (as_json or name is not None or everything):
         raise AttnlabError("--markdown prints the list, and nothing else", hint="leave out the rest")
-    if (out is not None or smoke) and name is None and not everything:
+    if (out is not None or figures is not None or smoke) and name is None and not everything:
         raise AttnlabError("there is nothing to run", hint="name an exhibit, or say --all")
     if name is None and not everything:
         return _list(exhibits(), as_json=as_json, markdown=markdown)
@@ -70,10 +72,13 @@ def exhibit(
         one.parameters.parse(given)  # before any work
     if out is not None:
         check_writable(out)
+    check_figures_folder(figures)
     outcomes = _run(chosen, given, smoke=smoke, whole=not everything, as_json=as_json)
     if out is not None:
         write_page(outcome_page(outcomes), out)
         say(f"wrote {out}")
+    if figures is not None:
+        save_figures(outcome_page(outcomes), figures)
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 

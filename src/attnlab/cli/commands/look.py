@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from attnlab.attention import load_variants
+from attnlab.cli.figures import FiguresFolder, check_figures_folder, save_figures
 from attnlab.cli.options import RUNS, Flag, JsonFlag, RunsFolder, VariantsFile
 from attnlab.cli.printing import say, show, show_json, show_section, showing_steps
 from attnlab.errors import InputError
@@ -44,6 +45,7 @@ def look(
     *,
     compare: Paths = None,
     out: Path | None = None,
+    figures: FiguresFolder = None,
     source: str | None = None,
     layer: Numbers = None,
     head: Numbers = None,
@@ -122,6 +124,7 @@ def look(
     if maps_only and worth:
         raise InputError("--maps-only does not measure the importance of heads", hint="leave one of them out")
     page = out if as_json else out or DEFAULT_PAGE
+    check_figures_folder(figures)
     more = More(
         heads=not maps_only,
         worth=worth,
@@ -147,7 +150,7 @@ def look(
         if not as_json:
             for view in compare_views(compared):
                 show_section(view.heading, view.parts)
-        _finish(compared, compared.to_dict() if as_json else None, page)
+        _finish(compared, compared.to_dict() if as_json else None, page, figures)
         return
     if run is None:
         raise InputError("there is no run to look at", hint="name one; `attnlab runs list` shows them")
@@ -167,7 +170,7 @@ def look(
         )
     if not as_json:
         _print(found)
-    _finish(found, found.to_dict(weights=weights) if as_json else None, page)
+    _finish(found, found.to_dict(weights=weights) if as_json else None, page, figures)
 
 
 def _survey(path: Path, on: Path | None, text: str | None, page: Path | None, as_json: bool) -> None:
@@ -190,7 +193,7 @@ def _check_comparing(more: More, run: str | None, text: str | None, *, one_run: 
     alone = replace(more, worth=None, on=None)
     if alone != More() or any(value is not None for value in one_run):
         raise InputError(
-            "--compare can be combined only with --worth, --on, --tokens, --out and --json",
+            "--compare can be combined only with --worth, --on, --tokens, --out, --figures and --json",
             hint="leave the other options out, or name one run without --compare",
         )
     if text is not None:
@@ -199,8 +202,8 @@ def _check_comparing(more: More, run: str | None, text: str | None, *, one_run: 
         )
 
 
-def _finish(found: Look | HeadComparison, data: object, page: Path | None) -> None:
-    """Write the page, print the data, and say what is to be known."""
+def _finish(found: Look | HeadComparison, data: object, page: Path | None, figures: Path | None) -> None:
+    """Write the page and the figures, print the data, and say what is to be known."""
     if page is not None:
         found.write(page)
     if data is not None:
@@ -209,6 +212,8 @@ def _finish(found: Look | HeadComparison, data: object, page: Path | None) -> No
         say(f"note: {note}")
     if page is not None:
         say(f"wrote {page}")
+    if figures is not None:
+        save_figures(found.page(), figures)
 
 
 def _find_subject(run: Path, root: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from attnlab.cli.bundling import bundled
+from attnlab.cli.figures import save_figures
 from attnlab.cli.options import (
     LAUNCH,
     OUTPUT,
@@ -188,7 +189,7 @@ def _show_rates(tables: Mapping[str, RateTable]) -> None:
 def _carry_out(request: ScaleRequest, launch: Mapping[str, Any], output: StudyOutput) -> int:
     from attnlab.experiments.reporting.tables import LONG_HEADINGS, long_rows
     from attnlab.experiments.scale.findings import EFFECT_HEADINGS, effect_rows, findings, forecast_words, headline
-    from attnlab.experiments.scale.report import write_study
+    from attnlab.experiments.scale.report import study_page, write_study
     from attnlab.experiments.scale.study import scale as carry_out
 
     output.check()
@@ -200,6 +201,8 @@ def _carry_out(request: ScaleRequest, launch: Mapping[str, Any], output: StudyOu
     with output.console() as console:
         study = carry_out(request, planned=planned, listener=console, **launch)
     page, data = write_study(study, output.report, output.csv)
+    if output.figures is not None:
+        save_figures(study_page(study, findings(study)), output.figures)
     if output.bundle is not None:
         comparisons = [one.comparison for one in study.corpora]
         rungs = [result for comparison in comparisons for result in comparison.rungs]

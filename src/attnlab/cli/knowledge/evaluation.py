@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from attnlab.cli.figures import FiguresFolder, check_figures_folder, save_figures
 from attnlab.cli.options import RUNS, Flag, Json, JsonFlag, Quiet, RunsFolder
 from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
@@ -133,6 +134,7 @@ def report(
     /,
     *,
     page: Path | None = None,
+    figures: FiguresFolder = None,
     samples: int = 10,
     risk: float = RISK,
     delta: float = DELTA,
@@ -168,6 +170,7 @@ def report(
     target = page if as_json else page or DEFAULT_PAGE
     if target is not None:
         check_writable(target)  # before the work
+    check_figures_folder(figures)
     path = find_run(run, out)
     say(f"asking {path}")
     found = describe(path, samples=samples, risk=risk, delta=delta, score=score, seed=seed)
@@ -180,6 +183,8 @@ def report(
             show(line)
     if target is not None:
         say(f"wrote {target}")
+    if figures is not None:
+        save_figures(report_page(found), figures)
 
 
 def show_evaluation(found: Evaluation) -> None:

@@ -3,10 +3,10 @@
     the old hungry fox eats . the tired grey hen sleeps . the young thirsty fox drinks .
 
 Of the adjectives before a noun exactly one decides the verb (`DECIDES`); the others, none to as many as are asked for,
-stand around it in any order and mean nothing. So the verb is certain to whoever carries the deciding adjective to the
-noun, and one of as many as there are to everybody else; neither the noun nor a fixed distance helps.
+stand around it in any order and mean nothing. So the verb is certain to a model that carries the deciding adjective to
+the noun, and one of as many as there are to any other model; neither the noun nor a fixed distance helps.
 
-Every row has the same number of sentences; what is left of the context is <pad>, which nobody is asked for.
+Every row has the same number of sentences; what is left of the context is <pad>, which is never asked for.
 """
 
 from __future__ import annotations

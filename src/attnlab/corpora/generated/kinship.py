@@ -1,8 +1,9 @@
 """`kinship`: families and courts, told in sentences that are the same for women and men but for the gendered words.
 
 Nothing but those words tells "king" from "queen", and the same difference tells "nephew" from "niece": a model of such
-text should learn E(king) − E(man) + E(woman) ≈ E(queen) (Mikolov et al., 2013). The families are consistent: whoever is
-called an aunt is one. With `shuffled`, the control, each gendered word has its gender drawn anew and nothing agrees.
+text should learn E(king) − E(man) + E(woman) ≈ E(queen) (Mikolov et al., 2013). The families are consistent: a person
+who is called an aunt is one. With `shuffled`, the control, each gendered word has its gender drawn anew and nothing
+agrees.
 
 No gendered word begins a line, so that with tokenizer="word" each is one token, with the space before it.
 """

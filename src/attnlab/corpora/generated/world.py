@@ -171,7 +171,7 @@ class World:
 
     @functools.cached_property
     def most_common_place(self) -> str:
-        """Where most of the people in the text were born: the best answer of one who knows nobody."""
+        """Return where most of the people in the text were born: the best answer without any knowledge."""
         counts = Counter(person.birthplace for person in self.truth if person.role != "unseen")
         return min(counts, key=lambda place: (-counts[place], place))
 

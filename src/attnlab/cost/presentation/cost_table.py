@@ -164,10 +164,25 @@ def tabulate(
     memory: int | str | None = None,
     **fields: Any,
 ) -> CostTable:
-    """Return the costs of every size with every variant, softmax first; `fields` are those of a `Question`.
+    """Return the costs of every size with every variant, softmax first.
 
-    memory      in bytes or as in "80GB": which models fit, and how large they may be; without `variants`, of the whole
-                catalogue
+    Parameters
+    ----------
+    sizes
+        Sizes, as `estimate` takes them.
+    variants
+        Variants beside softmax.
+    heads
+        Whether to show the maps of a single head.
+    tensors
+        Whether to list every parameter.
+    sweep
+        "context" or "width": the cost along this axis.
+    memory
+        Bytes, or a text such as "80GB": which models fit, and how large they may be; without `variants`, of the
+        whole catalogue.
+    fields
+        The fields of a `Question`.
     """
     if isinstance(sizes, str) or isinstance(variants, str):
         raise InputError("sizes and variants are lists of names", hint='give ["gpt2"], not "gpt2"')

@@ -78,7 +78,17 @@ class Capacity:
 
 
 def capacity(question: Question, memory: int, *, context: bool = True) -> Capacity:
-    """Return how the model of a question fits into so many bytes; the largest `context` takes most of the time."""
+    """Return how the model of a question fits into a memory.
+
+    Parameters
+    ----------
+    question
+        The size, the variant and everything else that a cost depends on.
+    memory
+        Bytes.
+    context
+        Whether to find the largest context, which takes most of the time.
+    """
     training, serving = (_fit(question, memory, use, context) for use in (_training, _serving))
     return Capacity(question, memory, training, serving)
 
@@ -87,6 +97,13 @@ def capacities_beside(question: Question, memory: int) -> tuple[Capacity, ...]:
     """Return the capacity with every other variant of the catalogue, without their largest contexts.
 
     A variant that the model cannot have is there with the reason.
+
+    Parameters
+    ----------
+    question
+        The size, the variant and everything else that a cost depends on.
+    memory
+        Bytes.
     """
     found = []
     for name in (one.name for one in variants() if one.name != question.variant):

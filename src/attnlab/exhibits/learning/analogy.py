@@ -2,7 +2,8 @@
 # # Man is to woman as nephew is to niece
 # In a text about families and courts nothing tells "king" from "queen" but the words that agree with them, and the same
 # words tell "nephew" from "niece". A model that learns to continue such a text gives all these pairs nearly the same
-# difference, though nobody asked for it. The control is the same text with every gendered word's gender drawn anew.
+# difference, though it was not trained for that. The control is the same text with the gender of every gendered word
+# drawn anew.
 #
 # E(man) − E(woman) ≈ E(nephew) − E(niece), so that E(nephew) − E(man) + E(woman) lies nearest to E(niece)
 

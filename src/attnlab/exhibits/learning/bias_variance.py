@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Bias, variance and noise
-# What a learner gets wrong has three causes: noise that nobody could know, what its model cannot express (bias), and
+# What a learner gets wrong has three causes: noise that cannot be predicted, what its model cannot express (bias), and
 # what the training set happened to be (variance). They add up, exactly. More freedom trades bias for variance, so that
 # the error has the shape of a U; and the split works for seeds of a language model as well.
 #

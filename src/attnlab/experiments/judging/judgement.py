@@ -82,7 +82,7 @@ class _Pairs:
     seeds: tuple[int, ...]
     differences: tuple[float, ...]
     diverged: tuple[int, ...]
-    testable: bool  # nobody diverged
+    testable: bool  # no run diverged
     noise: Noise | None = None  # that a pilot showed
 
     def p_difference(self) -> float:
@@ -103,10 +103,20 @@ def judge(
 ) -> tuple[Judgement, ...]:
     """Return the verdicts of one interim analysis on all arms but the baseline, in their order.
 
-    `losses` holds final validation losses by arm and seed. None, or whatever is no finite number, means diverged.
-    `arms` is the number of planned arms, where more were planned than are given. `noise` is what is known of the
-    differences of an arm from seeds that are not judged. Without `witnesses`, sign flips and
-    the bootstrap are left out.
+    Parameters
+    ----------
+    losses
+        Final validation losses by arm and seed. None, or whatever is no finite number, means diverged.
+    baseline
+        The arm that the others are compared with.
+    procedure
+        Tests, levels and margin.
+    arms
+        The number of planned arms, where more were planned than are given.
+    noise
+        What is known of the differences of an arm from seeds that are not judged.
+    witnesses
+        Whether sign flips and the bootstrap are computed as well.
     """
     seeds = _check_losses(losses, baseline)
     names = [name for name in losses if name != baseline]

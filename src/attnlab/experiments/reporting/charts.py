@@ -23,7 +23,7 @@ from attnlab.formats import count, signed
 from attnlab.pages import BLUE, GREEN, GREY, ORANGE, new_figure
 from attnlab.statistics import Interval
 
-_ROW, _HEIGHT, _LABEL = 56, 450, 17  # pixels
+_ROW, _HEIGHT, _LABEL, _LETTER = 56, 450, 17, 7  # pixels
 _FRAME = 70  # pixels of a figure's height that its axis does not have
 _BAND = "rgba(125,133,144,0.22)"  # GREY
 _STYLES = ((BLUE, "circle"), (ORANGE, "square"), (GREEN, "diamond"), (GREY, "triangle-up"))
@@ -234,14 +234,18 @@ def size_chart(trends: Sequence[ArmTrend], baseline: str, margin: float) -> go.F
         if (last := arm.largest).judgement.mean is not None
     ]
 
-    def right_of_all_bars(name: str, x: float) -> Mapping[str, object]:
-        return {"xanchor": "left", "axref": "x", "ax": x - shifts[name] + max(shifts.values()) + 0.05 * room}
+    edge = math.log10(sizes[-1]) + max(shifts.values()) + 0.06 * room
 
-    figure.update_layout(annotations=_labels(ends, axis, right_of_all_bars), showlegend=False)
+    def right_of_all_bars(_name: str, _x: float) -> Mapping[str, object]:
+        return {"xanchor": "left", "axref": "x", "ax": edge}
+
+    # Names stand in the margin, which has room for the longest of them on any page.
+    margin_right = _LETTER * max(len(arm.arm) for arm in trends) + 12
+    figure.update_layout(annotations=_labels(ends, axis, right_of_all_bars), showlegend=False, margin_r=margin_right)
     figure.update_yaxes(**axis.drawn())
     figure.update_xaxes(
         type="log",
-        range=[math.log10(sizes[0]) - 0.06 * room, math.log10(sizes[-1]) + 0.36 * room],
+        range=[math.log10(sizes[0]) + min(shifts.values()) - 0.06 * room, edge],
         tickvals=sizes,
         ticktext=[count(size) for size in sizes],
         tickangle=0,

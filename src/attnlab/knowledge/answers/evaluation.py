@@ -132,7 +132,19 @@ class Evaluation:
 
 
 def evaluate(model: KnowledgeModel, pairs: Sequence[Pair], samples: int = 0, seed: int = 0) -> Evaluation:
-    """Ask a model the questions of some pairs."""
+    """Ask a model the questions of some pairs.
+
+    Parameters
+    ----------
+    model
+        The model.
+    pairs
+        Question–answer pairs.
+    samples
+        Answers that are sampled for each question; none by default.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     known = sort_out(pairs)
     if not known.pairs:
         raise InputError("there is nothing to ask", hint="give pairs with one answer to each question")

@@ -95,7 +95,21 @@ def samples_for(score: ScoreName) -> int:
 def set_guarantee(
     model: KnowledgeModel, risk: float = RISK, delta: float = DELTA, score: ScoreName = "probability", seed: int = 0
 ) -> Guarantee:
-    """Set the threshold of a run to a risk, and keep it there; the same again gives the same."""
+    """Set the threshold of a run to a risk, and keep it there; the same again gives the same.
+
+    Parameters
+    ----------
+    model
+        A finetuned model with calibration pairs.
+    risk
+        The accepted share of wrong answers among those given.
+    delta
+        The chance with which the guarantee may fail.
+    score
+        The score of confidence that the threshold is on.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     found = compute_guarantee(model, risk, delta, score, seed)
     write_json(model.path / FILE, found.model_dump(mode="json"))
     return found
@@ -138,7 +152,18 @@ def compute_guarantee(
 
 
 def find_guarantee(model: KnowledgeModel) -> Guarantee | None:
-    """The one that was set for these weights and these calibration pairs; None where there is none or it is void."""
+    """Return the guarantee that was set for these weights and these calibration pairs.
+
+    Parameters
+    ----------
+    model
+        The model.
+
+    Returns
+    -------
+    Guarantee | None
+        None where there is none or it is void.
+    """
     path = model.path / FILE
     if not path.exists():
         return None

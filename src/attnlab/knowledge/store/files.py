@@ -48,7 +48,23 @@ def import_file(
     kind: FileKind | None = None,
     progress: Progress | None = None,
 ) -> Imported:
-    """Put all of a file into a store."""
+    """Put all of a file into a store.
+
+    Parameters
+    ----------
+    store
+        The fact store.
+    path
+        The file.
+    who
+        Who imports it.
+    source
+        What is noted as the source; the file's name if None.
+    kind
+        The kind of file; None finds out.
+    progress
+        Told each step in words.
+    """
     entries = list(_READERS[kind or kind_of(path)](path, source or path.name))
     if not entries:
         raise FileError(f"{path} is empty", hint="give a file with a fact or a document on each line")

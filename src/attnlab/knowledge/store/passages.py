@@ -68,7 +68,7 @@ def asking_words(before: str, after: str) -> re.Pattern[str] | None:
 
 
 def find_passages(text: str, name: str, cue: re.Pattern[str] | None) -> Iterator[Passage]:
-    """All places that may hold the answer, in their order, in a text about somebody whose full name is blanked out."""
+    """All places that may hold the answer, in their order, in a text about a person whose full name is blanked out."""
     own = frozenset(word.casefold() for word in _TOKEN.findall(name))
     for found in cue.finditer(text) if cue is not None else ():
         yield from _groups(text, found.end(), min(len(text), found.end() + _REACH), "cue", own)

@@ -168,7 +168,7 @@ def _make(path: Path) -> None:
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    if database.execute("PRAGMA journal_mode").fetchone()[0] == "wal":  # somebody else's choice
+    if database.execute("PRAGMA journal_mode").fetchone()[0] == "wal":  # another program's choice
         database.execute("PRAGMA journal_mode = DELETE")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("PRAGMA foreign_keys = ON")

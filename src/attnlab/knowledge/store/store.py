@@ -61,7 +61,7 @@ class FactStore:
     # What goes in
 
     def add(self, question: str, answer: str, *, who: str, source: str) -> Added:
-        """Keep one fact that somebody told. One that is known is not kept twice."""
+        """Keep one fact that a person told. One that is known is not kept twice."""
         pair, who, source = _checked(question, answer), _word(who, "name of who says it"), _word(source, "source")
         with explained(self.path), writing(self._database):
             return self._keep(pair, source, who, None)
@@ -279,7 +279,7 @@ class FactStore:
         return [_fact(row) for row in self._database.execute(f"SELECT {_FACT} FROM facts {rest}", values)]
 
     def _walk(self, columns: str, table: str, where: str, make: Any) -> Iterator[Any]:
-        """Rows by their number, some at a time, so that nobody is kept from writing meanwhile."""
+        """Yield rows by their number, some at a time, so that others can write meanwhile."""
         last = 0
         while True:
             query = f"SELECT {columns} FROM {table} WHERE {where}AND {table}.id > ? ORDER BY {table}.id LIMIT {_BATCH}"

@@ -84,7 +84,21 @@ def to_learn(model: KnowledgeModel, facts: Iterable[StoredFact]) -> tuple[list[P
 def learn_kept(
     run: Path, store: FactStore, *, every: bool = False, epochs: int | None = None, reporter: Reporter | None = None
 ) -> LearningResult:
-    """Teach a run what people told the store (`every`: all of its facts), and measure what it gained and lost."""
+    """Teach a run what people told the store (`every`: all of its facts), and measure what it gained and lost.
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    store
+        The fact store.
+    every
+        Whether all facts are taught, and not only those that people told.
+    epochs
+        Passes over the pairs; None takes the recipe's own.
+    reporter
+        Told the progress; None tells nothing.
+    """
     model = KnowledgeModel.open(run)
     pairs, against = to_learn(model, store.facts(told=not every))
     if not pairs:

@@ -62,7 +62,19 @@ _BEHIND = 2  # characters
 def pretrain(
     material: Material, recipe: KnowledgeRecipe, length: Length | None = None, options: Options | None = None
 ) -> RunResult:
-    """Train a fresh model on the text, or resume it; the same request has the same folder."""
+    """Train a fresh model on the text, or resume it; the same request has the same folder.
+
+    Parameters
+    ----------
+    material
+        The text, the pairs and their splits.
+    recipe
+        The shape of the model, its tokenizer and how it is trained.
+    length
+        How long each stage lasts; None takes the recipe's own.
+    options
+        Where runs lie, processes, seed and progress; None takes the defaults.
+    """
     material = replace(material, synthetic=())
     return train_stage(
         "pretrain",
@@ -104,7 +116,21 @@ def finetune(
     length: Length | None = None,
     options: Options | None = None,
 ) -> RunResult:
-    """Finetune a pretrained run on the training split, or a fresh model where there is no parent."""
+    """Finetune a pretrained run on the training split, or a fresh model where there is no parent.
+
+    Parameters
+    ----------
+    parent
+        The folder of a pretrained run; None finetunes a fresh model.
+    material
+        The text, the pairs and their splits.
+    recipe
+        The shape of the model, its tokenizer and how it is trained.
+    length
+        How long each stage lasts; None takes the recipe's own.
+    options
+        Where runs lie, processes, seed and progress; None takes the defaults.
+    """
     options, settings, begun = options or Options(), recipe.finetuning, None
     if not material.train:
         raise InputError("there are no pairs to learn", hint="give `pairs=…`")
@@ -140,6 +166,21 @@ def learn(
     """Teach a finetuned model new pairs, mixed with all that it learned before; a new run beside the old one.
 
     A new pair replaces an old one of the same question. The new questions leave the heldout and calibration splits.
+
+    Parameters
+    ----------
+    run
+        The folder of a finetuned run.
+    pairs
+        New pairs.
+    out
+        The folder of the new run; beside the old one if None.
+    epochs
+        Passes over the pairs; None takes the recipe's own.
+    reporter
+        Told the progress; None tells nothing.
+    wishes
+        Those of `choose_execution`.
     """
     new = sort_out(pairs)
     if new.contradictions:

@@ -63,7 +63,15 @@ class Attribution:
 
 
 def attribute(model: LanguageModel, inputs: Given) -> Attribution:
-    """Return the parts of what the head reads. What an encoder read is part of cross-attention."""
+    """Return the parts of what the head reads. What an encoder read is part of cross-attention.
+
+    Parameters
+    ----------
+    model
+        The model.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    """
     read = ["embedding", "norm.in", "blocks.*.mlp.output", *_attention_names(model)]
     if model.stack.positions is not None:
         read.append("position")

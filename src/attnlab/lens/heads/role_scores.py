@@ -246,7 +246,19 @@ class RoleReading:
 
 def repeated_tokens(vocabulary_size: int, texts: int, length: int, *, seed: int = 0) -> Tensor:
     """Return random tokens that repeat, (texts, length): each text with its own period, from a quarter to a half of
-    the length. Inside a period no token comes twice, as far as the vocabulary allows."""
+    the length. Inside a period no token comes twice, as far as the vocabulary allows.
+
+    Parameters
+    ----------
+    vocabulary_size
+        Number of tokens to draw from.
+    texts
+        How many rows.
+    length
+        Tokens of each.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     if length < 4 or texts < 1:
         raise InputError(f"{texts} texts of {length} tokens cannot repeat anything", hint="use 4 tokens or more")
     generator = torch.Generator().manual_seed(seed)
@@ -260,7 +272,13 @@ def repeated_tokens(vocabulary_size: int, texts: int, length: int, *, seed: int 
 
 
 def delimiter_tokens(tokenizer: Tokenizer) -> frozenset[int]:
-    """Return the tokens that are nothing but spaces, line ends and punctuation."""
+    """Return the tokens that are nothing but spaces, line ends and punctuation.
+
+    Parameters
+    ----------
+    tokenizer
+        The tokenizer.
+    """
     every = ((token, tokenizer.decode([token])) for token in range(tokenizer.vocabulary_size))
     return frozenset(
         token

@@ -134,8 +134,31 @@ def head_roles(
 ) -> HeadRoles:
     """Return what every head does with two texts or more.
 
-    `repeated` are the texts for the roles that are about repetition, by default as many of `repeated_tokens`, so short
-    that a window shows all of them. Without controls there are numbers but no names.
+    Parameters
+    ----------
+    model
+        The model.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    delimiters
+        Tokens that separate words or sentences, of `delimiter_tokens`.
+    repeated
+        Texts for the roles that are about repetition; by default as many of `repeated_tokens`, so short that a
+        window shows all of them.
+    of
+        Which attention: `self`, `cross` or `encoder`.
+    rate
+        The accepted rate of false names.
+    least
+        The least score that a role is named for.
+    level
+        The confidence level of intervals, such as 0.95.
+    controls
+        Random controls; without any there are numbers but no names.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    progress
+        Told each step in words.
     """
     if controls < 0 or not 0 < rate < 1 or (controls and 1 / (1 + controls) > rate):
         raise InputError(

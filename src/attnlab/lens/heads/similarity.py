@@ -101,7 +101,17 @@ class Matching:
 
 
 def head_similarity(model: LanguageModel, inputs: Given, *, of: Place = "self") -> HeadSimilarity:
-    """Compare all pairs of heads of one model."""
+    """Compare all pairs of heads of one model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    of
+        Which attention: `self`, `cross` or `encoder`.
+    """
     heads = tuple(_heads(model, of))
     maps = torch.zeros(len(heads), len(heads), dtype=torch.float64)
     writes, sums, count = maps.clone(), torch.zeros(len(heads), model.spec.model_width, dtype=torch.float64), 0
@@ -130,6 +140,23 @@ def match_heads(
 
     A head is matched inside its layer unless `across_layers`. Layers and heads that the other model has none for, and
     heads without a map, stay alone.
+
+    Parameters
+    ----------
+    a
+        One model.
+    b
+        The other.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    across_layers
+        Whether a head may be matched with one of another layer.
+    of
+        Which attention: `self`, `cross` or `encoder`.
+    controls
+        Random controls that a head is compared with.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
     """
     if a.spec.vocabulary_size != b.spec.vocabulary_size:
         raise InputError(
@@ -154,7 +181,17 @@ def match_heads(
 
 
 def match_all(models: Sequence[LanguageModel], inputs: Given, **options: Any) -> dict[tuple[int, int], Matching]:
-    """Match every pair of several models, such as the seeds of one variant, by their numbers."""
+    """Match every pair of several models, such as the seeds of one variant, by their numbers.
+
+    Parameters
+    ----------
+    models
+        Two models or more.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    options
+        Those of `match_heads`.
+    """
     if len(models) < 2:
         raise InputError(f"models to match: {len(models)}", hint="give two or more")
     return {
@@ -168,6 +205,17 @@ def over_checkpoints(
     """Compare the heads of a run with each other, and match them with its last, after each of these steps.
 
     By default the steps are all that are saved.
+
+    Parameters
+    ----------
+    path
+        The folder of the run.
+    inputs
+        Tokens (rows, tokens), or a batch; all rows are of one length.
+    steps
+        Steps whose checkpoints the run has kept; by default all.
+    options
+        Those of `match_heads`.
     """
     if steps is None:
         steps = RunDirectory.open(path).checkpoints.steps()

@@ -84,6 +84,23 @@ def study_heads(
     """Study the heads on the rows of a batch, in every place where the model attends.
 
     `worth` None measures the importance of heads only where that takes seconds. Without controls no head gets a name.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batch
+        Tokens to study the heads on.
+    delimiters
+        Tokens that separate words or sentences.
+    worth
+        Whether to measure the importance of heads; None does if it takes seconds.
+    controls
+        Random controls; without any no head gets a name.
+    texts
+        What the rows are, in words.
+    progress
+        Told each step in words.
     """
     padding = None if batch.source is None else up_to_last(batch.targets != IGNORED)
     inputs = Inputs(batch.inputs, padding, batch.source, batch.source_padding)

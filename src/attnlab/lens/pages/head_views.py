@@ -83,7 +83,7 @@ def _heads(study: Study) -> Iterator[tuple[PlaceStudy, HeadRole]]:
 
 
 def _roles(study: Study) -> LookView:
-    points, nobody = [], []
+    points, without = [], []
     for role in ROLES:
         found = [
             f"{head_name(place.place, one.layer, one.head)} ({_excess(one, role)})"
@@ -93,9 +93,9 @@ def _roles(study: Study) -> LookView:
         if found:
             points.append(f"{role}: {and_list(found)}")
         else:
-            nobody.append(role)
-    if nobody:
-        points.append(f"no head: {and_list(nobody)}")
+            without.append(role)
+    if without:
+        points.append(f"no head: {and_list(without)}")
     rule = study.places[0].roles.rule
     table = _role_table(study)
     words = (

@@ -44,7 +44,7 @@ def make_mask(
 
 
 def _queries_come_last(asked: Mapping[str, Any]) -> bool:
-    """Not so in a cache with room for tokens to come, whose offset is a tensor that nobody should wait for."""
+    """Not so in a cache with room for tokens to come, whose offset is a tensor that must not be waited for."""
     first = asked.get("q_offset")
     return type(first) is int and first + asked["q_length"] == asked.get("kv_offset", 0) + asked["kv_length"]
 

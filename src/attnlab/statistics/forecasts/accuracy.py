@@ -81,7 +81,19 @@ class Backtest:
 
 
 def backtest(ladders: Sequence[Ladder], *, level: float = 0.9, resamples: int = 400, seed: int = 0) -> Backtest:
-    """Forecast the largest rung of every ladder, one per arm and at least 4 sizes each, from the rungs below it."""
+    """Forecast the largest rung of every ladder, one per arm and at least 4 sizes each, from the rungs below it.
+
+    Parameters
+    ----------
+    ladders
+        Ladders of differences, one per arm.
+    level
+        The confidence level of intervals, such as 0.95.
+    resamples
+        Bootstrap samples.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     check_share("level", level)
     if not ladders:
         raise InputError("a back-test needs at least one ladder, got none", hint="give one ladder per arm")
@@ -217,7 +229,15 @@ class SimulatedForecasts:
 
 
 def simulate_ladder(kind: str, rng: np.random.Generator) -> SimulatedLadder:
-    """Return a ladder of 3 to 5 rungs and 4 to 8 seeds whose truth is of this kind: a family, a crossover or "null"."""
+    """Return a ladder of 3 to 5 rungs and 4 to 8 seeds whose truth is of this kind: a family, a crossover or "null".
+
+    Parameters
+    ----------
+    kind
+        The kind of truth.
+    rng
+        The generator of random numbers.
+    """
     factor, rungs = rng.uniform(2, 2.5), int(rng.integers(3, 6))
     sizes = [round(_SMALLEST * factor**rung) for rung in range(rungs)]
     law = _draw_law(rng)
@@ -243,6 +263,17 @@ def simulate_forecasts(
     """Measure forecasts on `ladders` ladders with a truth inside the families, and on a quarter as many crossovers.
 
     The trend is measured on as many null arms as there are ladders inside the families.
+
+    Parameters
+    ----------
+    ladders
+        How many ladders.
+    ahead
+        How many rungs ahead is forecast.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    level
+        The confidence level of intervals, such as 0.95.
     """
     if ladders < len(FAMILIES):
         raise SpecError(f"ladders must be at least {len(FAMILIES)}, got {ladders}", hint="use 1000")

@@ -205,7 +205,25 @@ def forecast(
     resamples: int = 400,
     seed: int = 0,
 ) -> Forecast:
-    """Forecast the difference in loss, arm − baseline, at `target_size` parameters. See `LadderFit.forecast`."""
+    """Forecast the difference in loss, arm − baseline, at `target_size` parameters. See `LadderFit.forecast`.
+
+    Parameters
+    ----------
+    ladder
+        Differences at several sizes.
+    target_size
+        Parameters of the model to forecast.
+    target_tokens
+        Its training tokens; None continues the ladder's ratio.
+    level
+        The confidence level of intervals, such as 0.95.
+    widening
+        The factor that intervals are widened by.
+    resamples
+        Bootstrap samples.
+    seed
+        What random numbers are drawn from; the same seed gives the same result.
+    """
     _check_target(target_size, ladder.largest.size, level, widening)
     fitted = fit_ladder(ladder, resamples=resamples, seed=seed)
     return fitted.forecast(target_size, target_tokens, level=level, widening=widening)

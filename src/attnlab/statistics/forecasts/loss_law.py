@@ -75,7 +75,19 @@ class LossLaws:
 def fit_loss_law(
     sizes: Sequence[float], tokens: Sequence[float], losses: Sequence[float], errors: Sequence[float]
 ) -> LossLaw:
-    """Return the law that fits the losses at (sizes, tokens) best, each weighted by its standard error."""
+    """Return the law that fits the losses at (sizes, tokens) best, each weighted by its standard error.
+
+    Parameters
+    ----------
+    sizes
+        Parameters of each run.
+    tokens
+        Training tokens of each.
+    losses
+        Final loss of each.
+    errors
+        Standard error of each loss.
+    """
     return fit_loss_laws(sizes, tokens, np.asarray(losses, dtype=np.float64)[None], errors).law(0)
 
 

@@ -156,7 +156,7 @@ class LocalProcesses(ProcessGroup):
         self._numbers[self.shard.rank, :count] = numbers
         self._meet()
         total = [float(column) for column in self._numbers[:, :count].sum(axis=0)]
-        self._meet()  # nobody writes again before all have read
+        self._meet()  # no process writes again before all have read
         return total
 
     def update(self, optimizer: Optimizer, clip: float, factor: float) -> float:
@@ -170,7 +170,7 @@ class LocalProcesses(ProcessGroup):
         optimizer.flat.gradients, own = self._gradients[0], optimizer.flat.gradients
         optimizer.step(factor, self.shard, clip_factor(norm, clip), also_clear=self._gradients[1:])
         optimizer.flat.gradients = own
-        self._meet()  # nobody uses parameters, or adds to gradients, that others still change
+        self._meet()  # no process uses parameters, or adds to gradients, that others still change
         return norm
 
     def _meet(self) -> None:
