@@ -45,9 +45,9 @@ OPTIONS = {
         "--variants-from --weights --worth RUN TEXT"
     ),
     "retrofit": (
-        "--batch-size --budget --checkpoint-seconds --csv --distil-learning-rate --distil-share --fitting-texts --json "
-        "--layers --learning-rate --length --out --quiet --report --save --seeds --smoke --text --texts --threads --to "
-        "--tokens --variants-from --within --workers MODEL"
+        "--batch-size --budget --checkpoint-seconds --csv --distil-learning-rate --distil-share --figures "
+        "--fitting-texts --json --layers --learning-rate --length --out --quiet --report --save --seeds --smoke --text "
+        "--texts --threads --to --tokens --variants-from --within --workers MODEL"
     ),
     "exhibit": "--all --figures --json --markdown --out --set --smoke NAME",
     "knowledge pretrain": (

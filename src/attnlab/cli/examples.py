@@ -22,6 +22,7 @@ EXAMPLES: Mapping[str, str] = {
     "train": "attnlab train --variant tied-kv --steps 500",
     "generate": 'attnlab generate RUN "The value of"',
     "look": 'attnlab look RUN "The value of an expression"',
+    "retrofit": "attnlab retrofit RUN --to tied-kv,window:32",
     "knowledge": "attnlab knowledge demo",
     "ask": 'attnlab ask RUN "Where was Ada born?"',
     "runs": "attnlab runs list",
@@ -57,6 +58,7 @@ EXAMPLES: Mapping[str, str] = {
     "bench facts": "attnlab bench facts --count 10000",
     "bench look": "attnlab bench look --bars",
     "bench pretrained": "attnlab bench pretrained smollm2",
+    "bench verify": "attnlab bench verify --bars",
     "bench studio": "attnlab bench studio --bars",
     "bench attention": "attnlab bench attention softmax --tokens 1024",
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.attention import load_variants
+from attnlab.cli.figures import FiguresFolder, check_figures_folder, save_figures
 from attnlab.cli.options import EXECUTION, ExecutionOptions, Flag, JsonFlag, VariantsFile, names_in
 from attnlab.cli.printing import say, show, show_json, showing_steps
 from attnlab.errors import InputError
@@ -44,6 +45,7 @@ def retrofit(
     report: Path | None = None,
     csv: Path | None = None,
     save: Path | None = None,
+    figures: FiguresFolder = None,
     variants_from: VariantsFile = None,
     execution: ExecutionOptions = EXECUTION,
     smoke: Flag = False,
@@ -120,6 +122,7 @@ def retrofit(
     for path in (report, csv):
         if path is not None:
             check_writable(path)  # before the work
+    check_figures_folder(figures)
     place = _find(model, execution.out)
     if locate_pretrained(place) is not None and not execution.quiet:
         say(memory_words(place))
@@ -139,6 +142,8 @@ def retrofit(
         for name, kind in save_retrofitted(found, save).items():
             code = " with the code that runs it (trust_remote_code=True)" if kind == "attnlab" else ""
             say(f"{name} is saved for Transformers as {kind}{code}")
+    if figures is not None:
+        save_figures(found.page(), figures)
     _tell(found, report, csv, as_json)
 
 
