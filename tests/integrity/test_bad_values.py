@@ -28,6 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("pairs.tsv").write_text("Where was Ada born?\tWickholm\nWho was born?\tAda\n")
     Path("binary").write_bytes(b"a\0b")
     Path("empty").touch()
+    Path("loop").symlink_to("loop")
     assert main(["knowledge", "facts", "add", "Where was Ada born?", "Wickholm", "--store", "facts.sqlite"]) == 0
     return tmp_path
 
@@ -68,6 +69,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "are too many to count at once",
             "give `batch_size=",
         ),
+        (["studio", "--no-browser", "--runs", "loop/x"], "loop", "name another"),
         (["variants", "--variants-from", "/dev/zero"], "/dev/zero is a device and no file", "name a file"),
         (["knowledge", "facts", "import", "/dev/zero", "--store", "facts.sqlite"], "is a device", "name a file"),
         (["train", "--corpus", "/dev/zero"], "/dev/zero", "a"),

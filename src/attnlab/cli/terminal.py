@@ -15,6 +15,7 @@ from typing import TextIO
 from attnlab.errors import AttnlabError
 from attnlab.storage.disk import NO_SPACE, reason
 
+_LOOP = "Symlink loop from "  # what Python up to 3.12 says when it resolves a path
 _LEAST_WIDTH = 20  # columns; narrower tables never end
 
 
@@ -65,6 +66,9 @@ def explain_failure(error: Exception) -> AttnlabError | None:
     """Return what the system refused, in the form of our own errors; None if it is a defect of attnlab."""
     if isinstance(error, MemoryError):
         return AttnlabError("there is not enough memory for this", hint="use a smaller model, batch or number")
+    if isinstance(error, RuntimeError) and str(error).startswith(_LOOP):
+        path = str(error).removeprefix(_LOOP).strip("'")
+        return AttnlabError(f"{path} cannot be used: its symbolic links form a loop", hint="name another path")
     if not isinstance(error, OSError):
         return None
     if error.filename is not None:

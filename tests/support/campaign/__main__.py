@@ -56,11 +56,13 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the folder of the last case")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long; the rest is for later")
     parser.add_argument("--facts", type=int, default=FACTS, help="facts in the large store")
-    parser.add_argument("--smoke", action="store_true", help="a few cases of each kind in a small scene")
+    parser.add_argument("--small", action="store_true", help="quick commands only, in a small scene")
+    parser.add_argument("--smoke", action="store_true", help="the same, with a few cases of each kind")
     given = parser.parse_args()
-    prepare(small=given.smoke)
+    small = given.small or given.smoke
+    prepare(small=small)
     folder, facts = given.folder.resolve(), SMOKE_FACTS if given.smoke else given.facts
-    workshop = Workshop(folder, open_scene(folder / "scene", small=given.smoke), given.seed, facts, small=given.smoke)
+    workshop = Workshop(folder, open_scene(folder / "scene", small=small), given.seed, facts, small=small)
     if given.only:
         kind, _, number = given.only.partition("/")
         failures = _run(Case(workshop, kind, int(number)), keep=given.keep).tally.failures
@@ -68,7 +70,7 @@ def main() -> int:
         return int(bool(failures))
     results = Results(folder / f"results-{given.seed}.jsonl")
     end = time.monotonic() + 60 * given.minutes
-    for kind, number in _left(workshop, results, given.kinds, given.size):
+    for kind, number in _left(workshop, results, given):
         if time.monotonic() > end:
             break
         case = _run(Case(workshop, kind, number))
@@ -82,16 +84,16 @@ def main() -> int:
 def _again(given: argparse.Namespace) -> str:
     """Return the command that repeats a case, once `--only` is added."""
     words = f"python -m support.campaign --seed {given.seed} --folder {given.folder}"
-    return f"{words} --smoke" if given.smoke else words
+    return f"{words} --small" if given.small or given.smoke else words
 
 
-def _left(workshop: Workshop, results: Results, kinds: list[str], size: float) -> Iterator[tuple[str, int]]:
+def _left(workshop: Workshop, results: Results, given: argparse.Namespace) -> Iterator[tuple[str, int]]:
     """Yield the cases that are not done yet, the kinds side by side, so that each part is a sample of the whole."""
-    if workshop.small:
-        wanted = {kind: SMOKE[kind] for kind in kinds}
+    if given.smoke:
+        wanted = {kind: SMOKE[kind] for kind in given.kinds}
     else:
-        counts = {kind: SIZES[kind] or len(workshop.faults()) for kind in kinds}
-        wanted = {kind: max(1, round(size * count)) for kind, count in counts.items()}
+        counts = {kind: SIZES[kind] or len(workshop.faults()) for kind in given.kinds}
+        wanted = {kind: max(1, round(given.size * count)) for kind, count in counts.items()}
     cases = sorted((number / count, kind, number) for kind, count in wanted.items() for number in range(count))
     done = results.done
     for _, kind, number in cases:

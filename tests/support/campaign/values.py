@@ -158,16 +158,18 @@ def draw_line(chosen: random.Random, names: Names) -> Line:
     words = [*command.split(), *(known or ())]
     impossible = None if known is not None else "a measurement with an impossible option"
     if known is None:
-        words += ["--smoke", chosen.choice(["--rounds", "--nosuch"]), "x"]
+        words += ["--smoke", "--nosuch", "x"]
     elif known and chosen.random() < 0.15:
         words[chosen.randrange(len(command.split()), len(words))] = chosen.choice(_TEXTS)
+    wrongs: dict[str, str] = {}  # by the option, of which the last one counts
     for _ in range(chosen.randint(1, 3)):
         option = chosen.choice(options()[command])
         if option.name in {"--yes", "--expose", "--no-browser"}:
             continue
         given, wrong = _draw_value(chosen, option)
         words = [*_without(words, option), *given]
-        impossible = impossible or (wrong and f"{' '.join(given)!r} cannot be")
+        wrongs[option.name] = f"{' '.join(given)!r} cannot be" if wrong else ""
+    impossible = impossible or next(filter(None, wrongs.values()), None)
     if chosen.random() < 0.05:
         words.append(chosen.choice(["--nosuch", "--nosuch=1", "-q"]))
         impossible = impossible or f"{words[-1]} is no option"
