@@ -33,6 +33,11 @@ def test_one_command_writes_everything(llama: Path, tmp_path: Path, capsys: pyte
     assert [one["name"] for one in found["variants"]] == ["mqa", "window:4"]
     kinds = [json.loads((tmp_path / "saved" / name / "config.json").read_text())["model_type"] for name in SAVED]
     assert kinds == ["llama", "attnlab"]
+    loud = [one for one in common if one != "--quiet"]
+    assert main(["retrofit", *loud, "--layers", "0", "--tokens", "768", "--batch-size", "2", "--seeds", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "reason" in shown.out  # of the verdicts
+    assert "layers 0" in shown.out
     healed = found["variants"][0]["healed"]
     assert main(["generate", healed, "to be", "--tokens", "3", "--out", str(tmp_path / "runs")]) == 0
 

@@ -173,7 +173,7 @@ def test_a_budget_takes_the_cheapest_layers(trained: Path, tmp_path: Path) -> No
     assert found.subset.cost == found.all_layers
 
 
-def test_a_layer_that_is_too_dear_is_left_out(trained: Path) -> None:
+def test_a_layer_that_is_too_expensive_is_left_out(trained: Path) -> None:
     subject = open_subject(trained)
     texts = judging_rows(open_text(subject, None, trained.parents[1] / "cache"), 6, 16)
     layers = {number: copy.deepcopy(block.attention) for number, block in enumerate(subject.model.stack.blocks)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from attnlab.cli.options import EXECUTION, ExecutionOptions, Flag, JsonFlag, Var
 from attnlab.cli.printing import say, show, show_json, showing_steps
 from attnlab.errors import InputError
 from attnlab.experiments.judging.retrofits import judged
+from attnlab.formats import fixed
 from attnlab.models.pretrained.opening import locate_pretrained, memory_words
 from attnlab.retrofit import RetrofitResult, request_of
 from attnlab.retrofit import retrofit as carry_out
@@ -18,9 +20,10 @@ from attnlab.retrofit.page import gains_table, layers_table, losses_table, sente
 from attnlab.retrofit.saving import save_retrofitted
 from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable, write_whole
-from attnlab.training.progress import ConsoleReporter, Silent
+from attnlab.training.progress import Silent
 
 _PAGE = "report.html"
+_TOLD = 10  # steps between two lines about them
 _SMOKE: dict[str, Any] = {"texts": 4, "fitting_texts": 4, "tokens": 2048, "seeds": 2, "batch_size": 1, "length": None}
 
 
@@ -126,17 +129,20 @@ def retrofit(
     place = _find(model, execution.out)
     if locate_pretrained(place) is not None and not execution.quiet:
         say(memory_words(place))
-    with showing_steps() as tell:
-        found = carry_out(
-            place,
-            request,
-            out=execution.out,
-            tell=(lambda _: None) if execution.quiet else tell,
-            reporter=Silent() if execution.quiet or not tokens else ConsoleReporter(),
-            threads=execution.threads,
-            workers=execution.workers,
-            precision="float32",
-        )
+    try:
+        with showing_steps() as tell:
+            found = carry_out(
+                place,
+                request,
+                out=execution.out,
+                tell=(lambda _: None) if execution.quiet else tell,
+                reporter=Silent() if execution.quiet else _Steps(tell),
+                threads=execution.threads,
+                workers=execution.workers,
+                precision="float32",
+            )
+    except KeyboardInterrupt as interrupt:
+        raise type(interrupt)("what was done is kept, and the same command resumes from there") from None
     found = judged(found)
     if save is not None:
         for name, kind in save_retrofitted(found, save).items():
@@ -145,6 +151,17 @@ def retrofit(
     if figures is not None:
         save_figures(found.page(), figures)
     _tell(found, report, csv, as_json)
+
+
+class _Steps(Silent):
+    """Tells the steps of finetuning on the line that says what is under way."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def step(self, done: int, loss: float) -> None:
+        if done % _TOLD == 0:
+            self._tell(f"finetuning: {done} steps done, loss {fixed(loss, 3)}")
 
 
 def _find(model: str, runs: Path) -> Path:

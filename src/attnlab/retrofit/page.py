@@ -73,8 +73,8 @@ def sentences(result: RetrofitResult) -> list[str]:
         elif len(one.costs) > 1:
             low, high = (f(one.costs, key=lambda cost: cost.cost.mean) for f in (min, max))
             words += (
-                f" The cheapest layer alone is {low.layer} ({signed(low.cost.mean)} nats), the dearest {high.layer} "
-                f"({signed(high.cost.mean)} nats)."
+                f" The cheapest layer alone is {low.layer} ({signed(low.cost.mean)} nats), the most expensive "
+                f"{high.layer} ({signed(high.cost.mean)} nats)."
             )
         found.append(words)
         if len(one.healing) == len(METHODS):

@@ -41,7 +41,7 @@ from attnlab.retrofit.gains import Gains, measure_gains
 from attnlab.retrofit.healing.converted import write_converted
 from attnlab.retrofit.healing.curves import Healing
 from attnlab.retrofit.healing.plan import METHODS
-from attnlab.retrofit.healing.running import ORIGINAL, Ward, validation_loss
+from attnlab.retrofit.healing.running import ORIGINAL, HealingJob, validation_loss
 from attnlab.retrofit.request import RetrofitRequest
 from attnlab.retrofit.result import RetrofitResult, VariantResult
 from attnlab.retrofit.texts import fitting_rows, judging_rows, open_text, text_losses
@@ -251,13 +251,13 @@ class _Study:
         healing = self.request.healing
         if not healing.tokens:
             return ()
-        ward = self._ward(name, layers, loss)
+        job = self._job(name, layers, loss)
         found = []
         for method in METHODS:
             runs = []
             for seed in range(1, healing.seeds + 1):
                 self.tell(f"{name}: {method}, seed {seed} of {healing.seeds}")
-                runs.append(ward.heal(method, seed))
+                runs.append(job.heal(method, seed))
             found.append(Healing(method, tuple(runs)))
         return tuple(found)
 
@@ -266,14 +266,14 @@ class _Study:
         healing = self.request.healing
         if not healing.tokens:
             return None
-        ward, runs = self._ward(ORIGINAL, {}, loss), []
+        job, runs = self._job(ORIGINAL, {}, loss), []
         for seed in range(1, healing.seeds + 1):
             self.tell(f"the original: seed {seed} of {healing.seeds}")
-            runs.append(ward.heal("finetune", seed))
+            runs.append(job.heal("finetune", seed))
         return Healing("finetune", tuple(runs))
 
-    def _ward(self, name: str, layers: Mapping[int, MultiHeadAttention], loss: float) -> Ward:
-        return Ward(
+    def _job(self, name: str, layers: Mapping[int, MultiHeadAttention], loss: float) -> HealingJob:
+        return HealingJob(
             name,
             self.model,
             layers,

@@ -27,7 +27,7 @@ ORIGINAL = "original"
 
 
 @dataclass(frozen=True)
-class Ward:
+class HealingJob:
     """A model to be healed: the original, its converted layers, the text, and where its runs are kept."""
 
     name: str
