@@ -12,6 +12,7 @@ from attnlab.studio.matrices import number_text, vector_text
 _GROUP = r"\((?:[^()]|\([^()]*\))*\)"  # brackets, with at most one pair inside
 _POWER = re.compile(rf"\^({_GROUP}|[−-]?\w+)")
 _INDEX = re.compile(rf"_({_GROUP}|[A-Za-z0-9]+(?:,[a-z])?)")
+_SPACE = re.compile(r"^␣(?=.)")  # before a word
 _SHOWN = 8  # numbers of a vector, and terms of a sum
 
 
@@ -28,6 +29,7 @@ def _bare(text: str) -> str:
 def equation_html(found: Mapping[str, Any], tokens: Sequence[str], place: Mapping[str, int]) -> str:
     """Return how one query weighs one key, from the vectors to the output (`work/flow.py`, `explain`)."""
     query, key = place["query"], place["key"]
+    tokens = [_SPACE.sub("", token) for token in tokens]
     names = f"“{escape(tokens[query])}” weighs “{escape(tokens[key])}”"
     title = f"<h3>How {names} in layer {place['layer']}, head {place['head']}</h3>"
     equations = f'<div class="equation">{typeset(chr(10).join(found["equations"]))}</div>'
