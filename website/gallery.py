@@ -42,8 +42,8 @@ class Report:
         return " ".join(["attnlab", *words]).replace(" --out", "").replace(" --report", "").replace(" --page", "")
 
 
-# {page} is the page, {runs} the folder of runs, {softmax} and so on the newest run whose name begins so, {knowledge} the
-# finetuned run of the tutorial.
+# {page} is the page, {runs} the folder of runs, {softmax} and so on the newest run whose name begins so, {knowledge}
+# the finetuned run of the tutorial.
 REPORTS = (
     Report(
         "compare",

@@ -117,7 +117,9 @@ def test_differences_are_drawn_against_the_size_rung_by_rung() -> None:
     rows = [{**row, "rung": "25k", "parameters": 30_592}, {**row, "rung": "14k", "parameters": 18_336}]
     rows.append({**row, "rung": "14k, half the tokens", "parameters": None})
     found = {"intervals": rows, "baseline": "softmax", "confidence": "95 %", "margin": 0.03}
-    (line,) = sizes_figure(found)["data"]
+    drawn = sizes_figure(found)
+    assert drawn["layout"]["xaxis"]["ticktext"] == ["25k", "14k"]
+    (line,) = drawn["data"]
     assert line["x"] == [18_336, 30_592]
     assert line["error_y"]["array"] == pytest.approx([1.015, 1.015], abs=0.01)
 

@@ -96,7 +96,7 @@ def test_the_equation_of_a_cell_has_its_values(tour: tuple[str, str]) -> None:
     mixed = np.array(numbers["weights"]) @ np.array(numbers["values"])
     assert mixed == pytest.approx(np.array(numbers["output"]), abs=1e-4)
     html = equation_html(numbers, found["tokens"], place)
-    assert "How “␣he” weighs “␣says” in layer 1, head 2" in html
+    assert "How “he” weighs “says” in layer 1, head 2" in html
     assert "<msub><mi>s</mi><mrow><mi>j</mi></mrow></msub><mo>=</mo>" in html
     assert "/ √16 =" in html
     assert "The mask hides" in equation_html(numbers, found["tokens"], {**place, "key": 7})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 from attnlab.pages import equations_html
 from attnlab.studio.matrices import number_text, vector_text
 
+_SPACE = re.compile(r"^␣(?=.)")  # before a word
 _SHOWN = 8  # numbers of a vector, and terms of a sum
 
 
 def equation_html(found: Mapping[str, Any], tokens: Sequence[str], place: Mapping[str, int]) -> str:
     """Return how one query weighs one key, from the vectors to the output (`work/flow.py`, `explain`)."""
     query, key = place["query"], place["key"]
+    tokens = [_SPACE.sub("", token) for token in tokens]
     names = f"“{escape(tokens[query])}” weighs “{escape(tokens[key])}”"
     title = f"<h3>How {names} in layer {place['layer']}, head {place['head']}</h3>"
     equations = equations_html("\n".join(found["equations"]))

@@ -129,7 +129,7 @@ def forest_figure(found: Mapping[str, Any]) -> dict[str, Any]:
 def sizes_figure(found: Mapping[str, Any]) -> dict[str, Any]:
     """Draw the difference of every arm against the size of the model, as far as its rungs have ended."""
     title = f"perplexity against {found['baseline']} (%)"
-    figure = new_figure(x="parameters", y=title, height=340)
+    figure = new_figure(x="size (parameters, logarithmic)", y=title, height=340)
     margin = percent(found["margin"])
     figure.add_hrect(y0=-margin, y1=margin, fillcolor=_BAND, line_width=0, layer="below")
     figure.add_hline(y=0, line_width=1.5, line_color=GREY, layer="below")
@@ -153,6 +153,7 @@ def sizes_figure(found: Mapping[str, Any]) -> dict[str, Any]:
             text=[f"{arm} at {row['rung']} {percent_text(row['mean'])}" for row in rows],
             hovertemplate="%{text}<extra></extra>",
         )
-    figure.update_xaxes(type="log")
+    sizes = {row["parameters"]: row["rung"] for row in found["intervals"] if row["parameters"]}
+    figure.update_xaxes(type="log", tickvals=list(sizes), ticktext=list(sizes.values()))
     figure.update_yaxes(ticksuffix=" %")
     return drawn_figure(figure)

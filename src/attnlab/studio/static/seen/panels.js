@@ -62,7 +62,8 @@ export class LargeMap {
     pen.lineWidth = 1.5;
     if (query !== null) pen.strokeRect(margin, margin + query * this.cell, size - margin, this.cell);
     if (key !== null) pen.strokeRect(margin + key * this.cell, margin, this.cell, size - margin);
-    this.caption.textContent = `Layer ${layer}, head ${head}: rows attend to columns; click a cell for its equation`;
+    const equation = this.view.panels.next ? "; click a cell for its equation" : "";
+    this.caption.textContent = `Layer ${layer}, head ${head}: rows attend to columns${equation}`;
     this.canvas.setAttribute("aria-label", `the map of layer ${layer}, head ${head}`);
   }
 
@@ -90,7 +91,7 @@ export class LargeMap {
     const inside = Math.min(query, key) >= 0 && Math.max(query, key) < this.flow.count;
     if (!inside) return;
     this.view.point({ query, key });
-    if (click) this.view.explain({ query, key });
+    if (click && this.view.panels.next) this.view.explain({ query, key });
   }
 }
 
