@@ -12,6 +12,7 @@ printing    tables and data on stdout, everything else on stderr
 measuring   options, progress and output of measurements
 commands    one file per command
 verify      `attnlab verify`
+completion  `attnlab completion`
 knowledge   `attnlab knowledge …` and `attnlab ask`
 """
 

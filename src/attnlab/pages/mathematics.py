@@ -149,14 +149,11 @@ def _runs(tokens: Sequence[_Token]) -> Iterator[tuple[int, bool]]:
         if token.kind == "mark":
             depth += (token.text in _CLOSING) - (token.text in _CLOSING.values())
         part += depth == 0 and token.gap > 1
-        before, behind = (tokens[one] if 0 <= one < len(tokens) else None for one in (place - 1, place + 1))
-        phrase = _is_prose(tokens, place) and (
-            _is_prose(tokens, place - 1) or _is_prose(tokens, place + 1) or (behind is not None and behind.text == ":")
-        )
-        yield (
-            part,
-            depth == 0 and (phrase or (token.kind == "mark" and token.text in _SEPARATORS and before is not None)),
-        )
+        separator = token.kind == "mark" and token.text in _SEPARATORS
+        beside = _is_prose(tokens, place - 1) or _is_prose(tokens, place + 1)
+        heading = any(one.text == ":" for one in tokens[place + 1 : place + 2])
+        phrase = _is_prose(tokens, place) and (beside or heading)
+        yield part, depth == 0 and (phrase or separator)
 
 
 def _is_prose(tokens: Sequence[_Token], place: int) -> bool:
