@@ -38,7 +38,8 @@ _LONGEST = 300  # letters of a line
 _SCRIPTS = "".join((*_RAISED, *_LOWERED))
 _LETTER = rf"[^\W\d_{_LARGE}{_SCRIPTS}½¼¾]"
 _TOKEN = re.compile(
-    rf"(?P<blank>\s*)(?:(?P<number>\d+(?:[.,]\d+)*|[½¼¾∞])|(?P<letters>{_LETTER}+)|(?P<mark>\S))(?P<accent>[\u0302\u0304]?)"
+    rf"(?P<blank>\s*)(?:(?P<number>\d+(?:[.,]\d+)*|[½¼¾∞])|(?P<letters>{_LETTER}+)|(?P<mark>\S))"
+    r"(?P<accent>[\u0302\u0304]?)"
 )
 _SUBSCRIPT = re.compile(rf"(?:{_LETTER}|[0-9])+(?:,[a-z](?!\w))?")
 
