@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from attnlab.cli.app import VERBS, GlobalOptions, build_app
+from attnlab.cli.examples import EXAMPLES
 
 
 def command_reference() -> str:
@@ -14,4 +15,10 @@ def command_reference() -> str:
     # What cyclopts calls parameters are options, and a description that is wrapped is one paragraph.
     text = text.replace("**Parameters**:", "**Options**:")
     text = re.sub(r"^(\* .*(?:\n {4}\S.*)+)", lambda found: re.sub(r"\n +", " ", found[1]), text, flags=re.MULTILINE)
+    text = re.sub(r"^#+ attnlab (.+)$", _with_example, text, flags=re.MULTILINE)
     return text.replace("# attnlab\n", "# Command line\n", 1)
+
+
+def _with_example(heading: re.Match[str]) -> str:
+    example = EXAMPLES.get(heading[1])
+    return heading[0] if example is None else f"{heading[0]}\n\nExample: `{example}`"

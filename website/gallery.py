@@ -19,6 +19,7 @@ from attnlab.exhibits import exhibit_named, exhibits
 from website.paths import GALLERY, RUNS, TUTORIAL_RUNS, is_current, keep, source_hash
 from website.shared import share
 
+_FILES = ("{page}", "{runs}")
 _TRAINING = ("--tokens-per-parameter", "80", "--seeds", "3", "--pilot", "0", "--change", "learning_rate=0.01")
 
 
@@ -37,13 +38,15 @@ class Report:
 
     @property
     def shown_command(self) -> str:
-        """Return the command as a user types it."""
-        words = [word for word in self.command if not word.startswith("{")]
-        return " ".join(["attnlab", *words]).replace(" --out", "").replace(" --report", "").replace(" --page", "")
+        """Return the command as a user types it, without the files that the site wants."""
+        places = {place - 1 for place, word in enumerate(self.command) if word in _FILES}  # of their options
+        words = [word for place, word in enumerate(self.command) if word not in _FILES and place not in places]
+        typed = ["RUN" if word.startswith("{") else f'"{word}"' if " " in word else word for word in words]
+        return " ".join(["attnlab", *typed])
 
 
-# {page} is the page, {runs} the folder of runs, {softmax} and so on the newest run whose name begins so, {knowledge}
-# the finetuned run of the tutorial.
+# {page} is the page, {runs} the folder of runs, {softmax} and so on the newest run of that variant in the
+# comparison, {knowledge} the finetuned run of the tutorial.
 REPORTS = (
     Report(
         "compare",
@@ -144,8 +147,8 @@ def _fill(word: str, page: Path) -> str:
 
 
 def _newest(variant: str) -> Path:
-    """Return the folder of the newest finished run of a variant."""
-    found = [path for path in RUNS.rglob("result.json") if path.parent.name.startswith(f"{variant}-")]
+    """Return the folder of the newest finished run of a variant in the comparison."""
+    found = [path for path in RUNS.glob("compare-*/**/result.json") if path.parent.name.startswith(f"{variant}-")]
     if not found:
         raise SystemExit(f"there is no run {variant}-… below {RUNS}")
     return max(found, key=lambda path: path.stat().st_mtime).parent

@@ -72,9 +72,10 @@ def test_a_mixture_and_a_number_are_arms(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_data_tables_and_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SMALL, "--quiet", "--json", "--report", "page.html", "--csv", "runs.csv"]) == 0
+    assert main([*SMALL, "--quiet", "--json", "--report", "page.html", "--csv", "runs.csv", "--figures", "made"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["verdicts"][0]["arm"] == "tied-kv"
+    assert {"paired-differences-figure-1.pdf", "verdict-table-1.tex"} <= {path.name for path in Path("made").iterdir()}
     assert [len(arm["runs"]) for arm in data["arms"]] == [3, 3]
     assert Path("page.html").exists()
     assert (data["rungs"], data["trends"]) == ([], [])
@@ -122,6 +123,7 @@ def test_seeds_are_added_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["compare", "tied-kv", "--size", "6k", "--rungs", "14k", "--tokens-per-parameter", "1"], "rungs must ascend"),
         (["compare", "tied-kv", "--size", "6x"], "there is no size called '6x'"),
         (["compare", "tied-kv", "--report", "no/such/folder.html"], "no folder"),
+        (["compare", "tied-kv", "--figures", "no/such/folder"], "no folder"),
     ],
 )
 def test_what_cannot_be_done_is_told(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,13 +51,14 @@ def test_a_page_and_a_table(run: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_only_the_maps(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["look", str(run), "a" * 30, "--out", "mine.html", "--layer", "0", "--head", "1", "--maps-only"]
-    assert main(words) == 0
+    assert main([*words, "--figures", "made"]) == 0
     captured = capsys.readouterr()
     assert "the first 8 are shown" in captured.err
     assert captured.out.split()[:3] == ["layer", "head", "entropy"]
     assert len(captured.out.splitlines()) == 3
     assert Path("mine.html").exists()
     assert not Path("look.html").exists()
+    assert Path("made/attention-maps-of-all-heads-maps-1.svg").exists()
 
 
 def test_what_else_can_be_asked_for(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

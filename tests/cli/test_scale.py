@@ -93,12 +93,13 @@ def test_rates_only_searches_and_a_second_time_finds_them(capsys: pytest.Capture
 
 
 def test_a_whole_study(capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = output(capsys, [*FIXED, "--report", "page.html", "--csv", "runs.csv"])
+    out, err = output(capsys, [*FIXED, "--report", "page.html", "--csv", "runs.csv", "--figures", "made"])
     assert out.startswith("On kinship (context 8, 2 paired seeds), against softmax: tied-kv is ")
     assert "parameters and" in out
     assert "is an extrapolation, not a finding" in " ".join(out.split())
     assert "hours in all" in err
     assert "report: runs" in err
+    assert any(path.suffix == ".pdf" for path in Path("made").iterdir())
     assert Path("page.html").read_text().count("difference against size") >= 1
     assert Path("runs.csv").read_text().count("\n") == 1 + 2 * 2 * 3
     assert main([*FIXED, "--quiet", "--json"]) == 0

@@ -12,6 +12,9 @@ import pytest
 from website.hooks import complete
 from website.reference import public_packages
 
+from attnlab.attention import variants
+from attnlab.cli.examples import EXAMPLES
+from attnlab.exhibits import exhibits
 from support.browser import findings
 
 ELSEWHERE = ("http://", "https://", "//")
@@ -74,8 +77,14 @@ def test_two_clicks_from_home(pages: dict[Path, Links], site: Path) -> None:
         "variants.html": "σ(s_j − log n)",
     }.items():
         assert site / page in home
-        assert words in re.sub(r"<[^>]+>", "", (site / page).read_text(encoding="utf-8"))
+        html = (site / page).read_text(encoding="utf-8")
+        assert words in html or words in re.sub(r"<[^>]+>", "", html)
     assert "two one-sided tests" in (site / "glossary.html").read_text(encoding="utf-8")
+
+
+def test_equations_of_the_tables_are_mathematics(site: Path) -> None:
+    for name, least in (("variants", len(variants())), ("exhibits", len(exhibits()))):
+        assert (site / f"{name}.html").read_text(encoding="utf-8").count("<math ") > least
 
 
 def test_the_reference_has_every_public_package_and_the_command_line(site: Path) -> None:
@@ -84,6 +93,7 @@ def test_the_reference_has_every_public_package_and_the_command_line(site: Path)
     text = (site / "reference" / "cli.html").read_text(encoding="utf-8")
     assert "attnlab knowledge facts import" in text
     assert "--tokens-per-parameter" in text
+    assert text.count("Example: <code>attnlab ") == len(EXAMPLES)
 
 
 def test_a_page_that_the_navigation_does_not_name_becomes_a_guide() -> None:

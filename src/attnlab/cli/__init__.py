@@ -13,6 +13,7 @@ measuring   options, progress and output of measurements
 commands    one file per command
 retrofit    `attnlab retrofit`
 verify      `attnlab verify`
+completion  `attnlab completion`
 knowledge   `attnlab knowledge …` and `attnlab ask`
 """
 

@@ -50,7 +50,7 @@ VERBS: tuple[str, ...] = (
     "attnlab.cli.verify:verify",
     "attnlab.cli.commands.studio:studio",
     "attnlab.cli.commands.bench:bench",
-    "attnlab.cli.commands.completion:completion",
+    "attnlab.cli.completion:completion",
 )
 
 

@@ -38,7 +38,8 @@ _LONGEST = 300  # letters of a line
 _SCRIPTS = "".join((*_RAISED, *_LOWERED))
 _LETTER = rf"[^\W\d_{_LARGE}{_SCRIPTS}½¼¾]"
 _TOKEN = re.compile(
-    rf"(?P<blank>\s*)(?:(?P<number>\d+(?:[.,]\d+)*|[½¼¾∞])|(?P<letters>{_LETTER}+)|(?P<mark>\S))(?P<accent>[\u0302\u0304]?)"
+    rf"(?P<blank>\s*)(?:(?P<number>\d+(?:[.,]\d+)*|[½¼¾∞])|(?P<letters>{_LETTER}+)|(?P<mark>\S))"
+    r"(?P<accent>[\u0302\u0304]?)"
 )
 _SUBSCRIPT = re.compile(rf"(?:{_LETTER}|[0-9])+(?:,[a-z](?!\w))?")
 
@@ -149,14 +150,11 @@ def _runs(tokens: Sequence[_Token]) -> Iterator[tuple[int, bool]]:
         if token.kind == "mark":
             depth += (token.text in _CLOSING) - (token.text in _CLOSING.values())
         part += depth == 0 and token.gap > 1
-        before, behind = (tokens[one] if 0 <= one < len(tokens) else None for one in (place - 1, place + 1))
-        phrase = _is_prose(tokens, place) and (
-            _is_prose(tokens, place - 1) or _is_prose(tokens, place + 1) or (behind is not None and behind.text == ":")
-        )
-        yield (
-            part,
-            depth == 0 and (phrase or (token.kind == "mark" and token.text in _SEPARATORS and before is not None)),
-        )
+        separator = token.kind == "mark" and token.text in _SEPARATORS
+        beside = _is_prose(tokens, place - 1) or _is_prose(tokens, place + 1)
+        heading = any(one.text == ":" for one in tokens[place + 1 : place + 2])
+        phrase = _is_prose(tokens, place) and (beside or heading)
+        yield part, depth == 0 and (phrase or separator)
 
 
 def _is_prose(tokens: Sequence[_Token], place: int) -> bool:

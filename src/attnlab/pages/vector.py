@@ -201,11 +201,10 @@ class _Drawing:
             stepped = {"drawstyle": "steps-pre"} if trace.line.shape == "vh" else {}
             style = _DASHES.get(trace.line.dash or "solid", "-")
             self.axes.plot(x, y, color=colour, linewidth=width * _POINT, linestyle=style, label=_name(trace), **stepped)
-        bars = {f"{one}err": _error(error) for one, error in (("x", trace.error_x), ("y", trace.error_y))}
-        for error, found in ((trace.error_x, "xerr"), (trace.error_y, "yerr")):
-            if bars[found] is not None:
+        for name, error in (("xerr", trace.error_x), ("yerr", trace.error_y)):
+            if (reach := _error(error)) is not None:
                 look = {"ecolor": _colour(error.color, colour), "elinewidth": (error.thickness or 2) * _POINT}
-                self.axes.errorbar(x, y, **{found: bars[found]}, fmt="none", capsize=(error.width or 4) / 2, **look)
+                self.axes.errorbar(x, y, **{name: reach}, fmt="none", capsize=(error.width or 4) / 2, **look)
         if "markers" in mode:
             self._draw_markers(trace, x, y, colour, named="lines" not in mode)
         if "text" in mode:

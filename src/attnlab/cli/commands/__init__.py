@@ -12,6 +12,5 @@ exhibit        worked theory, computed and checked
 runs           list, show, remove and clean up runs
 studio         the laboratory in a web page
 bench          measure this machine against the peers
-completion     completion in a shell
 bench_facts    the fact store measured, for `attnlab bench facts`
 """
