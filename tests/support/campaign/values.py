@@ -73,7 +73,18 @@ _TEXTS = (
 )
 _PATHS = (
     *("", ".", "..", "runs", "nosuch/x.html", "scratch.txt", "text.txt/x", "x" * 300, "loop", "loop/x", "/dev/null"),
-    *("/dev/full", "/proc/self/mem", "new.html", "new.json", "a\nb", "scratch.py", "scratch.zip", "cache", "~", "\udc80"),
+    *(
+        "/dev/full",
+        "/proc/self/mem",
+        "new.html",
+        "new.json",
+        "a\nb",
+        "scratch.py",
+        "scratch.zip",
+        "cache",
+        "~",
+        "\udc80",
+    ),
 )
 _ENDLESS = ("studio",)
 Kind = Literal["int", "float", "str", "path", "flag", "choice"]
