@@ -36,7 +36,7 @@ def test_a_small_campaign_finds_nothing() -> None:
     assert {row[0] for row in rows} == {*KINDS, "all"}
     counts = dict(zip(headings, rows[-1], strict=True))
     assert int(counts["commands"]) >= 50
-    assert int(counts["faults"]) >= 10
+    assert int(counts["faults"]) >= 8
 
 
 def write_twice() -> int:

@@ -99,3 +99,16 @@ def test_an_interruption_says_what_is_kept(
     assert main(["compare", str(comparison), "--quiet"]) == code
     said = f"{word}: what was trained is kept, and the same command resumes from there\n"
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"looks": 3, "seconds": 1}, {"looks": [{"seeds": ["x"], "verdicts": {}}], "seconds": 1}]
+)
+def test_damaged_analyses_are_one_sentence(
+    content: dict[str, object], comparison: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (comparison / "looks.json").write_text(json.dumps(content))
+    assert main(["compare", comparison.name, "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert "looks.json is damaged: it holds no analysis" in error
+    assert "hint:" in error

@@ -59,6 +59,17 @@ def delete_key(name: str, key: str) -> Callable[[Path], None]:
     return apply
 
 
+def change_loss(run: Path) -> None:
+    result = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps({**result, "validation_loss": 1.0}))
+
+
+def delete_hash_and_receipt(run: Path) -> None:
+    delete_key("result.json", "weights_sha256")(run)
+    *lines, _ = (run / "receipts.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "receipts.jsonl").write_bytes(b"".join(lines))
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("damage", "said"),
@@ -70,7 +81,9 @@ def delete_key(name: str, key: str) -> Callable[[Path], None]:
         (change_learning_rate, "run.json was changed after the run began"),
         (change_steps_to_text, "result.json is damaged: steps is 'x'"),
         (delete_key("run.json", "sha256"), "its hash is missing, although the run has receipts"),
-        (delete_key("result.json", "weights_sha256"), "the hash of the weights is missing, although the run has"),
+        (change_loss, "result.json was changed after the run ended"),
+        (delete_key("result.json", "outcome"), "result.json was changed after the run ended"),
+        (delete_hash_and_receipt, "the hash of the weights is missing, although the run has"),
     ],
 )
 def test_damage_is_refused(

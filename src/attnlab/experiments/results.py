@@ -114,6 +114,18 @@ class InterimAnalysis:
     verdicts: Mapping[str, str] | None
 
 
+def _seed(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no seed")
+    return value
+
+
+def _verdicts(value: object) -> dict[str, str] | None:
+    if value is not None and not isinstance(value, dict):
+        raise TypeError(f"{value!r} are no verdicts")
+    return value
+
+
 @dataclass
 class AnalysisLog:
     """All analyses that were begun, and the seconds of training."""
@@ -137,15 +149,19 @@ class AnalysisLog:
     @classmethod
     def _read(cls, folder: Path) -> AnalysisLog:
         record = read_json(folder / LOOKS)
-        if not record["looks"]:
+        try:
+            found = [
+                InterimAnalysis(number, tuple(map(_seed, one["seeds"])), _verdicts(one["verdicts"]))
+                for number, one in enumerate(record["looks"], start=1)
+            ]
+            seconds = float(record["seconds"])
+        except (LookupError, TypeError, ValueError):
+            found = []
+        if not found:
             raise FileError(
                 f"{folder / LOOKS} is damaged: it holds no analysis", hint="compare again in another folder"
             )
-        found = [
-            InterimAnalysis(number, tuple(one["seeds"]), one["verdicts"])
-            for number, one in enumerate(record["looks"], start=1)
-        ]
-        return cls(found, record["seconds"])
+        return cls(found, seconds)
 
     def save(self, folder: Path) -> None:
         looks = [{"seeds": list(one.seeds), "verdicts": one.verdicts} for one in self.analyses]

@@ -1,6 +1,7 @@
 """Checks of what is read back from a run directory against the hashes that were written with it.
 
     run.json            holds the hash of its own content
+    result.json         the last receipt holds the hash of its content
     model.safetensors   result.json holds the hash of the final weights
     tokenizer.json      run.json holds the hash of the tokenizer
 
@@ -10,6 +11,7 @@ A run of an older attnlab, which has no such hash and no receipts, is read witho
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -57,13 +59,27 @@ def check_record(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_result(path: Path, result: Mapping[str, Any]) -> None:
-    """Refuse a result with values that no run writes."""
+    """Refuse a result with values that no run writes, and one that the last receipt of the run does not name."""
     for name, kinds in _RESULT.items():
         value = result.get(name, 0)
         if name in result and (not isinstance(value, kinds) or isinstance(value, bool)):
             raise FileError(
                 f"{path} is damaged: {name} is {value!r}", hint="restore the old file, or train the run again"
             )
+    if _linked_result(path.parent) not in {None, content_hash(result)}:
+        raise FileError(
+            f"{path} was changed after the run ended: its content does not have the hash in its receipts",
+            hint=train_again(path),
+        )
+
+
+def _linked_result(folder: Path) -> str | None:
+    """Return the hash of the result in the last receipt of a run; None if there is none that can be read."""
+    try:
+        last = (folder / RECEIPTS).read_bytes().rstrip(b"\n").rpartition(b"\n")[2]
+        return str(json.loads(last)["result"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
 
 
 def read_final_weights(path: Path, known: str | None) -> dict[str, Tensor]:

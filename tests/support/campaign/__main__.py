@@ -32,17 +32,7 @@ SIZES = {
     "studio": 150,
     "facts": 60,
 }
-SMOKE = {
-    "values": 1,
-    "faults": 8,
-    "interruptions": 3,
-    "read_only": 2,
-    "clock": 1,
-    "users": 1,
-    "hostile": 8,
-    "studio": 1,
-}
-SMOKE |= {"facts": 1}
+SMOKE = dict.fromkeys(SIZES, 1) | {"faults": 6, "interruptions": 3, "read_only": 2, "hostile": 6}
 FACTS, SMOKE_FACTS = 1_000_000, 4000
 
 

@@ -287,17 +287,18 @@ def _let_jump(chosen: random.Random) -> None:
 
 def _reap_orphans() -> int:
     """Wait for the processes that a command left behind; return how many had to be killed."""
-    end, killed = time.monotonic() + 5.0, 0
+    end = time.monotonic() + _PATIENCE
+    killed: set[int] = set()
     while orphans := {*children_of(os.getpid())} - _running if _reaps else ():
         for orphan in orphans:
             if time.monotonic() > end:
                 with suppress(ProcessLookupError):
                     os.kill(orphan, signal.SIGKILL)
-                    killed += 1
+                    killed.add(orphan)
             with suppress(ChildProcessError):
                 os.waitpid(orphan, os.WNOHANG)
         time.sleep(0.01)
-    return killed
+    return len(killed)
 
 
 def _read(stream: IO[bytes]) -> str:

@@ -54,12 +54,12 @@ def targets(names: Names) -> list[Target]:
     text = ("train", "--corpus", "text.txt", *TRAIN[7:], "--steps", "1")
     return [
         Target(f"{run}/model.safetensors", "safetensors", (generate, verify, train)),
-        Target(f"{run}/run.json", "json", (generate, verify, ("runs", "list"), train)),
-        Target(f"{run}/result.json", "json", (generate, verify, ("runs", "list"), train)),
+        Target(f"{run}/run.json", "json", (generate, verify, train)),
+        Target(f"{run}/result.json", "json", (generate, verify, train)),
         Target(f"{run}/tokenizer.json", "json", (generate, verify, train)),
         Target(f"{run}/receipts.jsonl", "jsonl", (verify,)),
         Target(f"{run}/metrics.jsonl", "jsonl", (verify,)),
-        Target(f"{run}/[mr]e*.json*", "json", (show, ("runs", "list")), sealed=False),
+        Target(f"{run}/[mr]*.json*", "json", (show, ("runs", "list")), sealed=False),
         Target(f"{run}/states/*.safetensors", "safetensors", (verify,)),
         Target(f"runs/{names.unfinished}/checkpoints/*/*", "bytes", (resume,)),
         Target(f"runs/{names.unfinished}/*.json*", "bytes", (resume,), sealed=False),
