@@ -20,7 +20,8 @@ def llama(tmp_path: Path) -> Path:
 
 def test_one_command_writes_everything(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = [str(llama), "--to", "mqa,window:4", "--text", str(tmp_path / "text.txt"), "--length", "16"]
-    common += ["--texts", "4", "--fitting-texts", "8", "--out", str(tmp_path / "runs"), "--threads", "1", "--quiet"]
+    common += ["--texts", "4", "--fitting-texts", "8", "--out", str(tmp_path / "runs")]
+    common += ["--threads", "1", "--workers", "1", "--quiet"]
     page, table = tmp_path / "page.html", tmp_path / "table.csv"
     assert main(["retrofit", *common, "--report", str(page), "--csv", str(table)]) == 0
     shown = capsys.readouterr()
