@@ -53,8 +53,8 @@ class HealingPlan(Specification):
         return max(1, self.steps(length) // _EVALUATIONS)
 
     def validation_rows(self, length: int) -> int:
-        """Return how many held-out texts the loss is measured on."""
-        return max(2, _VALIDATION_TOKENS // length)
+        """Return how many held-out texts the loss is measured on: no more tokens than are trained on."""
+        return max(2, min(_VALIDATION_TOKENS, self.tokens) // length)
 
     def finetuning(self, model: ModelSpec, steps: int, seed: int, execution: Execution, length: int) -> ResolvedRun:
         """Return the finetuning of a model for so many steps, measured on held-out texts of this length."""
