@@ -69,7 +69,7 @@ def test_whom_the_bars_concern() -> None:
     pointwise = {"sigmoid", "sigmoid-no-bias", "relu", "relu-undivided", "squared-relu"}
     sparse = {"sparsemax", "entmax15", "entmax"}
     recurrent = {"gated-linear", "gated-delta"}
-    others = {"full-value", "window", "prefix", "linear", "softpick", "stick-breaking", *recurrent}
+    others = {"full-value", "window", "sink-window", "prefix", "linear", "softpick", "stick-breaking", *recurrent}
     scored = {"l2", "synthesizer-dense", "synthesizer-random"}
     slower = {"softmax-capped", "mla", "forgetting", "differential"}
     assert concerned("speed") == every - sparse - others - scored - slower
@@ -82,7 +82,7 @@ def test_whom_the_bars_concern() -> None:
     assert concerned("speed-peer") == sparse
     assert concerned("speed-dropout") == pointwise
     assert concerned("memory") == concerned("memory-growth") == every - {"full-value", "synthesizer-random"}
-    assert concerned("window") == {"window"}
+    assert concerned("window") == {"window", "sink-window"}
     assert concerned("linear-growth") == {"linear"}
     assert concerned("recurrent-growth") == concerned("recurrent-speed") == recurrent
     assert concerned("cache") == concerned("decoding") == {"tied-kv"}
