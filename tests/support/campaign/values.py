@@ -162,7 +162,7 @@ def draw_line(chosen: random.Random, names: Names) -> Line:
     elif known and chosen.random() < 0.15:
         words[chosen.randrange(len(command.split()), len(words))] = chosen.choice(_TEXTS)
     wrongs: dict[str, str] = {}  # by the option, of which the last one counts
-    for _ in range(chosen.randint(1, 3)):
+    for _ in range(chosen.randint(1, 3) if options()[command] else 0):
         option = chosen.choice(options()[command])
         if option.name in {"--yes", "--expose", "--no-browser"}:
             continue
