@@ -52,8 +52,9 @@ class Watcher:
             words += f" of {total}" + ("" if left is None else f"   {clock_time(left)} left")
         if self.talk.is_terminal:
             if total:
-                filled = _BAR * min(done, total) // total
-                words = f"{'━' * filled}{'╌' * (_BAR - filled)} {words}"
+                length = max(0, min(_BAR, self.talk.width - len(words) - 2))
+                filled = length * min(done, total) // total
+                words = f"{'━' * filled}{'╌' * (length - filled)} {words}"
             if finished:
                 self._wipe()
             elif now - self._told > 0.1 or done == 0:
