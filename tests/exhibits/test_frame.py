@@ -297,7 +297,7 @@ def test_progress_is_plain_lines_without_a_terminal(monkeypatch: pytest.MonkeyPa
     for done in range(1, 31):
         now[0] += 1
         watcher.progress("training", done, 30)
-    assert out.getvalue().splitlines() == ["training: 11 of 30", "training: 22 of 30"]
+    assert out.getvalue().splitlines() == ["training: 11 of 30   0:17 left", "training: 22 of 30   0:08 left"]
 
 
 def test_no_colour_without_a_terminal_or_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
