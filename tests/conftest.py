@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
 import torch
+
+from attnlab.attention.names import catalogue
+from attnlab.attention.parts import Part
 
 torch.set_num_threads(1)
 
@@ -20,3 +24,13 @@ hypothesis.settings.load_profile("attnlab")
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    """Forget the variants and parts that a test added."""
+    before = [(known, dict(known)) for known in (catalogue._known, Part._known)]
+    yield
+    for known, names in before:
+        known.clear()
+        known.update(names)

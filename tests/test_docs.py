@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from attnlab.attention.names import catalogue
-from attnlab.attention.parts import Part
 from attnlab.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -30,16 +27,6 @@ def sessions() -> list[list[tuple[str, str]]]:
         parts = (part.partition("\n") for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:])
         found.append([(command.split("  #")[0].strip(), printed.strip("\n")) for command, _, printed in parts])
     return found
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    """Forget what an example added."""
-    names, parts = dict(catalogue._known), dict(Part._known)
-    yield
-    for known, before in ((catalogue._known, names), (Part._known, parts)):
-        known.clear()
-        known.update(before)
 
 
 @pytest.mark.parametrize(("page", "text"), blocks("python"))

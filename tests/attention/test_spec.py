@@ -103,6 +103,14 @@ IMPOSSIBLE = {
     "layer without a mask": ({"layer": LAYER, "mask": Mask(window=3)}, {"mask": Mask()}),
     "layer and rope": ({"layer": LAYER, "position": "rope"}, {"position": Learned()}),
     "layer without dropout": ({"layer": LAYER, "weight_dropout": 0.1}, {"weight_dropout": 0.0}),
+    "first tokens and distances": (
+        {"mask": Mask(window=3, first=2), "position": "alibi"},
+        {"mask": Mask(window=3)},
+    ),
+    "first tokens and places": (
+        {"mask": Mask(window=3, first=2), "score": "synthesizer-random", "context_length": 8},
+        {"mask": Mask(window=3)},
+    ),
     "uneven groups": ({"num_key_value_heads": 5}, {"num_key_value_heads": 4}),
     "shared query of groups": ({"sharing": "query-key", "num_key_value_heads": 4}, {"num_key_value_heads": 12}),
     "nothing to share": (

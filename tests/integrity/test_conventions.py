@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from attnlab.attention.names import files
+from attnlab.attention.names import catalogue, files
 from attnlab.cli import main
 from attnlab.errors import Terminated
 from attnlab.experiments.launching.status_table import interruptible
@@ -73,6 +73,7 @@ def test_a_file_that_never_ends(
     assert f"{path} did not end within 0.2 s" in error
     assert "hint:" in error
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert catalogue._adding is None
     assert signal.getsignal(signal.SIGALRM) is before
     assert main(["variants", "half-made"]) == 2
 
@@ -111,6 +112,7 @@ def test_a_thread_that_fails_to_write_is_told_in_one_line(
         fail()
 
     monkeypatch.setattr("attnlab.cli.app.build_app", lambda *_: SimpleNamespace(meta=lambda *_, **__: work()))
+    monkeypatch.setattr("attnlab.cli.app.add_example", lambda *_: None)
     assert main(["variants"]) == 2
     error = capsys.readouterr().err
     assert "warning: a file cannot be read or written: no space left on device" in error
@@ -123,6 +125,7 @@ def test_a_disk_that_fails_is_told(capsys: pytest.CaptureFixture[str], monkeypat
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr("attnlab.cli.app.build_app", lambda *_: SimpleNamespace(meta=fail))
+    monkeypatch.setattr("attnlab.cli.app.add_example", lambda *_: None)
     assert main(["variants"]) == 2
     error = capsys.readouterr().err
     assert "error: a file cannot be read or written: input/output error" in error

@@ -93,7 +93,7 @@ def _time_limit(name: str) -> Iterator[None]:
         return
 
     def interrupt(_: int, frame: types.FrameType | None) -> None:
-        _raise_later(frame)
+        _raise_later(frame, name)
         raise _TooLongError
 
     before, traced = signal.signal(signal.SIGALRM, interrupt), sys.gettrace()
@@ -111,15 +111,16 @@ def _time_limit(name: str) -> Iterator[None]:
         sys.settrace(traced)
 
 
-def _raise_later(frame: types.FrameType | None) -> None:
-    """Raise once more at one of the next lines, if the file catches everything: some line is in no `try`."""
+def _raise_later(frame: types.FrameType | None, name: str) -> None:
+    """Raise once more at one of the file's next lines, if it catches everything: some line is in no `try`."""
     left = random.randrange(_LINES)
 
-    def trace(*_: object) -> Any:
+    def trace(where: types.FrameType, *_: object) -> Any:
         nonlocal left
-        left -= 1
-        if left < 0:
-            raise _TooLongError
+        if where.f_code.co_filename == name:  # elsewhere it would skip what has to be done
+            left -= 1
+            if left < 0:
+                raise _TooLongError
         return trace
 
     while frame is not None and frame.f_code.co_filename != __file__:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from attnlab.attention.spec import AttentionSpec
 
 ASKS = "0.11: alternatives to softmax"
-_SMALL_CAP = 64.0  # up to which a rounding of σ moves a capped score in float32 by 8e-6 at most
 Fused = Literal["no", "plain", "sink"]
 Group = Literal["exponential", "capped", "pointwise", "sparse", "sequential", "difference", "other"]
 
@@ -233,8 +232,7 @@ class SoftmaxCapped(_Exponential):
     """Scores cannot leave −c … c, so that no head can saturate; below c / 4 they hardly change.
 
     With t = tanh(s / c), ∂s = (1 − t²) times the gradient of softmax. A hidden score is −c for tanh, and has to be
-    hidden once more. The kernel takes σ = sigmoid(2s / c), in a third of the time: z = 2cσ − c, where softmax ignores
-    −c, and 1 − t² = 4σ(1 − σ). One rounding of σ is multiplied by 2c, so a large c keeps tanh.
+    hidden once more.
     """
 
     kind: ClassVar[str] = "softmax-capped"
@@ -260,27 +258,19 @@ class SoftmaxCapped(_Exponential):
         return Softmax().weights(self.cap * torch.tanh(scores / self.cap), visible)
 
     def forward(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor | None]:
-        squashed, height = self._squash_(scores)
-        return Softmax().forward(block.hide_(squashed.mul_(height)), block)
+        capped = block.hide_(scores.div_(self.cap).tanh_().mul_(self.cap))
+        return Softmax().forward(capped, block)
 
     def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, σ or t."""
+        """Besides the weights, t."""
         del kept
-        squashed, height = self._squash_(scores)
-        return Softmax().forward(block.hide_(squashed * height), block)[0], squashed
+        tanh = scores.div_(self.cap).tanh_()
+        return Softmax().forward(block.hide_(tanh * self.cap), block)[0], tanh
 
     def backward(self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block) -> Tensor:
         assert context is not None
         slope = super().backward(weights, gradient, None, block)
-        if self.cap > _SMALL_CAP:
-            return torch.ops.aten.tanh_backward(slope, context, grad_input=slope)  # type: ignore[no-any-return]
-        return torch.ops.aten.sigmoid_backward(slope, context, grad_input=slope).mul_(4)  # type: ignore[no-any-return]
-
-    def _squash_(self, scores: Tensor) -> tuple[Tensor, float]:
-        """σ or t, and by how much it has to be multiplied."""
-        if self.cap > _SMALL_CAP:
-            return scores.div_(self.cap).tanh_(), self.cap
-        return scores.mul_(2 / self.cap).sigmoid_(), 2 * self.cap
+        return torch.ops.aten.tanh_backward(slope, context, grad_input=slope)  # type: ignore[no-any-return]
 
 
 class ScalableSoftmax(_Exponential):
