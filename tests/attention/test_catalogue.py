@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,17 +50,6 @@ class Softplus(Normaliser):
 
 add_variant(Variant("softplus", "A smooth ReLU.", {"normaliser": "softplus"}))
 '''
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    """Forget what a test added."""
-    names, parts = dict(catalogue._known), dict(Part._known)
-    yield
-    catalogue._known.clear()
-    catalogue._known.update(names)
-    Part._known.clear()
-    Part._known.update(parts)
 
 
 def builtin(family: type[Part]) -> list[type[Part]]:

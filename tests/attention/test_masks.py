@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import hypothesis.strategies as st
 import pytest
 import torch
@@ -72,3 +74,12 @@ def test_a_mask_says_what_it_is() -> None:
     assert str(Mask(window=9)) == "causal × window 9"
     assert str(Mask(causal=False)) == "bidirectional"
     assert str(Mask(prefix=4)) == "causal × prefix 4"
+
+
+@pytest.mark.parametrize("mask", [{}, {"first": 2}, {"causal": False}], ids=["causal", "with the first", "both ways"])
+def test_a_window_is_idle_if_it_changes_nothing(mask: dict[str, Any]) -> None:
+    bare = Visibility(Mask(causal=mask.get("causal", True)), 5, 5).grid()
+    for window in range(1, 12):
+        one = Mask(window=window, **mask)
+        assert one.is_idle(5) == torch.equal(Visibility(one, 5, 5).grid(), bare), window
+    assert not Mask().is_idle(5)

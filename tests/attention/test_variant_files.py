@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from attnlab.attention import load_variants, variant, variants
-from attnlab.attention.names import catalogue
 from attnlab.attention.names import files as variant_files
 from attnlab.cli import main
 from attnlab.errors import AttnlabError, UnknownNameError
@@ -21,12 +20,9 @@ add_variant(Variant("{name}", "Sharper.", {{"score": {{"kind": "cosine", "temper
 
 
 @pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    before = dict(catalogue._known)
+def _installed_anew() -> Iterator[None]:
     variant_files.load_installed.cache_clear()
     yield
-    catalogue._known.clear()
-    catalogue._known.update(before)
     variant_files.load_installed.cache_clear()
 
 

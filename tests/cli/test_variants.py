@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from attnlab.attention import AttentionSpec, variant, variants
-from attnlab.attention.names import catalogue
 from attnlab.cli import main
 
 OWN = "from attnlab.attention import *\nadd_variant(Variant('mine', 'My own.', {'score': 'cosine', 'bias': False}))\n"
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    names = dict(catalogue._known)
-    yield
-    catalogue._known.clear()
-    catalogue._known.update(names)
 
 
 def output(capsys: pytest.CaptureFixture[str], *tokens: str, code: int = 0) -> tuple[str, str]:

@@ -147,7 +147,7 @@ def test_a_damaged_answer_is_none(tmp_path: Path, damage: Callable[[dict[str, An
     path = tmp_path / REQUEST.folder / ANSWER
     record = json.loads(path.read_text(encoding="utf-8"))
     damage(record)
-    record["sha256"] = content_hash(record.get("answer"))  # whoever damaged it also signed it again
+    record["sha256"] = content_hash(record.get("answer"))  # signed again after the damage
     path.write_text(json.dumps(record), encoding="utf-8")
     assert find_answer(REQUEST, tmp_path) is None
 

@@ -234,7 +234,7 @@ def test_tokens_until_are_counted_between_measurements() -> None:
     [
         ({"variants": ()}, "needs a variant"),
         ({"variants": ("mqa", "mqa")}, "named twice"),
-        ({"variants": ("window:99",)}, "larger than the context of 16"),
+        ({"variants": ("window:99",)}, "hides nothing in a context of 16"),
         ({"variants": ("mqa",), "layers": "7"}, "'7' is no layer"),
         ({"variants": ("mqa",), "layers": "0", "budget": 0.1}, "a budget chooses the layers"),
         ({"variants": ("mqa",), "length": 99}, "texts of 99 tokens"),

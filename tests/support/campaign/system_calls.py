@@ -118,7 +118,7 @@ class Supervisor:
             for _, event in ready.poll(min(left, 0.05) * 1000):
                 if event & select.POLLIN:
                     self._answer()
-                elif event & select.POLLHUP:  # nobody is left who could report
+                elif event & select.POLLHUP:  # no process is left that could report
                     return True
         return True
 

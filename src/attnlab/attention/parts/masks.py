@@ -100,6 +100,12 @@ class Mask(Biased):
             )
         return self
 
+    def is_idle(self, tokens: int) -> bool:
+        """Whether the window hides nothing of so many tokens."""
+        if self.window is None:
+            return False
+        return self.window + (self.first or 0) >= (tokens if self.causal else 2 * tokens - 1)
+
     def interval(self, position: Position, num_keys: int) -> tuple[Position | int, Position | int]:
         """The ends low and high of the keys that the query at this position sees; both grow with the position.
 

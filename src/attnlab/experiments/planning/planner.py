@@ -258,13 +258,13 @@ def _check_windows(arms: Sequence[Arm], corpus: Corpus) -> None:
     """Refuse a window that hides nothing: its arm would be the arm without it, under another name."""
     for arm in arms:
         model = arm.run.model(corpus)
-        for window in {spec.mask.window for spec in model.attention if spec.mask.window is not None}:
-            if window >= model.context_length:
-                raise SpecError(
-                    f"{arm.name} has a window of {window} tokens, which hides nothing in a context of "
-                    f"{model.context_length}",
-                    hint="give a window shorter than the context, or change all arms to a longer context_length",
-                )
+        idle = next((spec.mask for spec in model.attention if spec.mask.is_idle(model.context_length)), None)
+        if idle is not None:
+            raise SpecError(
+                f"{arm.name} has a window of {idle.window} tokens, which hides nothing in a context of "
+                f"{model.context_length}",
+                hint="give a window shorter than the context, or change all arms to a longer context_length",
+            )
 
 
 def _tuned(

@@ -93,10 +93,10 @@ def _check_latent(source: AttentionSpec, latent: Latent) -> None:
 
 
 def _check_target(source: AttentionSpec, target: AttentionSpec, one: Variant, context: int) -> None:
-    window = target.mask.window
-    if window is not None and window > context:
+    if target.mask.is_idle(context):
         raise SpecError(
-            f"a window of {window} tokens is larger than the context of {context}", hint=f"use a window below {context}"
+            f"a window of {target.mask.window} tokens hides nothing in a context of {context}",
+            hint=f"use a window below {context}",
         )
     if target.position != source.position:
         raise UnsupportedError(f"{one.name} changes the position", hint=f"use one of {_SUPPORTED}")
