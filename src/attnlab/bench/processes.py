@@ -181,7 +181,8 @@ def run_command(
         seconds = time.perf_counter() - begin
         if code:
             said.seek(0)
-            last = said.read().decode(errors="replace").strip().splitlines()[-_TAIL:]
+            errors = said.read().decode(errors="replace").strip().splitlines()
+            last = (errors or [line for _, line in lines])[-_TAIL:]
             raise AttnlabError(f"{name} ended with code {code}" + "".join(f"\n  {line}" for line in last))
     return CommandRun(seconds, lines, 0 if peak is None else peak.bytes)
 

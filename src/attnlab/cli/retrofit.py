@@ -16,7 +16,7 @@ from attnlab.formats import fixed
 from attnlab.models.pretrained.opening import locate_pretrained, memory_words
 from attnlab.retrofit import RetrofitResult, request_of
 from attnlab.retrofit import retrofit as carry_out
-from attnlab.retrofit.page import gains_table, layers_table, losses_table, sentences, verdicts_table
+from attnlab.retrofit.page import layers_table, result_tables, sentences, verdicts_table
 from attnlab.retrofit.saving import save_retrofitted
 from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable, write_whole
@@ -186,9 +186,9 @@ def _tell(found: RetrofitResult, report: Path | None, csv: Path | None, as_json:
         return
     for one in found.variants:
         show("", layers_table(one).caption, layers_table(one))
-    show("", losses_table(found), "", gains_table(found), "")
-    if found.verdicts:
-        show(verdicts_table(found), "")
+    for table in [*result_tables(found), *([verdicts_table(found)] if found.verdicts else [])]:
+        show("", table)
+    show("")
     show(*(f"· {line}" for line in sentences(found)))
     for one in found.variants:
         say(f"\n{one.name} is a run: {one.healed}")

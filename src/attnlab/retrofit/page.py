@@ -40,7 +40,7 @@ _LINES: dict[Method, tuple[str, str, str]] = {
 def retrofit_page(result: RetrofitResult) -> Page:
     """Return the page."""
     sections = [
-        Section("Result", [losses_table(result), gains_table(result), Points(sentences(result))]),
+        Section("Result", [*result_tables(result), Points(sentences(result))]),
         Section("Cost of each layer", _cost_parts(result)),
     ]
     if result.control is not None:
@@ -57,6 +57,12 @@ def retrofit_page(result: RetrofitResult) -> Page:
         "folder": result.folder.name,
     }
     return Page(f"Retrofit of {result.title}", lead, sections, facts)
+
+
+def result_tables(result: RetrofitResult) -> list[Table]:
+    """Return the losses, what healing recovered, and what is gained."""
+    recovered = [] if result.control is None else [recovery_table(result)]
+    return [losses_table(result), *recovered, gains_table(result)]
 
 
 def sentences(result: RetrofitResult) -> list[str]:
@@ -84,6 +90,8 @@ def sentences(result: RetrofitResult) -> list[str]:
 
 def _layers_words(one: VariantResult, result: RetrofitResult) -> str:
     every = len(one.costs) == result.num_layers
+    if result.num_layers == 1:
+        return "its layer"
     return f"all {result.num_layers} layers" if every else f"layers {', '.join(str(cost.layer) for cost in one.costs)}"
 
 
@@ -124,28 +132,35 @@ def _methods_words(distilled: Healing, plain: Healing) -> str:
 
 def losses_table(result: RetrofitResult) -> Table:
     """Return the loss before, after conversion and after healing, for each variant and method."""
-    rows = [["original", *[NOTHING] * 6]]
-    rows[0][2] = fixed(result.original_loss, 3)
+    rows = [["original", NOTHING, fixed(result.original_loss, 3), NOTHING, NOTHING]]
     if result.control is not None:
-        rows.append(_healed_row("original", result.original_loss, result.control, result))
+        rows.append(_healed_row("original", result.original_loss, result.control))
     for one in result.variants:
         if not one.healing:
-            rows.append([one.name, NOTHING, fixed(one.converted_loss, 3), *[NOTHING] * 4])
-        rows += [_healed_row(one.name, one.converted_loss, healing, result) for healing in one.healing]
-    near = f"tokens until within {percent(result.request.healing.within)}"
-    headings = ("variant", "healing", "loss before", "after", "interval", "beside the control", near)
-    caption = "Validation loss in nats per token, before and after healing; control: the original, finetuned alike"
+            rows.append([one.name, NOTHING, fixed(one.converted_loss, 3), NOTHING, NOTHING])
+        rows += [_healed_row(one.name, one.converted_loss, healing) for healing in one.healing]
+    headings = ("variant", "healing", "loss before", "after", "95 % interval")
+    caption = "Validation loss in nats per token, before and after healing"
     return Table(headings, rows, caption, text_columns=(0, 1))
 
 
-def _healed_row(name: str, before: float, healing: Healing, result: RetrofitResult) -> list[str]:
+def _healed_row(name: str, before: float, healing: Healing) -> list[str]:
     final = healing.final
     ends = NOTHING if final is None else interval(final.low, final.high, sign=False)
-    end = NOTHING if final is None else fixed(final.mean, 3)
-    if healing is result.control or result.control is None:
-        return [name, healing.method, fixed(before, 3), end, ends, NOTHING, NOTHING]
-    beside = _with_ends(healing.difference(result.control))
-    return [name, healing.method, fixed(before, 3), end, ends, beside, until_words(healing, result)]
+    return [name, healing.method, fixed(before, 3), NOTHING if final is None else fixed(final.mean, 3), ends]
+
+
+def recovery_table(result: RetrofitResult) -> Table:
+    """Return how far each variant and method came beside the original finetuned alike, which there must be."""
+    assert result.control is not None
+    rows = [
+        [one.name, healing.method, _with_ends(healing.difference(result.control)), until_words(healing, result)]
+        for one in result.variants
+        for healing in one.healing
+    ]
+    near = f"tokens until within {percent(result.request.healing.within)}"
+    caption = "The difference in loss to the original finetuned on the same tokens, in nats per token"
+    return Table(("variant", "healing", "beside the original", near), rows, caption, text_columns=(0, 1))
 
 
 _VERDICT_WORDS = (

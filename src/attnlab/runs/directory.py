@@ -195,9 +195,9 @@ class RunDirectory:
         check_result(self.path / RESULT, result)
         return result
 
-    def final_weights(self) -> dict[str, Tensor]:
+    def final_weights(self, result: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return the weights that the run finished with, checked against the hash in its result."""
-        return read_final_weights(self.path / MODEL, (self.result or {}).get("weights_sha256"))
+        return read_final_weights(self.path / MODEL, result.get("weights_sha256"))
 
     def tokenizer(self) -> str:
         """Return the tokenizer as text, checked against the hash in run.json."""
@@ -214,8 +214,9 @@ class RunDirectory:
 
     def check_end(self) -> None:
         """Refuse a finished run whose weights or tokenizer are missing or were changed."""
-        if (self.result or {}).get("outcome") == "finished":
-            self.final_weights()
+        result = self.result or {}
+        if result.get("outcome") == "finished":
+            self.final_weights(result)
             if self._tokenizer_hash is not None:
                 self.tokenizer()
 

@@ -20,12 +20,13 @@ from typing import Any
 from torch import Tensor
 
 from attnlab.errors import FileError
-from attnlab.runs.checkpoints import add_to_digest
+from attnlab.runs.checkpoints import add_to_digest, digest
 from attnlab.runs.receipts import RECEIPTS
 from attnlab.storage.records import content_hash
-from attnlab.storage.tensors import iterate_tensors
+from attnlab.storage.tensors import iterate_tensors, read_tensors
 
 SEAL = "sha256"
+_LARGE = 4 << 20  # bytes of a file of weights that is worth a second thread
 _NUMBER = (int, float, type(None))
 _RESULT = {
     "outcome": (str,),
@@ -105,8 +106,11 @@ def read_final_weights(path: Path, known: str | None) -> dict[str, Tensor]:
 
 
 def _read_hashed(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Return tensors with their digest; a second thread hashes each while the next one is read."""
-    tensors: dict[str, Tensor] = {}
+    """Return tensors with their digest; in a large file a second thread hashes each while the next one is read."""
+    if path.stat().st_size < _LARGE:
+        tensors = read_tensors(path)
+        return tensors, digest(tensors)
+    tensors = {}
     found = hashlib.sha256()
     with ThreadPoolExecutor(1) as hashing:
         waiting: Future[None] | None = None

@@ -70,5 +70,7 @@ def iterate_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
 
 def tensor_bytes(tensor: Tensor) -> memoryview:
     """Return the bytes of a tensor's values, in row-major order."""
-    values: memoryview = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-    return values
+    values = tensor.contiguous()
+    if values.dtype is not torch.float32:  # NumPy does not know every type
+        values = values.reshape(-1).view(torch.uint8)
+    return values.numpy(force=True).reshape(-1).data

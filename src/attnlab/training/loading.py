@@ -47,12 +47,16 @@ def load_run(path: Path, step: int | None = None) -> LoadedRun:
     step
         The step; None for the last that was saved.
     """
-    directory = RunDirectory.open(path)
+    return load_directory(RunDirectory.open(path), step)
+
+
+def load_directory(directory: RunDirectory, step: int | None = None) -> LoadedRun:
+    """Return the model of an opened run after `step` steps, by default the last that were saved."""
     check_variants(directory, known_only=True)
     resolved = resolved_of(directory)
     weights, found = _weights(directory, step)
     tokenizer = _tokenizer(directory)
-    return LoadedRun(_model(resolved, weights, path), tokenizer, resolved, directory.record, found)
+    return LoadedRun(_model(resolved, weights, directory.path), tokenizer, resolved, directory.record, found)
 
 
 def resolved_of(directory: RunDirectory) -> ResolvedRun:
@@ -89,9 +93,10 @@ def check_variants(directory: RunDirectory, *, known_only: bool = False) -> None
 
 def _weights(directory: RunDirectory, step: int | None) -> tuple[dict[str, Tensor], int]:
     """Return the weights, and the number of steps before them."""
-    last = _last_step(directory)
+    result = directory.result or {}
+    last = _last_step(directory.path, result)
     if last is not None and step in {None, last}:
-        return directory.final_weights(), last
+        return directory.final_weights(result), last
     saved = directory.checkpoints.steps()
     if step is None:
         found = directory.checkpoints.latest()
@@ -111,13 +116,12 @@ def _weights(directory: RunDirectory, step: int | None) -> tuple[dict[str, Tenso
         raise FileError(f"{directory.checkpoints.path(step)} is damaged: {damage}", hint="load another step") from None
 
 
-def _last_step(directory: RunDirectory) -> int | None:
+def _last_step(path: Path, result: Mapping[str, Any]) -> int | None:
     """Return the number of steps before the final weights, if the run has finished."""
-    result = directory.result
-    if result is None or result.get("outcome") != "finished":
+    if result.get("outcome") != "finished":
         return None
     if "steps" not in result:
-        raise FileError(f"the result of {directory.path} is damaged: it has no steps", hint="train the run again")
+        raise FileError(f"the result of {path} is damaged: it has no steps", hint="train the run again")
     return int(result["steps"])
 
 

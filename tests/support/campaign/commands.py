@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from support.campaign.scenes import ALONE, COMPARE, LAUNCH, READ, SMALL_MODEL, TRAIN, Names
+from support.campaign.scenes import ALONE, COMPARE, LAUNCH, READ, RETROFIT, SMALL_MODEL, TRAIN, Names
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,24 @@ def jobs(names: Names) -> list[Job]:
         Job("retract", (*facts, "retract", "1"), removes=True),
         Job("export", (*facts, "export", "new.jsonl"), quick=True),
         Job("ask", ("ask", names.finetuned), stdin=b"Who wrote this?\nWhere was Ada born?\n"),
-        Job("look", ("look", names.trained, "--out", "new.html")),
+        Job("look", ("look", names.trained, "--out", "new.html", "--figures", "figures")),
+        Job(
+            "retrofit",
+            (
+                "retrofit",
+                names.trained,
+                *RETROFIT,
+                "--tokens",
+                "64",
+                "--seeds",
+                "2",
+                "--csv",
+                "new.csv",
+                "--save",
+                "hf",
+            ),
+            every=8,
+        ),
         Job("exhibit", ("exhibit", "analogy", "--smoke", "--out", "new.html")),
         Job("check", ("check", "tied-kv", "--quick", "--out", "pages")),
         Job("cost", ("cost", "nano", "--csv", "new.csv")),

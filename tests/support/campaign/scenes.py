@@ -22,6 +22,7 @@ TRAIN = ("train", *SHAPE, *ALONE)
 COMPARE = ("compare", "tied-kv", *SHAPE, "--size", "nano", "--steps", "3", "--seeds", "2", "--pilot", "0", "--quiet")
 LAUNCH = ("--threads", "1", "--processes", "1")
 SMALL_MODEL = ("--num-layers", "1", "--model-width", "16", "--num-heads", "2", *ALONE)
+RETROFIT = ("--to", "tied-kv", "--texts", "2", "--fitting-texts", "2", "--batch-size", "2", *ALONE)
 READ = ("--text", "text.txt", "--pairs", "pairs.tsv")
 _MINE = """from attnlab.attention import Variant, add_variant
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from cyclopts import App
 
 from attnlab.cli.app import VERBS, GlobalOptions, build_app
-from support.campaign.scenes import COMPARE, LAUNCH, READ, SMALL_MODEL, TRAIN, Names
+from support.campaign.scenes import COMPARE, LAUNCH, READ, RETROFIT, SMALL_MODEL, TRAIN, Names
 
 HUGE = "99999999999999999999999"
 _NUMBERS = ("0", "1", "2", "3", "-1", "7", "1000", HUGE, f"-{HUGE}", "9223372036854775807", "9223372036854775808")
@@ -120,6 +120,7 @@ def bases(names: Names) -> dict[str, Sequence[str]]:
         "train": (*TRAIN[1:], "--steps", "1"),
         "generate": (names.trained, "a", "--tokens", "2"),
         "look": (names.trained, "--maps-only", "--no-worth"),
+        "retrofit": (names.trained, *RETROFIT, "--tokens", "0"),
         "exhibit": ("analogy", "--smoke"),
         "knowledge pretrain": (*read, "--steps", "1"),
         "knowledge finetune": (names.pretrained, "--steps", "1", "--workers", "1", "--threads", "1", "--quiet"),
@@ -139,6 +140,7 @@ def bases(names: Names) -> dict[str, Sequence[str]]:
         "runs rm": (names.trained,),
         "runs gc": ("--dry-run",),
         "verify": ("run.zip", "--segments", "1"),
+        "completion": ("bash",),
         "studio": ("--no-browser", "--port", "0"),
     }
 
