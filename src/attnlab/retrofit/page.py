@@ -220,7 +220,12 @@ def _cost_parts(result: RetrofitResult) -> list[Part]:
         "texts. The conversion is the best that was found without training."
     )
     tables = [layers_table(one) for one in result.variants]
-    return [words, Gallery(figures, "Cost by layer"), Details("All layers in numbers", tables)]
+    return [words, _side_by_side(figures, "Cost by layer"), Details("All layers in numbers", tables)]
+
+
+def _side_by_side(figures: Sequence[Figure], caption: str) -> Part:
+    """Return small figures beside each other, or one of full width."""
+    return Gallery(figures, caption) if len(figures) > 1 else figures[0]
 
 
 def _cost_chart(one: VariantResult) -> go.Figure:
@@ -245,6 +250,7 @@ def _cost_chart(one: VariantResult) -> go.Figure:
         )
     )
     figure.update_layout(showlegend=False)
+    figure.update_xaxes(dtick=max(1, len(one.costs) // 6))
     return figure
 
 
@@ -255,7 +261,7 @@ def _healing_parts(result: RetrofitResult) -> list[Part]:
         "finetuning (solid, circles), finetuning alone (dashed, squares), the original finetuned on the same tokens "
         "(dotted). The horizontal line is the limit that counts as healed."
     )
-    parts: list[Part] = [words, Gallery(figures, "Loss in nats over tokens")]
+    parts: list[Part] = [words, _side_by_side(figures, "Loss in nats over tokens")]
     if result.request.healing.seeds < 2:
         parts.insert(0, Note("One seed has no interval: heal with two or more to say how sure these numbers are."))
     return parts
