@@ -64,7 +64,9 @@ def test_compiled_with_padding_and_another_length() -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="the default compiler of PyTorch needs g++ on the PATH")
-@pytest.mark.parametrize("name", ["softmax", "sigmoid", "linear"])
+@pytest.mark.parametrize(
+    "name", ["sigmoid", *(pytest.param(one, marks=pytest.mark.slow) for one in ("softmax", "linear"))]
+)
 def test_compiled_for_real_equals_eager(name: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     layer = layer_of(name)

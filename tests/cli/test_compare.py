@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,11 +21,30 @@ SMALL = [
 ]
 
 
+FEW = ["2" if before == "--seeds" else word for before, word in zip(["", *SMALL], SMALL, strict=False)]
+
+
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    with contextlib.chdir(folder):
+        assert main([*SMALL, "--quiet"]) == 0
+    return folder / "runs"
+
+
+@pytest.fixture
+def finished(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """Return the folder of a finished comparison in a copy of its own, below `runs`."""
+    shutil.copytree(trained, tmp_path / "runs")
+    capsys.readouterr()
+    return next(Path("runs").iterdir())
 
 
 def test_a_comparison_and_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +68,7 @@ def test_a_comparison_and_the_same_again(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == first.out
 
 
+@pytest.mark.usefixtures("finished")
 def test_an_answer_that_is_there_needs_no_pytorch(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--quiet"]) == 0
     said = capsys.readouterr().out
@@ -59,11 +81,11 @@ def test_an_answer_that_is_there_needs_no_pytorch(capsys: pytest.CaptureFixture[
 
 def test_a_mixture_and_a_number_are_arms(capsys: pytest.CaptureFixture[str]) -> None:
     arms = ["gqa:1", "window:3*2,softmax", "softmax,(linear),softmax"]
-    four = ["num_layers=4" if word == "num_layers=1" else word for word in SMALL[2:]]
+    four = ["num_layers=4" if word == "num_layers=1" else word for word in FEW[2:]]
     assert main(["compare", *arms, *four, "--quiet", "--json", "--csv", "runs.csv"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [arm["name"] for arm in data["arms"]] == ["softmax", *arms]
-    assert [len(arm["runs"]) for arm in data["arms"]] == [3] * 4
+    assert [len(arm["runs"]) for arm in data["arms"]] == [2] * 4
     (folder,) = Path("runs").iterdir()
     assert not set(folder.name) & set(":*,()")
     assert '"softmax,(linear),softmax",25k' in Path("runs.csv").read_text()
@@ -71,6 +93,7 @@ def test_a_mixture_and_a_number_are_arms(capsys: pytest.CaptureFixture[str]) -> 
     assert "lists 3 layers, and the model has 1" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("finished")
 def test_data_tables_and_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--quiet", "--json", "--report", "page.html", "--csv", "runs.csv", "--figures", "made"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -131,33 +154,30 @@ def test_what_cannot_be_done_is_told(words: list[str], said: str, capsys: pytest
     assert said in capsys.readouterr().err
 
 
-def test_a_run_is_no_comparison(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SMALL, "--quiet"]) == 0
-    run = next(next(Path("runs").iterdir()).glob("runs/*"))
+def test_a_run_is_no_comparison(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = next(finished.glob("runs/*"))
     assert main(["compare", str(run)]) == 2
     assert "is a single run" in capsys.readouterr().err
 
 
 def test_published_claims_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
-    few = ["2" if before == "--seeds" else word for before, word in zip(["", *SMALL], SMALL, strict=False)]
-    assert main([*few, "cosine-learned", "--claims", "--quiet", "--json"]) == 0
+    assert main([*FEW, "cosine-learned", "--claims", "--quiet", "--json"]) == 0
     claims = json.loads(capsys.readouterr().out)["claims"]
     assert {one["claim"]["id"] for one in claims} == {"tied-kv-mild", "cosine-learned-good"}
     assert all(one["standing"] in {"reproduced", "not reproduced", "underpowered"} for one in claims)
-    assert main([*few, "cosine-learned", "--claims"]) == 0
+    assert main([*FEW, "cosine-learned", "--claims"]) == 0
     assert "One projection for key and value costs little." in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_ladder_has_a_comparison_for_each_rung(capsys: pytest.CaptureFixture[str]) -> None:
-    few = ["2" if before == "--seeds" else word for before, word in zip(["", *SMALL], SMALL, strict=False)]
-    assert main([*few, "--ladder", "--quiet"]) == 0
+    assert main([*FEW, "--ladder", "--quiet"]) == 0
     said = capsys.readouterr().out
     assert said.count("Against softmax at ") == 4
     assert said.count("2 paired seeds") == 4
     plans = [json.loads(path.read_text())["plan"] for path in Path("runs").glob("*/plan.json")]
     pairs = sorted(plan["request"]["corpus_options"].get("pairs", 0) for plan in plans)
     assert pairs == [0, 4, 8, 16]
-    assert main([*few, "--ladder", "--json"]) == 0
+    assert main([*FEW, "--ladder", "--json"]) == 0
     assert [len(one["verdicts"]) for one in json.loads(capsys.readouterr().out)] == [1, 1, 1, 1]
-    assert main([*few, "--ladder", "--report", "page.html"]) == 2
+    assert main([*FEW, "--ladder", "--report", "page.html"]) == 2
     assert "for each rung" in capsys.readouterr().err
