@@ -12,6 +12,7 @@ import pytest
 
 from attnlab.cli import main
 from attnlab.errors import FileError
+from attnlab.verification import verify
 from attnlab.verification.bundles import files_of, opened_bundle, write_bundle
 from support.training import smoke, train_in
 
@@ -39,6 +40,12 @@ def test_a_bundle_verifies_and_is_the_same_each_time(
     assert "Nothing was replayed" in capsys.readouterr().out
     assert main(["verify", str(run), "--receipt", "0" * 32, "--segments", "0"]) == 1
     assert "does not verify" in " ".join(capsys.readouterr().out.split())
+
+
+def test_each_part_of_a_replay_is_told(run: Path) -> None:
+    told: list[str] = []
+    verify(run, segments=16, note=told.append)
+    assert told == [f"replaying training, part {number} of 3" for number in (1, 2, 3)]  # from the start and two states
 
 
 def test_states_are_left_out_above_the_limit(run: Path, tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.text import Text
 
+from attnlab.formats import clock_time
 from attnlab.pages import Table
 from attnlab.storage.records import to_plain
 
@@ -29,10 +32,34 @@ def say(*things: Table | Text | str) -> None:
 
 @contextmanager
 def showing_steps() -> Iterator[Callable[[str], None]]:
-    """Show the step that is under way on one line of a terminal, and nothing elsewhere."""
-    console = Console(stderr=True, highlight=False)
+    """Show the step that is under way on one line of a terminal, and nothing elsewhere.
+
+    Of steps that are counted, such as "layer 3 of 12", the time left is shown as well.
+    """
+    console, clock = Console(stderr=True, highlight=False), StepClock()
     with console.status("") as status:
-        yield lambda step: status.update(Text(step))
+        yield lambda step: status.update(Text(clock.describe(step)))
+
+
+class StepClock:
+    """Tells the time left of steps whose words end with "3 of 12", from the first one with the same words before."""
+
+    _counted = re.compile(r"(.*?)(\d+) of (\d+)")
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._words, self._first, self._begin = "", 0, 0.0
+
+    def describe(self, step: str) -> str:
+        """Return the words of a step that begins now, with the time left if it is known."""
+        if (match := self._counted.fullmatch(step)) is None:
+            return step
+        words, number, total = match[1], int(match[2]), int(match[3])
+        if words != self._words or number <= self._first:
+            self._words, self._first, self._begin = words, number, self._now()
+            return step
+        each = (self._now() - self._begin) / (number - self._first)
+        return f"{step}   {clock_time(each * (total - number + 1))} left"
 
 
 def show_json(data: object) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnlab.attention import load_variants
 from attnlab.cli.options import RUNS, JsonFlag, RunsFolder, VariantsFile
-from attnlab.cli.printing import say, show, show_json
+from attnlab.cli.printing import show, show_json, showing_steps
 from attnlab.pages import Table, write_page
 from attnlab.storage.files import check_writable
 from attnlab.verification import verify as verify_path
@@ -60,7 +60,8 @@ def verify(
     if variants_from is not None:
         load_variants(variants_from)
     path = Path(subject) if Path(subject).exists() else out / subject
-    found = verify_path(path, segments=segments, receipt=receipt, report=report, note=say)
+    with showing_steps() as tell:
+        found = verify_path(path, segments=segments, receipt=receipt, report=report, note=tell)
     if page is not None:
         write_page(page_of(found), page)
     if as_json:

@@ -15,12 +15,14 @@ from attnlab.experiments.results import AnalysisLog
 from attnlab.lens.runs import measures_of_run
 from attnlab.runs.directory import MODEL, RESULT, RUN
 from attnlab.runs.receipts import TOKENIZER
-from attnlab.verification.checks import CheckList, MismatchError, UncheckedError
+from attnlab.verification.checks import CheckList, MismatchError, Note, UncheckedError
 from attnlab.verification.figures import compare_data
 from attnlab.verification.run_checks import OpenedCorpora, RecordedRun, check_run
 
 
-def check_comparison(folder: Path, corpora: OpenedCorpora, checks: CheckList) -> list[RecordedRun]:
+def check_comparison(
+    folder: Path, corpora: OpenedCorpora, checks: CheckList, note: Note = lambda _: None
+) -> list[RecordedRun]:
     """Check the plan of a comparison and its runs without training anything; return the runs that can be replayed."""
     paths: list[Path] = []
     with checks.checking("plan", folder.name):
@@ -29,7 +31,12 @@ def check_comparison(folder: Path, corpora: OpenedCorpora, checks: CheckList) ->
         paths += [plan.run_path(folder, arm.at(seed)) for _, arm, seed in plan.runs(seeds)]
         _check_plan(plan, folder, corpora)
         check_runs(plan, folder, seeds)
-    return [run for path in paths if (run := check_run(path, corpora, checks)) is not None]
+    found = []
+    for number, path in enumerate(paths, start=1):
+        note(f"checking run {number} of {len(paths)}")
+        if (run := check_run(path, corpora, checks)) is not None:
+            found.append(run)
+    return found
 
 
 def _check_plan(plan: Plan, folder: Path, corpora: OpenedCorpora) -> None:

@@ -21,7 +21,7 @@ from attnlab.formats import plural
 from attnlab.runs.metrics import encode_entry
 from attnlab.runs.receipts import kept_steps, read_state, state_path
 from attnlab.training.replaying import Replay, replay
-from attnlab.verification.checks import CheckList, MismatchError
+from attnlab.verification.checks import CheckList, MismatchError, Note
 from attnlab.verification.run_checks import OpenedCorpora, RecordedRun
 
 # On another machine or build rounding differs, and training amplifies it: see docs/decisions/0018-receipts.md.
@@ -80,6 +80,7 @@ def replay_segments(
     corpora: OpenedCorpora,
     checks: CheckList,
     chosen: random.Random | None = None,
+    note: Note = lambda _: None,
 ) -> ReplayedSegments:
     """Draw so many segments of all runs, by the system's randomness unless told otherwise, and replay them."""
     everything = [segment for run in runs for segment in segments_of(run)]
@@ -89,7 +90,8 @@ def replay_segments(
     by_start: dict[tuple[str, int], list[Segment]] = defaultdict(list)
     for segment in drawn:
         by_start[segment.run.name, _nearest_state(segment)].append(segment)
-    for (_, start), together in sorted(by_start.items()):
+    for number, ((_, start), together) in enumerate(sorted(by_start.items()), start=1):
+        note(f"replaying training, part {number} of {len(by_start)}")
         run, stop = together[0].run, max(segment.stop for segment in together)
         with checks.checking("replayed segments", f"{run}, steps {start + 1} … {stop}"):
             _replay(run, start, stop, corpora, found)

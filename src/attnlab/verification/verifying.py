@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from attnlab.runs.receipts import read_chain
 from attnlab.storage.plans import PLAN
 from attnlab.storage.records import read_json
 from attnlab.verification.bundles import opened_bundle
-from attnlab.verification.checks import CheckList, MismatchError
+from attnlab.verification.checks import CheckList, MismatchError, Note
 from attnlab.verification.comparison_checks import check_comparison, check_measures
 from attnlab.verification.figures import check_figures
 from attnlab.verification.run_checks import OpenedCorpora, RecordedRun, check_run
@@ -49,7 +49,7 @@ def verify(
     report: Path | None = None,
     cache: Path | None = None,
     chosen: random.Random | None = None,
-    note: Callable[[str], None] = lambda _: None,
+    note: Note = lambda _: None,
 ) -> Verification:
     """Verify the run, comparison, study or bundle at a path.
 
@@ -62,8 +62,7 @@ def verify(
         raise FileError(f"a receipt has at least {SHORTEST_RECEIPT} letters, got {receipt!r}")
     with _opened(path) as folder:
         checks, corpora = CheckList(), OpenedCorpora(cache)
-        note("checking hashes, evaluating final weights and computing figures again")
-        kind, runs = _check_folder(folder, corpora, checks, cache, report)
+        kind, runs = _check_folder(folder, corpora, checks, cache, report, note)
         found = _receipt_of(folder)
         if receipt is not None:
             with checks.checking("cited receipt", str(path)):
@@ -71,8 +70,7 @@ def verify(
                     raise MismatchError(f"its receipt is {found}, cited is {receipt}")
         replayed = None
         if segments and runs:
-            note(f"replaying {segments} segments of training")
-            replayed = replay_segments(runs, segments, corpora, checks, chosen)
+            replayed = replay_segments(runs, segments, corpora, checks, chosen, note)
             if kind == "comparison":
                 drawn = [run for run in runs if any(one.startswith(f"{run.name},") for one in replayed.drawn)]
                 check_measures(drawn, checks, cache)
@@ -99,18 +97,21 @@ def _opened(path: Path) -> Iterator[Path]:
 
 
 def _check_folder(
-    folder: Path, corpora: OpenedCorpora, checks: CheckList, cache: Path | None, report: Path | None
+    folder: Path, corpora: OpenedCorpora, checks: CheckList, cache: Path | None, report: Path | None, note: Note
 ) -> tuple[str, list[RecordedRun]]:
     """Make all checks but replay; return what it is, and the runs that can be replayed."""
     if (folder / PLAN).is_file():
-        runs = check_comparison(folder, corpora, checks)
+        runs = check_comparison(folder, corpora, checks, note)
+        note("computing figures again")
         check_figures(folder, checks, cache, report)
         return "comparison", runs
     if (folder / RUN).is_file():
         return "run", [run for run in [check_run(folder, corpora, checks)] if run is not None]
     if studies := sorted(folder.glob(f"study-*/{DATA}")):
         runs = [
-            run for plan in sorted(folder.glob(f"*/*/{PLAN}")) for run in check_comparison(plan.parent, corpora, checks)
+            run
+            for plan in sorted(folder.glob(f"*/*/{PLAN}"))
+            for run in check_comparison(plan.parent, corpora, checks, note)
         ]
         for study in studies:
             check_study(study.parent, checks, cache)

@@ -83,11 +83,18 @@ class Ablation:
         return table
 
 
-def ablate(model: LanguageModel, batches: Iterable[Batch], *, level: float = 0.95) -> Ablation:
+def ablate(
+    model: LanguageModel,
+    batches: Iterable[Batch],
+    *,
+    level: float = 0.95,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Ablation:
     """Remove each head, attention and MLP of the model in turn, on the texts of some batches.
 
     Every row is a text; intervals at this level are over texts, from the differences that the same text shows. Rows
-    without a target are left out. Of an encoder–decoder the parts of the decoder are removed.
+    without a target are left out. Of an encoder–decoder the parts of the decoder are removed. `progress` is told each
+    layer.
     """
     with evaluating(model):
         texts = [_Texts(model, batch) for batch in batches]
@@ -98,6 +105,8 @@ def ablate(model: LanguageModel, batches: Iterable[Batch], *, level: float = 0.9
         found: dict[str, list[Tensor]] = {}
         for batch in texts:
             for name, losses in _without_each(model, batch, means):
+                if name != _NOTHING:
+                    progress(f"removing each head of layer {int(name.split('.')[1]) + 1} of {model.spec.num_layers}")
                 found.setdefault(name, []).append(losses[batch.counts > 0].cpu())
     whole = torch.cat(found.pop(_NOTHING))
     return Ablation(whole, {name: _removed(name, torch.cat(parts) - whole, level) for name, parts in found.items()})

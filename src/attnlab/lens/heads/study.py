@@ -114,9 +114,7 @@ def study_heads(
         found.append(PlaceStudy(place, roles, alike, length_or_direction(model, inputs, of=place)))
     some = ablated_batch(batch)
     wanted = worth if worth is not None else ablation_work(model, some) < _SECONDS_OF_WORK
-    if wanted:
-        progress("removing each head")
-    return Study(texts, tuple(found), ablate(model, [some]) if wanted else None)
+    return Study(texts, tuple(found), ablate(model, [some], progress=progress) if wanted else None)
 
 
 def ablated_batch(batch: Batch) -> Batch:
