@@ -95,7 +95,7 @@ def retrofit(
         else:
             write_plan(folder, plan)
         execution = choose_execution(request.healing.batch_size, **wishes)
-        torch.set_num_threads(execution.threads)
+        torch.set_num_threads(execution.threads * execution.workers)
         study = _Study(subject, request, corpus, texts, length, folder, execution, tell, reporter)
         result = study.carry_out(targets)
         write_json(folder / ANSWER, result.to_dict())
@@ -191,10 +191,11 @@ class _Study:
                 layers[number] = layer.eval()
             return layers, errors
         tokens, errors = fitting_rows(self.corpus, self.request.fitting_texts, self.length), {}
-        self.tell(f"{name}: converting {len(targets)} layers")
+        tell = self._counting(f"{name}: converting layer", len(targets))
+        tell(1)
         for number, made in convert_layers(self.model, targets, tokens):
             layers[number], errors[number] = made.layer, made.error
-            self.tell(f"{name}: converted layer {number}")
+            tell(min(len(layers) + 1, len(targets)))
         make_folders(path.parent)
         stored = {f"{number}.{key}": one for number, layer in layers.items() for key, one in layer.state_dict().items()}
         write_tensors(weights, stored)

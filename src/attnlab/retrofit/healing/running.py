@@ -63,9 +63,11 @@ class HealingJob:
         spec = trained_spec(model.spec, self.length)
         resolved = self.plan.finetuning(spec, steps, seed, self.execution, self.length)
         record = {**self.record, "retrofit": {"variant": self.name, "method": method, "tokens_before": before * tokens}}
+        threads = torch.get_num_threads()
         result = train_on(
             self.corpus, path, resolved, record, start=_starting(model), reporter=self.reporter, saving=Saving()
         )
+        torch.set_num_threads(threads)  # training divides them among its processes
         if result.outcome == "stopped":
             raise StoppedError(result)
         for entry in RunDirectory.open(path).metrics():
