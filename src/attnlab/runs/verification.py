@@ -26,7 +26,7 @@ from attnlab.storage.records import content_hash
 from attnlab.storage.tensors import iterate_tensors, read_tensors
 
 SEAL = "sha256"
-_LARGE = 4 << 20  # bytes of a file of weights that is worth a second thread
+_LARGE = 1 << 20  # bytes of a file of weights that is worth a second thread
 _NUMBER = (int, float, type(None))
 _RESULT = {
     "outcome": (str,),
