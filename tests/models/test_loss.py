@@ -134,3 +134,19 @@ def test_a_target_out_of_range_is_no_number(monkeypatch: pytest.MonkeyPatch) -> 
         targets[3] = VOCABULARY
         with pytest.raises((IndexError, RuntimeError), match="out of"):
             cross_entropy(hidden, weight, targets)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("tokens", "words"), [(1, 1), (8, 40), (100, 100)])
+def test_the_losses_of_tokens(tokens: int, words: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "_TOKENS", tokens)
+    monkeypatch.setattr(loss, "_WORDS", words)
+    hidden, weight, targets = inputs(dtype)
+    hidden = hidden * 20  # so that exp overflows unless the highest is taken off
+    targets[::5] = IGNORED
+    found = loss.token_losses(hidden, weight, targets)
+    wanted = F.cross_entropy((hidden @ weight.t()).float(), targets, ignore_index=IGNORED, reduction="none")
+    near = 1e-4 if dtype == torch.float32 else 1.0  # bfloat16 rounds logits of a hundred to a half
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=near)
+    assert found.dtype == torch.float32
+    assert not found.requires_grad

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlab.attention import AttentionSpec, BiasedDot, MultiHeadAttention, Rope, Sigmoid
 from attnlab.errors import AttnlabError
 from attnlab.models import LanguageModel, ModelSpec, build_model
-from attnlab.retrofit.conversion.converting import convert_layer, convert_layers, with_layers
+from attnlab.retrofit.conversion.converting import blocks_of, convert_layer, convert_layers, with_layers
 from attnlab.retrofit.conversion.targets import target_layers
 
 TOKENS = torch.randint(96, (16, 32), generator=torch.Generator().manual_seed(2))
@@ -213,3 +213,17 @@ def test_rotated_keys_are_not_narrowed() -> None:
     assert isinstance(spec.attention[0].position, Rope)
     with pytest.raises(AttnlabError, match="rotated keys"):
         target_layers(spec, "low-rank-key:4")
+
+
+@pytest.mark.parametrize("name", ["tied-kv", "mqa", "window:8", "sigmoid"])
+def test_the_error_is_that_of_the_converted_layer(name: str) -> None:
+    model = small("gpt2")
+    x = torch.randn(16, 32, 32, generator=torch.Generator().manual_seed(3))
+    original = blocks_of(model)[0].attention
+    assert isinstance(original, MultiHeadAttention)
+    made = convert_layer(original, target_layers(model.spec, name)[0], x)
+    with torch.no_grad():
+        wanted = original(x).double()
+        left = (made.layer(x).double() - wanted).square().mean()
+    assert made.error == pytest.approx(float(left / wanted.flatten(0, 1).var(0, correction=0).mean()), rel=1e-3)
+    assert made.error > 0

@@ -20,6 +20,7 @@ from attnlab.corpora import IGNORED
 
 _CHUNK_BYTES = 64 << 20
 _ALIGNMENT = 64  # numbers: a CPU writes rows that begin anywhere at two thirds of the speed
+_TOKENS = 512  # whose losses are taken at a time
 _WORDS = 1024  # of the vocabulary, multiplied at a time on a CPU, so that what is read again is still near
 
 
@@ -32,6 +33,27 @@ def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         return _chunked(hidden, weight, targets, rows, None, None)
     result: Tensor = _ChunkedCrossEntropy.apply(hidden, weight, targets, rows)  # type: ignore[no-untyped-call]
     return result
+
+
+@torch.no_grad()
+def token_losses(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """The loss of each token, 0 where its target is `IGNORED`, of shape (tokens,); without gradients.
+
+    Logits are made for a block of tokens and words at a time, and log Σ exp is updated by each.
+    """
+    kind = torch.promote_types(hidden.dtype, torch.float32)
+    real = targets != IGNORED
+    goals = targets.masked_fill(~real, 0)
+    found = []
+    for seen, goal in zip(torch.split(hidden, _TOKENS), torch.split(goals, _TOKENS), strict=True):
+        highest, mass = hidden.new_full((len(seen),), -torch.inf, dtype=kind), hidden.new_zeros(len(seen), dtype=kind)
+        for words in torch.split(weight, _WORDS):
+            logits = _logits(seen, words)
+            before, highest = highest, torch.maximum(highest, logits.amax(-1))
+            mass = mass * (before - highest).exp() + logits.sub_(highest[:, None]).exp_().sum(-1)
+        at_goal = (seen.to(kind) * weight[goal]).sum(-1)
+        found.append(highest + mass.log() - at_goal)
+    return torch.cat(found).masked_fill(~real, 0.0)
 
 
 def rows_at_once(tokens: int, vocabulary: int, bytes_per_number: int) -> int:

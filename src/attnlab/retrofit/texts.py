@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab.corpora import Batch, Corpus, CorpusSpec, TextCorpus, Tokens, open_corpus
+from attnlab.corpora import IGNORED, Batch, Corpus, CorpusSpec, TextCorpus, Tokens, open_corpus
 from attnlab.corpora.sources import TextSource
 from attnlab.corpora.tokens import dtype_for
 from attnlab.errors import SpecError
 from attnlab.lens.subjects import Subject
-from attnlab.models import LanguageModel, cross_entropy
+from attnlab.models import LanguageModel
+from attnlab.models.loss import token_losses
 
 _MOST_TOKENS = 4_000_000  # of a text that are read
 _LETTERS = 1 << 20  # of Python's documentation that are encoded at a time
@@ -73,8 +74,10 @@ def judging_rows(corpus: Corpus, rows: int, length: int) -> Batch:
 
 def row_losses(model: LanguageModel, hidden: Tensor, targets: Tensor) -> list[float]:
     """Return the loss of each row in nats per token, from what the head reads, (rows, tokens, model width)."""
-    pairs = zip(hidden, model.asked(targets), strict=True)
-    return [cross_entropy(row, model.head_weight, wanted).item() for row, wanted in pairs]
+    wanted = model.asked(targets)
+    losses = token_losses(hidden.flatten(0, 1), model.head_weight, wanted.flatten()).view(wanted.shape)
+    found: list[float] = (losses.sum(1) / (wanted != IGNORED).sum(1)).tolist()
+    return found
 
 
 @torch.no_grad()

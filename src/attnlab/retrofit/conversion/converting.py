@@ -40,14 +40,14 @@ def convert_layer(original: MultiHeadAttention, target: AttentionSpec, x: Tensor
         wanted = original(x)
     if target == source:
         return ConvertedLayer(copy.deepcopy(original), 0.0)
-    candidates = list(_candidates(original, target, x))
-    for layer in candidates:
+    varies = wanted.double().flatten(0, 1).var(0, correction=0).sum() * x[..., 0].numel()
+    found = []
+    for layer in _candidates(original, target, x):
         if is_rescored(source, target):
             fit_scores(layer, original, x)
-        fit_output(layer, x, wanted)
-    errors = [_error(layer, x, wanted) for layer in candidates]
-    best = min(range(len(candidates)), key=errors.__getitem__)
-    return ConvertedLayer(candidates[best], errors[best])
+        left = fit_output(layer, x, wanted)
+        found.append(ConvertedLayer(layer, left / max(float(varies), 1e-30)))
+    return min(found, key=lambda one: one.error)
 
 
 def _candidates(original: MultiHeadAttention, target: AttentionSpec, x: Tensor) -> Iterator[MultiHeadAttention]:
@@ -97,14 +97,6 @@ def _copied(original: MultiHeadAttention, target: AttentionSpec) -> MultiHeadAtt
         if name in known and known[name].shape == tensor.shape:
             tensor.copy_(known[name])
     return layer.eval()
-
-
-@torch.no_grad()
-def _error(layer: MultiHeadAttention, x: Tensor, wanted: Tensor) -> float:
-    """Return the mean squared error of a layer's output, relative to the variance of what is wanted."""
-    left = (layer(x) - wanted).double().square().mean()
-    varies = wanted.double().flatten(0, 1).var(0, correction=0).mean()
-    return float(left / varies.clamp(min=1e-30))
 
 
 @torch.no_grad()

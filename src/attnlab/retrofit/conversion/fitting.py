@@ -75,25 +75,31 @@ def _read(layer: MultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 
 @torch.no_grad()
-def fit_output(layer: MultiHeadAttention, x: Tensor, wanted: Tensor) -> None:
-    """Fit the output projection of a layer, so that it makes of tokens x what is wanted, (rows, tokens, width)."""
+def fit_output(layer: MultiHeadAttention, x: Tensor, wanted: Tensor) -> float:
+    """Fit the output projection of a layer, so that it makes of tokens x what is wanted, (rows, tokens, width).
+
+    Return the sum of the squared errors that are left.
+    """
     with _reading_heads(layer) as seen:
         made = layer(x)
     left = (wanted - made).double().flatten(0, 1)
+    before = float(left.square().sum())
     if left.norm() <= _EXACT * wanted.double().norm():
-        return
+        return before
     assert layer.output is not None
     heads = seen[0].transpose(1, 2).flatten(2).double().flatten(0, 1)  # (tokens, heads · value width)
     bias = layer.output.bias if layer.spec.bias else None
     columns = heads if bias is None else torch.cat([heads, heads.new_ones(len(heads), 1)], dim=1)
     if len(columns) < 2 * columns.shape[1]:
-        return  # too few tokens to say anything
-    gram = columns.T @ columns
+        return before  # too few tokens to say anything
+    gram, mixed = columns.T @ columns, columns.T @ left
     ridge = _RIDGE * gram.diagonal().mean()
-    change = torch.linalg.solve(gram + ridge * torch.eye(len(gram), dtype=gram.dtype), columns.T @ left).T
+    solved = torch.linalg.solve(gram + ridge * torch.eye(len(gram), dtype=gram.dtype), mixed)
+    change = solved.T
     layer.output.weight.add_(change[:, : heads.shape[1]].to(layer.output.weight.dtype))
     if bias is not None:
         bias.add_(change[:, -1].to(bias.dtype))
+    return max(0.0, before + float((solved * (gram @ solved - 2 * mixed)).sum()))
 
 
 class _HeadsReader:
