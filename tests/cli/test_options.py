@@ -15,8 +15,8 @@ OPTIONS = {
         "--add-seeds --alpha --baseline --bundle --bundle-limit --change --claims --corpus --corpus-option --csv "
         "--figures --first-seed --json --ladder --looks --margin --markdown --match "
         "--on --out --pilot --plan --processes --quiet --recipe "
-        "--report --rungs --seeds --size --smoke --steps --threads --tokenizer --tokens-per-parameter --tune "
-        "--tune-seeds --unchecked --variants-from --vocabulary-size --where VARIANTS"
+        "--report --retrofit --rungs --seeds --size --smoke --steps --threads --tokenizer --tokens-per-parameter "
+        "--tune --tune-seeds --unchecked --variants-from --vocabulary-size --where VARIANTS"
     ),
     "scale": (
         "--alpha --baseline --bundle --bundle-limit --change --corpus --csv --figures --first-seed --half-tokens "

@@ -126,7 +126,7 @@ def retrofit(
         if path is not None:
             check_writable(path)  # before the work
     check_figures_folder(figures)
-    place = _find(model, execution.out)
+    place = find_model(model, execution.out)
     if locate_pretrained(place) is not None and not execution.quiet:
         say(memory_words(place))
     try:
@@ -164,7 +164,8 @@ class _Steps(Silent):
             self._tell(f"finetuning: {done} steps done, loss {fixed(loss, 3)}")
 
 
-def _find(model: str, runs: Path) -> Path:
+def find_model(model: str, runs: Path) -> Path:
+    """Return the folder of a run or the place of a pretrained model by its name."""
     path = locate_run(model, runs) or locate_pretrained(model)
     if path is None:
         what = "is neither a run nor a pretrained model" if Path(model).exists() else "is no run and no model"
