@@ -102,6 +102,7 @@ OPTIONS = {
     "bench verify": "--bars --json --out --rounds --smoke --strict COMPARISON",
     "bench look": "--bars --json --out --rounds --smoke --strict --threads",
     "bench pretrained": "--bars --json --out --rounds --smoke --strict --threads MODEL",
+    "bench retrofit": "--bars --json --out --rounds --smoke --strict --threads MODEL",
     "bench studio": "--bars --json --out --smoke --strict",
     "bench attention": (
         "--bars --batch --heads --json --out --rounds --smoke --strict --threads --tokens --variants-from --width "
