@@ -255,7 +255,7 @@ def test_bad_requests_are_refused_before_anything_is_written(
 
 def test_a_changed_plan_is_not_believed(trained: Path, tmp_path: Path) -> None:
     found = carried_out(trained, tmp_path, trained, variants=("softmax",))
-    plan = found.folder / "plan.json"
+    plan = found.folder / "retrofit.json"
     plan.write_text(plan.read_text().replace("softmax", "mqa"), encoding="utf-8")
     with pytest.raises(AttnlabError, match="was changed"):
         carried_out(trained, tmp_path, trained, variants=("softmax",))

@@ -16,13 +16,13 @@ from attnlab.formats import fixed
 from attnlab.models.pretrained.opening import locate_pretrained, memory_words
 from attnlab.retrofit import RetrofitResult, request_of
 from attnlab.retrofit import retrofit as carry_out
+from attnlab.retrofit.folder import PAGE
 from attnlab.retrofit.page import gains_table, layers_table, losses_table, sentences, verdicts_table
 from attnlab.retrofit.saving import save_retrofitted
 from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable, write_whole
 from attnlab.training.progress import Silent
 
-_PAGE = "report.html"
 _TOLD = 10  # steps between two lines about them
 _SMOKE: dict[str, Any] = {"texts": 4, "fitting_texts": 4, "tokens": 2048, "seeds": 2, "batch_size": 1, "length": None}
 
@@ -177,7 +177,7 @@ def find_model(model: str, runs: Path) -> Path:
 
 
 def _tell(found: RetrofitResult, report: Path | None, csv: Path | None, as_json: bool) -> None:
-    found.write(found.folder / _PAGE)
+    found.write(found.folder / PAGE)
     if report is not None:
         found.write(report)
     if csv is not None:
@@ -193,4 +193,4 @@ def _tell(found: RetrofitResult, report: Path | None, csv: Path | None, as_json:
     show(*(f"· {line}" for line in sentences(found)))
     for one in found.variants:
         say(f"\n{one.name} is a run: {one.healed}")
-    say(f"The page: {found.folder / _PAGE}")
+    say(f"The page: {found.folder / PAGE}")

@@ -25,7 +25,7 @@ from attnlab.lens.subjects import Subject, open_subject
 from attnlab.models import LanguageModel, Sampling, generate
 from attnlab.processes.machine import describe_machine, using_threads
 from attnlab.retrofit import request_of, retrofit
-from attnlab.retrofit.study import ANSWER
+from attnlab.retrofit.folder import ANSWER
 from attnlab.storage.records import read_json
 from attnlab.training import load_run
 
