@@ -9,15 +9,15 @@ from functools import partial
 from html import escape
 from typing import Any
 
-from markupsafe import Markup
 from nicegui import ui
 
 from attnlab.errors import AttnlabError
-from attnlab.pages import Table, Tone
+from attnlab.formats import percent
 from attnlab.processes.async_child import WithdrawnError
 from attnlab.studio.frame import Frame, guarded, soon
 from attnlab.studio.matrices import read_number, read_whole
 from attnlab.studio.picker import RunPicker
+from attnlab.studio.pictures import intervals_svg
 from attnlab.studio.retrofits.processes import RUNNING, Retrofits, setting_words
 from attnlab.studio.studio import Studio, opaque_id
 from attnlab.studio.widgets import button, choice, entry, facts_html, heading, markup, switch
@@ -37,7 +37,6 @@ _MOST_TEXT = 200  # letters of names
 _MOST_TOKENS, _MOST_SEEDS, _MOST_TEXTS = 1_000_000_000, 32, 2_000
 _PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
 _REFRESH = 3.0  # seconds between two looks at the list
-_TONES: dict[str, Tone] = {**dict.fromkeys(RUNNING, "even"), "finished": "good", "stopped": "bad", "damaged": "bad"}
 
 
 class RetrofitForm:
@@ -57,7 +56,8 @@ class RetrofitForm:
         markup(escape(_LEAD), "p").classes("lead")
         if known:
             names = [one["name"] for one in known]
-            self.model = run if run in names else names[0]
+            plain = next((one["name"] for one in known if one["variant"].startswith("softmax ")), names[0])
+            self.model = run if run in names else plain
             texts = (await self.studio.desk.ask("retrofit_form", runs=str(self.studio.runs)))["texts"]
             self._draw(known, texts)
             soon(self.frame, self._replan)
@@ -177,18 +177,21 @@ class RetrofitForm:
 
 
 def _list_html(found: Sequence[Mapping[str, Any]]) -> str:
-    rows = [
-        [
-            Markup('<a href="/retrofit/{}">{}</a><br><small>{}</small>').format(
-                one["name"], one["title"], setting_words(one)
-            ),
-            one["status"],
-            one["answer"],
-        ]
-        for one in found
-    ]
-    headings = ["retrofit", "status", "answer"]
-    return Table(headings, rows, text_columns=range(3), wrap_columns=(0, 2), tones=_TONES).to_html()
+    return f'<ul class="latest">{"".join(map(_one_html, found))}</ul>'
+
+
+def _one_html(one: Mapping[str, Any]) -> str:
+    """Return a retrofit in the list: the costs of its variants in small, its title, and how far it is or what came."""
+    status = one["status"]
+    words = f"{escape(status)}{': ' if one['answer'] else '.'}{escape(one['answer'])}"
+    if status in RUNNING:
+        words = f"{escape(status)}, {percent(one['share'])}"
+    bar = f'<progress max="1" value="{one["share"]:.4f}" aria-label="share that is done"></progress>'
+    return (
+        f"<li>{intervals_svg(one['intervals'], one['margin']) or '<span></span>'}<div>"
+        f'<a href="/retrofit/{one["name"]}">{escape(one["title"])}</a> <small>{escape(setting_words(one))}</small>'
+        f"<p>{words}</p></div>{bar if status in RUNNING else ''}</li>"
+    )
 
 
 def _layers(text: str) -> str:

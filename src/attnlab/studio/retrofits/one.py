@@ -82,9 +82,11 @@ class RetrofitWatch:
     def _links_html(self, found: Mapping[str, Any]) -> str:
         links = [f'<a href="/pages/{RETROFIT}{self.name}" target="_blank" rel="noopener">Open its page</a>']
         for one in found["models"]:
-            name = escape(one["variant"])
-            links.append(f'<a href="/seen?run={one["run"]}">attention of {name}</a>')
-            links.append(f'<a href="/heads?run={one["run"]}">heads of {name}</a>')
+            name, run = escape(one["variant"]), one["run"]
+            links.append(
+                f'{name}: <a href="/seen?run={run}" aria-label="attention of {name}">attention</a>, '
+                f'<a href="/heads?run={run}" aria-label="heads of {name}">heads</a>'
+            )
         return " · ".join(links)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,15 @@ from typing import Any
 from attnlab.attention import variants as known_variants
 from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.judging.retrofits import judged
-from attnlab.formats import byte_count, clock_time, count, plural
+from attnlab.formats import byte_count, clock_time, count, plural, signed
 from attnlab.processes.machine import free_bytes
 from attnlab.retrofit import request_of
 from attnlab.retrofit.conversion.targets import target_layers
 from attnlab.retrofit.folder import PAGE, PREFIX, REQUEST, RetrofitState, command_of, state_of
 from attnlab.retrofit.folder import stop as stop_retrofit
 from attnlab.retrofit.forecast import forecast
-from attnlab.retrofit.page import sentences
 from attnlab.retrofit.reading import read_result
+from attnlab.retrofit.result import RetrofitResult
 from attnlab.retrofit.study import folder_of
 from attnlab.runs.ledger import run_id
 from attnlab.studio.retrofits.processes import LOG
@@ -90,7 +92,14 @@ def retrofits(runs: str) -> dict[str, object]:
 
 
 def _summary_or_problem(folder: Path) -> dict[str, Any]:
-    named = {"name": opaque_id(folder.name), "folder": folder.name, "made": "", "setting": "", "answer": ""}
+    named: dict[str, Any] = {
+        "name": opaque_id(folder.name),
+        "folder": folder.name,
+        "made": "",
+        "setting": "",
+        "answer": "",
+    }
+    named |= {"intervals": [], "margin": 0.01, "share": 0.0}
     try:
         if not (folder / REQUEST).is_file():  # started by the studio, and not further yet
             return {**named, "title": folder.name, "status": "stopped"}
@@ -107,27 +116,52 @@ def _summary(folder: Path, state: RetrofitState) -> dict[str, Any]:
     words += [] if request.layers == "all" else [f"layers {request.layers}"]
     if request.healing.tokens:
         words.append(f"healed with {count(request.healing.tokens)} tokens, {plural(request.healing.seeds, 'seed')}")
-    return {
+    found = {
         "title": f"{state.title} to {', '.join(request.variants)}",
         "status": state.status,
         "setting": " · ".join(words),
         "made": made.isoformat(timespec="seconds"),
-        "answer": sentences(read_result(folder))[0] if state.status == "finished" else "",
+        "share": state.share,
     }
+    return found | _in_short(read_result(folder)) if state.status == "finished" else found
+
+
+def _in_short(result: RetrofitResult) -> dict[str, Any]:
+    """Return what a list says and draws of a result: the cost of every variant without training, and healed."""
+    margin = math.log1p(result.request.healing.within)
+    rows = []
+    for one in result.variants:
+        cost = one.all_layers
+        verdict = "worse" if cost.low > margin else "equivalent" if -margin < cost.low <= cost.high < margin else ""
+        rows.append({"arm": one.name, "verdict": verdict, **asdict(cost)})
+    words = f"Without training: {_each({one.name: one.all_layers.mean for one in result.variants})} nats."
+    ends = {
+        one.name: min(found.mean for found in healed)
+        for one in result.variants
+        if result.control is not None
+        and (healed := [end for method in one.healing if (end := method.difference(result.control)) is not None])
+    }
+    if ends:
+        words += f" Healed, beside the original: {_each(ends)}."
+    return {"answer": words, "intervals": rows, "margin": margin}
+
+
+def _each(differences: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {signed(value)}" for name, value in differences.items())
 
 
 def follow_retrofit(runs: str, name: str) -> dict[str, object]:
     """Return one retrofit as it is now; a finished one with its page and the runs of its models."""
     root = Path(runs)
     folder = _find(root, name)
-    found = _summary_or_problem(folder) | {"log": _said(folder), "share": 0.0, "words": "", "done": ""}
+    found = _summary_or_problem(folder) | {"log": _said(folder), "words": "", "done": ""}
     if found["status"] == "damaged" or not (folder / REQUEST).is_file():
         return found
     state = state_of(folder)
     done = [f"{state.converted} of {plural(len(state.request.variants), 'variant')} converted"]
     done.append(f"costs on {state.texts} of {plural(state.request.texts, 'text')}")
     done += [f"{state.healed} of {state.runs} runs healed"] if state.runs else []
-    found |= {"share": state.share, "words": state.words, "done": " · ".join(done)}
+    found |= {"words": state.words, "done": " · ".join(done)}
     if state.model is not None:
         found["words_to_resume"] = command_of(state.request, state.model, root)
     if state.status == "finished":
