@@ -13,6 +13,7 @@ folder       the files of a retrofit, and how far it is
 forecast     the time and the memory that a request takes
 study        all of it in one folder, from which the same request resumes
 result       what was found
+reading      a result read from its folder
 page         one offline page, and the tables of the terminal
 saving       retrofitted models as folders for Transformers
 """
