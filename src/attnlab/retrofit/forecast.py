@@ -21,7 +21,7 @@ _KEPT = 512 << 20  # bytes of activations at once, at most
 
 
 @dataclass(frozen=True)
-class Forecast:
+class RetrofitForecast:
     """The seconds of conversion and costs, those of healing, and the bytes of memory, all of them estimates."""
 
     converting: float
@@ -29,7 +29,7 @@ class Forecast:
     memory: int
 
 
-def forecast(model: LanguageModel, request: RetrofitRequest) -> Forecast:
+def forecast(model: LanguageModel, request: RetrofitRequest) -> RetrofitForecast:
     """Return what a request on a model takes on this machine, with the threads that PyTorch has now."""
     spec, plan = model.spec, request.healing
     length, layers = request.text_length(spec), len(request.chosen_layers(spec.num_layers))
@@ -43,7 +43,7 @@ def forecast(model: LanguageModel, request: RetrofitRequest) -> Forecast:
     memory = 4 * MODELS_AT_ONCE * parameters + _KEPT
     if plan.tokens:
         memory += 4 * _STATE * parameters + min(_KEPT, plan.batch_size * model_cost(spec).activation_bytes)
-    return Forecast(len(request.variants) * readings * reading, runs * (trained + measured) * reading, memory)
+    return RetrofitForecast(len(request.variants) * readings * reading, runs * (trained + measured) * reading, memory)
 
 
 @torch.no_grad()
