@@ -15,8 +15,8 @@ OPTIONS = {
         "--add-seeds --alpha --baseline --bundle --bundle-limit --change --claims --corpus --corpus-option --csv "
         "--figures --first-seed --json --ladder --looks --margin --markdown --match "
         "--on --out --pilot --plan --processes --quiet --recipe "
-        "--report --rungs --seeds --size --smoke --steps --threads --tokenizer --tokens-per-parameter --tune "
-        "--tune-seeds --unchecked --variants-from --vocabulary-size --where VARIANTS"
+        "--report --retrofit --rungs --seeds --size --smoke --steps --threads --tokenizer --tokens-per-parameter "
+        "--tune --tune-seeds --unchecked --variants-from --vocabulary-size --where VARIANTS"
     ),
     "scale": (
         "--alpha --baseline --bundle --bundle-limit --change --corpus --csv --figures --first-seed --half-tokens "
@@ -102,6 +102,7 @@ OPTIONS = {
     "bench verify": "--bars --json --out --rounds --smoke --strict COMPARISON",
     "bench look": "--bars --json --out --rounds --smoke --strict --threads",
     "bench pretrained": "--bars --json --out --rounds --smoke --strict --threads MODEL",
+    "bench retrofit": "--bars --json --out --rounds --smoke --strict --threads MODEL",
     "bench studio": "--bars --json --out --smoke --strict",
     "bench attention": (
         "--bars --batch --heads --json --out --rounds --smoke --strict --threads --tokens --variants-from --width "

@@ -60,7 +60,17 @@ def test_prompts_of_different_lengths_go_together(name: str) -> None:
     assert generate(model, PROMPTS, 7, GREEDY) == each
 
 
-@pytest.mark.parametrize(("architecture", "name"), [("gpt2", "softmax"), ("fast", "cosine-learned"), ("gpt2", "gqa")])
+@pytest.mark.parametrize(
+    ("architecture", "name"),
+    [
+        ("gpt2", "softmax"),
+        ("fast", "cosine-learned"),
+        ("gpt2", "gqa"),
+        ("gpt2", "tied-kv"),
+        ("llama", "tied-kv"),
+        ("llama", "softmax,tied-kv"),
+    ],
+)
 def test_one_token_at_a_time_gives_the_model_s_numbers(architecture: str, name: str) -> None:
     model = model_of(name, architecture).eval()
     assert TokenDecoder.serves(model)
@@ -74,7 +84,7 @@ def test_one_token_at_a_time_gives_the_model_s_numbers(architecture: str, name: 
             torch.testing.assert_close(decoder.read(int(tokens[0, place])), whole[:, place], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["tied-kv", "window", "linear", "synthesizer-dense", "full-value"])
+@pytest.mark.parametrize("name", ["tied-qk", "window", "linear", "synthesizer-dense", "full-value"])
 def test_what_is_not_ordinary_is_left_to_the_model(name: str) -> None:
     assert not TokenDecoder.serves(model_of(name))
 

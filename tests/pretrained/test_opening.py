@@ -129,6 +129,21 @@ def test_a_pretrained_model_is_measured(
     assert all(bars[f"pretrained-{name}"]["verdict"] == "met" for name in ("logits", "text", "look-page"))
 
 
+def test_a_retrofit_of_it_is_measured(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
+    assert main(["bench", "retrofit", str(folder), "--smoke", "--threads", "1", "--json"]) == 0
+    bars = {bar["name"]: bar for bar in json.loads(capsys.readouterr().out)["bars"]}
+    assert list(bars) == [f"retrofit-{name}" for name in ("nothing", "costs", "memory", "tokens", "speed")]
+    assert {name: bars[f"retrofit-{name}"]["verdict"] for name in ("nothing", "costs", "memory", "tokens")} == {
+        "nothing": "met",
+        "costs": "met",
+        "memory": "reported",
+        "tokens": "missed",  # so few are read here
+    }
+
+
 def test_instruments_agree_with_a_weighted_norm(folder: Path) -> None:
     """What all parts write adds up to what the head reads, through a norm that has a weight and no bias."""
     model, tokens = open_pretrained(folder).model, some_tokens(1, 12)

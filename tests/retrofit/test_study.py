@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from attnlab.models import Sampling, generate
 from attnlab.pages import render
 from attnlab.retrofit import RetrofitResult, request_of, retrofit
 from attnlab.retrofit.costs import cheapest_layers, layer_costs, layer_losses
+from attnlab.retrofit.folder import command_of, state_of, stop
+from attnlab.retrofit.forecast import forecast
 from attnlab.retrofit.healing import running
 from attnlab.retrofit.healing.curves import HealedRun, Healing, tokens_until
 from attnlab.retrofit.page import losses_table, recovery_table, sentences
+from attnlab.retrofit.reading import read_result
 from attnlab.retrofit.texts import judging_rows, open_text, text_losses
 from attnlab.training import load_run
 from support.pretrained import write_llama
@@ -256,8 +260,44 @@ def test_bad_requests_are_refused_before_anything_is_written(
 
 def test_a_changed_plan_is_not_believed(trained: Path, tmp_path: Path) -> None:
     found = carried_out(trained, tmp_path, trained, variants=("softmax",))
-    plan = found.folder / "plan.json"
+    plan = found.folder / "retrofit.json"
     plan.write_text(plan.read_text().replace("softmax", "mqa"), encoding="utf-8")
     with pytest.raises(AttnlabError, match="was changed"):
         carried_out(trained, tmp_path, trained, variants=("softmax",))
     shutil.rmtree(found.folder)
+
+
+def test_a_result_is_read_again_as_it_was_found(healed: RetrofitResult) -> None:
+    again = read_result(healed.folder)
+    assert losses_table(again).rows == losses_table(healed).rows
+    assert [one.gains for one in again.variants] == [
+        replace(one.gains, speed=pytest.approx(one.gains.speed, rel=1e-5)) for one in healed.variants
+    ]
+    assert [one.healed for one in again.variants] == [one.healed for one in healed.variants]
+    (healed.folder / "report.html").write_text("")
+    state = state_of(healed.folder)
+    assert (state.status, state.converted, state.healed, state.runs, state.share) == ("finished", 2, 10, 10, 1.0)
+    assert command_of(state.request, "m", Path("runs"))[:4] == ["retrofit", "m", "--to", "tied-kv,window:4"]
+
+
+def test_how_far_a_retrofit_is(healed: RetrofitResult, tmp_path: Path) -> None:
+    folder = tmp_path / healed.folder.name
+    shutil.copytree(healed.folder, folder)
+    for path in (folder / "answer.json", folder / "report.html", *folder.glob("runs/*seed2/result.json")):
+        path.unlink(missing_ok=True)
+    assert (state_of(folder).status, state_of(folder).healed) == ("stopped", 5)
+    (folder / "answer.json").write_text('{"title": "half"}')
+    assert state_of(folder).status == "finishing"
+    with pytest.raises(AttnlabError, match="damaged"):
+        read_result(folder)
+    with pytest.raises(AttnlabError, match="no process"):
+        stop(folder)
+
+
+def test_a_forecast_grows_with_what_is_asked(trained: Path) -> None:
+    model = open_subject(trained).model
+    plain = forecast(model, request_of(variants=("tied-kv",), **SIZES))
+    more = forecast(model, request_of(variants=("tied-kv", "mqa"), **SIZES, **HEALING))
+    assert plain.healing == 0 < more.healing
+    assert plain.converting > 0
+    assert plain.memory < more.memory

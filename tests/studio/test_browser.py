@@ -20,11 +20,18 @@ def comparison_of(server: StudioServer) -> str:
     return f"/compare/{opaque_id(folder.name)}"
 
 
+def retrofit_of(server: StudioServer) -> str:
+    """The address of the retrofit that is there."""
+    (folder,) = server.runs.glob("retrofit-*")
+    return f"/retrofit/{opaque_id(folder.name)}"
+
+
 PAGES = {
     "/": "Latest comparisons",
     "/playground": "Row by row",
     "/seen": "Residual stream",
     "/compare": "minutes",
+    "/retrofit": "What it takes",
     "/heads": "What comes next",
     "/cost": "Along the context",
     "/ask": "It answers from memory",
@@ -38,7 +45,8 @@ def test_every_page_loads_fits_and_is_accessible(browser: Any, server: StudioSer
     """Each is loaded once, light and wide, and then shown dark and narrow: loading takes longer than all else."""
     visit = Visit(browser, server)
     page = visit.page
-    for path, words in {**PAGES, comparison_of(server): "Against softmax"}.items():
+    shown = {**PAGES, comparison_of(server): "Against softmax", retrofit_of(server): "Cost of each layer"}
+    for path, words in shown.items():
         visit.open(path)
         visit.see(words)
         assert page.get_by_role("navigation").count() == 1

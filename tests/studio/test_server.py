@@ -16,6 +16,8 @@ ROUTES = (
     "/compare/0123456789abcdef",
     "/reports",
     "/seen",
+    "/retrofit",
+    "/retrofit/0123456789abcdef",
     "/heads",
     "/cost",
     "/ask",
@@ -23,6 +25,7 @@ ROUTES = (
     "/exhibits/scaling",
     "/data/0123456789abcdef",
     "/pages/report-0123456789abcdef",
+    "/pages/retrofit-0123456789abcdef",
     "/static/studio.js",
     "/_nicegui_ws/socket.io/?EIO=4&transport=polling",
     "/docs",
@@ -31,6 +34,7 @@ ROUTES = (
 TRAVERSALS = (
     "/pages/..%2f..%2frun.json",
     "/pages/report-..%2f..",
+    "/pages/retrofit-..%2f..",
     "/pages/%2e%2e/%2e%2e/etc/passwd",
     "/static/../guard.py",
     "/static/..%2fguard.py",
@@ -62,7 +66,7 @@ def test_the_websocket_is_behind_the_same_gate(server: StudioServer) -> None:
 
 
 def test_pages_are_there_and_carry_their_policy(server: StudioServer) -> None:
-    for route in ("/", "/seen", "/compare", "/heads", "/cost", "/ask", "/exhibits"):
+    for route in ("/", "/seen", "/compare", "/retrofit", "/heads", "/cost", "/ask", "/exhibits"):
         status, headers, body = server.ask("GET", route)
         assert status == 200
         assert b"http://" not in body.replace(b"http://www.w3.org", b"")

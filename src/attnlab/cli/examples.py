@@ -58,6 +58,7 @@ EXAMPLES: Mapping[str, str] = {
     "bench facts": "attnlab bench facts --count 10000",
     "bench look": "attnlab bench look --bars",
     "bench pretrained": "attnlab bench pretrained smollm2",
+    "bench retrofit": "attnlab bench retrofit smollm2 --bars",
     "bench verify": "attnlab bench verify --bars",
     "bench studio": "attnlab bench studio --bars",
     "bench attention": "attnlab bench attention softmax --tokens 1024",

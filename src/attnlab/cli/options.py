@@ -83,7 +83,7 @@ class CorpusOptions:
     corpus_option
         An option of a generated corpus, such as pairs=8 of mqar; may be repeated.
     tokenizer
-        char, byte, word, bpe, or gpt2:FOLDER.
+        char, byte, word, bpe, gpt2:FOLDER, or run:FOLDER for that of a run.
     vocabulary_size
         Number of tokens of bpe.
     """

@@ -16,13 +16,13 @@ from attnlab.formats import fixed
 from attnlab.models.pretrained.opening import locate_pretrained, memory_words
 from attnlab.retrofit import RetrofitResult, request_of
 from attnlab.retrofit import retrofit as carry_out
+from attnlab.retrofit.folder import PAGE
 from attnlab.retrofit.page import layers_table, result_tables, sentences, verdicts_table
 from attnlab.retrofit.saving import save_retrofitted
 from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable, write_whole
 from attnlab.training.progress import Silent
 
-_PAGE = "report.html"
 _TOLD = 10  # steps between two lines about them
 _SMOKE: dict[str, Any] = {"texts": 4, "fitting_texts": 4, "tokens": 2048, "seeds": 2, "batch_size": 1, "length": None}
 
@@ -126,7 +126,7 @@ def retrofit(
         if path is not None:
             check_writable(path)  # before the work
     check_figures_folder(figures)
-    place = _find(model, execution.out)
+    place = find_model(model, execution.out)
     if locate_pretrained(place) is not None and not execution.quiet:
         say(memory_words(place))
     try:
@@ -164,7 +164,8 @@ class _Steps(Silent):
             self._tell(f"finetuning: {done} steps done, loss {fixed(loss, 3)}")
 
 
-def _find(model: str, runs: Path) -> Path:
+def find_model(model: str, runs: Path) -> Path:
+    """Return the folder of a run or the place of a pretrained model by its name."""
     path = locate_run(model, runs) or locate_pretrained(model)
     if path is None:
         what = "is neither a run nor a pretrained model" if Path(model).exists() else "is no run and no model"
@@ -176,7 +177,7 @@ def _find(model: str, runs: Path) -> Path:
 
 
 def _tell(found: RetrofitResult, report: Path | None, csv: Path | None, as_json: bool) -> None:
-    found.write(found.folder / _PAGE)
+    found.write(found.folder / PAGE)
     if report is not None:
         found.write(report)
     if csv is not None:
@@ -192,4 +193,4 @@ def _tell(found: RetrofitResult, report: Path | None, csv: Path | None, as_json:
     show(*(f"· {line}" for line in sentences(found)))
     for one in found.variants:
         say(f"\n{one.name} is a run: {one.healed}")
-    say(f"The page: {found.folder / _PAGE}")
+    say(f"The page: {found.folder / PAGE}")

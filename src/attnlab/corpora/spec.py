@@ -16,7 +16,7 @@ from attnlab.errors import SpecError, UnknownNameError
 from attnlab.specification import Specification
 
 TOKENIZERS = ("char", "byte", "word", "bpe")
-GPT2 = "gpt2:"
+GPT2, RUN = "gpt2:", "run:"
 SMALLEST_BPE = 256  # the bytes themselves
 LARGEST_BPE = 1_000_000  # several times that of any published model; memory for all of it is taken at once
 DEFAULT_BPE = 2048
@@ -139,9 +139,10 @@ class CorpusSpec(Specification):
     """A corpus by its name or path, how its text becomes tokens, and how much of it is held back for validation.
 
     A name that attnlab knows wins over a file of that name, which is "./world" then. `tokenizer` is "char", "byte",
-    "word" (for texts of few different words), "bpe" (trained on the whole text) or "gpt2:FOLDER". A task has symbols of
-    its own, each a token: leave its tokenizer as it is. `vocabulary_size` is for "bpe" and the tasks. The validation
-    text is the last part of the text; `seed` and `options` are those of what is generated.
+    "word" (for texts of few different words), "bpe" (trained on the whole text), "gpt2:FOLDER", or "run:FOLDER" for the
+    tokenizer of a run. A task has symbols of its own, each a token: leave its tokenizer as it is. `vocabulary_size` is
+    for "bpe" and the tasks. The validation text is the last part of the text; `seed` and `options` are those of what is
+    generated.
     """
 
     what: ClassVar[str] = "a corpus spec"
@@ -186,8 +187,8 @@ def _check_tokenizer(spec: CorpusSpec) -> None:
             f"the tokenizer {kind!r} does not say where GPT-2's files are",
             hint='use "gpt2:FOLDER", a folder with vocab.json and merges.txt, or with tokenizer.json',
         )
-    if kind not in TOKENIZERS and not kind.startswith(GPT2):
-        raise UnknownNameError("tokenizer", kind, [*TOKENIZERS, f"{GPT2}FOLDER"])
+    if kind not in TOKENIZERS and not kind.startswith((GPT2, RUN)):
+        raise UnknownNameError("tokenizer", kind, [*TOKENIZERS, f"{GPT2}FOLDER", f"{RUN}FOLDER"])
     if spec.is_task and kind != "char":
         raise SpecError(
             f"{spec.name!r} is a task with symbols of its own, not a text for the tokenizer {kind!r}",

@@ -23,7 +23,7 @@ from attnlab.corpora.batches import Batch, Corpus, check_sizes, spread
 from attnlab.corpora.cache import CorpusCache
 from attnlab.corpora.randomness import below, digest, permutation, words
 from attnlab.corpora.sources import TextSource
-from attnlab.corpora.spec import DEFAULT_BPE, GPT2, CorpusSpec
+from attnlab.corpora.spec import DEFAULT_BPE, GPT2, RUN, CorpusSpec
 from attnlab.corpora.tokenizer import (
     WORD,
     BpeTokenizer,
@@ -36,6 +36,7 @@ from attnlab.corpora.tokenizer import (
 )
 from attnlab.corpora.tokens import Tokens, dtype_for, write_shards
 from attnlab.errors import FileError, SpecError
+from attnlab.storage.records import read_json
 
 _MEASURED_TOKENS = 1 << 20  # of the validation text, from which the bytes of a token are counted
 VERSION = 1  # of how text becomes tokens; part of the name under which they are kept
@@ -177,7 +178,16 @@ def _ready_tokenizer(spec: CorpusSpec) -> Tokenizer | None:
         return ByteTokenizer()
     if spec.tokenizer.startswith(GPT2):
         return Gpt2Tokenizer.from_folder(Path(spec.tokenizer.removeprefix(GPT2)).expanduser())
+    if spec.tokenizer.startswith(RUN):
+        return _tokenizer_of_run(Path(spec.tokenizer.removeprefix(RUN)).expanduser() / "tokenizer.json")
     return None
+
+
+def _tokenizer_of_run(path: Path) -> Tokenizer:
+    text = read_json(path).get("tokenizer")
+    if not isinstance(text, str):
+        raise FileError(f"{path} holds no tokenizer of a run", hint="name the folder of a run, as in run:FOLDER")
+    return Tokenizer.from_json(text)
 
 
 def _make_tokenizer(kind: str, source: TextSource, vocabulary_size: int) -> Tokenizer:

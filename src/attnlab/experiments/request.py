@@ -120,12 +120,14 @@ class Request(ExperimentRequest):
     tune_seeds: Count = 1  # that each trial is a mean over
     pilot: Annotated[int, Field(ge=0, le=MOST)] | None = None  # seeds of the pilot; None: as many as are needed
     claims: bool = False  # whether published claims are judged too
+    starts: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude_if=lambda value: not value)
+    # by arm, the run that it begins with, as `attnlab.training.starting.Start` has it
 
     @model_validator(mode="before")
     @classmethod
     def _default_ladder(cls, fields: Any) -> Any:
         """Fill in the default ladder where nothing is said about sizes and lengths."""
-        said = ("size", "rungs", "tokens_per_parameter", "steps")
+        said = ("size", "rungs", "tokens_per_parameter", "steps", "starts")
         if not isinstance(fields, dict) or any(fields.get(name) for name in said):
             return fields
         return {**fields, "rungs": DEFAULT_RUNGS, "tokens_per_parameter": DEFAULT_TOKENS}
@@ -146,6 +148,20 @@ class Request(ExperimentRequest):
             )
         if self.rungs and self.tokens_per_parameter is None:
             raise SpecError("a ladder needs tokens_per_parameter", hint=f"use {DEFAULT_TOKENS:g}, the default")
+        return self
+
+    @model_validator(mode="after")
+    def _starts_alike(self) -> Self:
+        if not self.starts:
+            return self
+        if missing := {self.baseline, *self.variants} - self.starts.keys():
+            raise SpecError(f"{min(missing)} starts from no run, and others do", hint="give every arm its start")
+        unsuited = [name for name in ("rungs", "tokens_per_parameter", "match", "up_to") if getattr(self, name)]
+        if unsuited:
+            raise SpecError(
+                f"{unsuited[0]} changes the size of models, and a retrofit has that of the original",
+                hint=f"leave out `{unsuited[0]}`, and give `steps`",
+            )
         return self
 
     @classmethod

@@ -2,14 +2,15 @@
 
 For a single token the products read every weight once and take most of the time; what is left goes into starting a few
 hundred small operations. So the way through the model is laid out once: all results have their place in memory, the
-three projections of a layer are one product, a residual path is added to by the product itself. It serves ordinary
-layers; `TokenDecoder.serves` says whether a model has only such.
+projections of a layer are one product, a residual path is added to by the product itself. It serves ordinary layers,
+and those whose values are their keys: they keep one vector of each token, which RoPE rotates whenever it is read as a
+key. `TokenDecoder.serves` says whether a model has only such.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab.attention import AttentionSpec, MultiHeadAttention, attend
+from attnlab.attention.layer import projection_widths
 from attnlab.attention.linear import PIECES, in_pieces, linear
 from attnlab.attention.parts.normalisers import Softmax
 from attnlab.attention.parts.positions import Rope
@@ -26,7 +28,7 @@ from attnlab.models.language_model import LanguageModel, ModelCache
 from attnlab.models.mlp import ACTIVATIONS
 from attnlab.models.taps import is_tapped
 
-Rotation = Callable[[Tensor, int], Tensor]  # vectors (1, heads, 1, width) at a position
+_TIED = "key-value"
 
 
 class TokenDecoder:
@@ -39,7 +41,9 @@ class TokenDecoder:
         room = min(most or model.spec.context_length, model.spec.context_length)
         self.residual = model.embedding.weight.new_empty(1, 1, model.spec.model_width)
         held = [layer.own.held for layer in cache.layers]
-        self.keys, self.values = (_room([of[name] for of in held], room) for name in ("key", "value"))
+        keys = [of["key"] for of in held if "value" in of]
+        self.keys = _room(keys, room) if keys else None
+        self.values = _room([of.get("value", of["key"]) for of in held], room)
         rotations = {
             (spec.position, spec.key_width): _rotation(spec, room, self.residual) for spec in set(model.spec.attention)
         }
@@ -50,7 +54,7 @@ class TokenDecoder:
 
     @staticmethod
     def serves(model: LanguageModel) -> bool:
-        """Whether all layers are ordinary, three projections, a map, all keys kept, and alike, and none is tapped."""
+        """Whether all layers are ordinary, projections, a map, all keys kept, and alike, and none is tapped."""
         shapes = {(spec.num_key_value_heads, spec.key_width, spec.value_width) for spec in model.spec.attention}
         weight = model.embedding.weight
         return (
@@ -70,21 +74,20 @@ class TokenDecoder:
         self.residual.copy_(model.embedding.weight[token])
         if model.stack.positions is not None:
             self.residual.add_(model.stack.positions.weight[self.length])
-        place, both = self.length, (self.keys, self.values)
-        # For all layers at once: a view takes as long as a small product.
-        new = (room.narrow(3, place, 1).unbind() for room in both)
-        known = (room.narrow(3, 0, place + 1).unbind() for room in both)
-        for layer, *rooms in zip(self.layers, *new, *known, strict=True):
-            layer.advance(place, *rooms)
+        place = self.length
+        keys = iter(() if self.keys is None else _places(self.keys, place))
+        for layer, (new_value, values) in zip(self.layers, _places(self.values, place), strict=True):
+            new_key, known = (None, None) if layer.tied else next(keys)
+            layer.advance(place, new_key, new_value, known, values)
         self.length += 1
         return linear(model.stack.norm(self.residual), model.head_weight)[0]
 
 
 def _is_ordinary(spec: AttentionSpec) -> bool:
-    projected = spec.score.projects_query and spec.score.projects_key and spec.sharing == "none"
+    projected = spec.score.projects_query and spec.score.projects_key and spec.sharing in {"none", _TIED}
     shaped = spec.value_map == "factored" and spec.join == "projection"
-    heads = spec.num_heads * spec.key_width, spec.num_key_value_heads * (spec.key_width + spec.value_width)
-    cut = sum(heads) % PIECES == 0 and spec.num_heads * spec.value_width % PIECES == 0
+    made = sum(projection_widths(spec).values())
+    cut = made % PIECES == 0 and spec.num_heads * spec.value_width % PIECES == 0
     plain = (
         spec.operator is None
         and spec.head_output is None
@@ -99,19 +102,24 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
 class _Layer:
     """A block, laid out for one token. Vectors have the shape (1, 1, width)."""
 
-    def __init__(self, block: TransformerBlock, spec: AttentionSpec, residual: Tensor, rotate: Rotation | None) -> None:
+    def __init__(
+        self, block: TransformerBlock, spec: AttentionSpec, residual: Tensor, rotation: _Rotation | None
+    ) -> None:
         attention, mlp = block.attention, block.mlp
         assert isinstance(attention, MultiHeadAttention)
         assert attention.output is not None
         self.spec, self.residual, self.activate = spec, residual, _activation(mlp.activation)
         self.attention_norm, self.mlp_norm = _norm(block.attention_norm), _norm(block.mlp_norm)
-        parts: list[Any] = [attention.projections[name] for name in ("query", "key", "value")]
+        self.tied = spec.sharing == _TIED
+        names = ("query", "key") if self.tied else ("query", "key", "value")
+        parts: list[Any] = [attention.projections[name] for name in names]
         widths = [part.weight.shape[0] for part in parts]
         self.made = residual.new_empty(1, 1, sum(widths))
-        heads = (spec.num_heads, spec.num_key_value_heads, spec.num_key_value_heads)
-        self.query, self.key, self.value = (
+        heads = (spec.num_heads, spec.num_key_value_heads, spec.num_key_value_heads)[: len(names)]
+        self.query, self.key, *value = (
             part.view(1, count, 1, -1) for part, count in zip(torch.split(self.made[0, 0], widths), heads, strict=True)
         )
+        self.value = self.key if self.tied else value[0]
         self.both = self.made[0, 0, : sum(widths[:2])].view(1, sum(heads[:2]), 1, -1)  # queries and keys
         weight = torch.cat([part.weight for part in parts])
         bias = torch.cat([part.bias for part in parts]) if spec.bias else None
@@ -125,19 +133,26 @@ class _Layer:
         self.extras = attention.learned(residual)
         self.plain = isinstance(spec.score, ScaledDot) and isinstance(spec.normaliser, Softmax)
         self.plain = self.plain and not spec.biased
-        self.rotate = rotate
+        self.rotation = rotation
 
-    def advance(self, position: int, new_key: Tensor, new_value: Tensor, keys: Tensor, values: Tensor) -> None:
+    def advance(
+        self, position: int, new_key: Tensor | None, new_value: Tensor, keys: Tensor | None, values: Tensor
+    ) -> None:
         """Add what this block has to say about the token at `position` to the residual path.
 
-        `keys` and `values` (1, heads, tokens, width) end with room for this token: `new_key` and `new_value`.
+        `keys` and `values` (1, heads, tokens, width) end with room for this token: `new_key` and `new_value`. A layer
+        whose values are its keys has no room for keys.
         """
         self.project(self.attention_norm(self.residual))
-        query, key = self.query, self.key
-        if self.rotate is not None:
-            query, key = self.rotate(self.both, position).split_with_sizes((query.shape[1], key.shape[1]), 1)
-        new_key.copy_(key)
+        query, key, rotation = self.query, self.key, self.rotation
         new_value.copy_(self.value)
+        if keys is None or new_key is None:
+            keys = values if rotation is None else rotation.of_all(values)
+            query = query if rotation is None else rotation.at(query, position)
+        else:
+            if rotation is not None:
+                query, key = rotation.at(self.both, position).split_with_sizes((query.shape[1], key.shape[1]), 1)
+            new_key.copy_(key)
         if self.plain:  # the query heads of a group are so many queries of the head that they share
             out = F.scaled_dot_product_attention(query.view(1, keys.shape[1], -1, query.shape[-1]), keys, values)
         else:
@@ -198,16 +213,33 @@ def _room(held: Sequence[Tensor], length: int) -> Tensor:
     return room
 
 
-def _rotation(spec: AttentionSpec, length: int, like: Tensor) -> Rotation | None:
-    """RoPE for one token, from a table of so many positions."""
-    if not isinstance(spec.position, Rope):
-        return None
-    ones = torch.cat([like.new_ones(spec.key_width // 2), like.new_zeros(spec.key_width // 2)])
-    rotated = spec.position.rotate(ones.expand(1, 1, length, -1), 0)[0, 0]  # (cos, sin) of each position
-    cosines, sines = (part.repeat(1, 2) for part in rotated.chunk(2, dim=-1))
-    sines[:, : spec.key_width // 2].neg_()
+def _places(room: Tensor, place: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """For each layer, the place of a token, and all up to it. For all at once: a view takes as long as a product."""
+    return zip(room.narrow(3, place, 1).unbind(), room.narrow(3, 0, place + 1).unbind(), strict=True)
 
-    def rotate(vectors: Tensor, position: int) -> Tensor:
-        return torch.addcmul(vectors * cosines[position], vectors.roll(spec.key_width // 2, -1), sines[position])
 
-    return rotate
+class _Rotation:
+    """RoPE from a table of so many positions."""
+
+    def __init__(self, rope: Rope, width: int, length: int, like: Tensor) -> None:
+        self.half = width // 2
+        ones = torch.cat([like.new_ones(self.half), like.new_zeros(self.half)])
+        rotated = rope.rotate(ones.expand(1, 1, length, -1), 0)[0, 0]  # (cos, sin) of each position
+        self.cosines, self.sines = (part.repeat(1, 2) for part in rotated.chunk(2, dim=-1))
+        self.sines[:, : self.half].neg_()
+
+    def at(self, vectors: Tensor, position: int) -> Tensor:
+        """Vectors (1, heads, 1, width) at a position."""
+        return self._rotated(vectors, self.cosines[position], self.sines[position])
+
+    def of_all(self, vectors: Tensor) -> Tensor:
+        """Vectors (1, heads, tokens, width), each at its place."""
+        tokens = vectors.shape[2]
+        return self._rotated(vectors, self.cosines[:tokens], self.sines[:tokens])
+
+    def _rotated(self, vectors: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        return torch.addcmul(vectors * cosines, vectors.roll(self.half, -1), sines)
+
+
+def _rotation(spec: AttentionSpec, length: int, like: Tensor) -> _Rotation | None:
+    return _Rotation(spec.position, spec.key_width, length, like) if isinstance(spec.position, Rope) else None

@@ -9,8 +9,11 @@ conversion   weights for another attention, without training
 costs        the loss with one layer converted, and the layers for a budget
 healing      layer-wise distillation, then finetuning, over seeds
 gains        parameters, cache and speed
+folder       the files of a retrofit, and how far it is
+forecast     the time and the memory that a request takes
 study        all of it in one folder, from which the same request resumes
 result       what was found
+reading      a result read from its folder
 page         one offline page, and the tables of the terminal
 saving       retrofitted models as folders for Transformers
 """

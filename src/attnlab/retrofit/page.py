@@ -237,8 +237,9 @@ def _cost_chart(one: VariantResult) -> go.Figure:
         "symmetric": False,
         "thickness": 1.5,
         "width": 3,
+        "color": GREY,
     }
-    figure.add_hline(y=0, line_width=1, layer="below")
+    figure.add_hline(y=0, line_width=1, line_color=GREY, layer="below")
     figure.add_trace(
         go.Scatter(
             x=[cost.layer for cost in one.costs],
@@ -269,7 +270,7 @@ def _healing_parts(result: RetrofitResult) -> list[Part]:
 
 def _curve_chart(one: VariantResult, result: RetrofitResult) -> go.Figure:
     figure = new_figure(x="tokens", y="loss (nats)", height=_HEIGHT + 40)
-    figure.add_hline(y=result.limit, line_width=1, line_dash="dot", layer="below")
+    figure.add_hline(y=result.limit, line_width=1, line_dash="dot", line_color=GREY, layer="below")
     groups: list[tuple[Healing, tuple[str, str, str], str]] = [
         (healing, _LINES[healing.method], healing.method) for healing in one.healing
     ]

@@ -100,6 +100,7 @@ class RetrofitResult(HasPage):
     def _variant(self, one: VariantResult) -> dict[str, object]:
         return {
             "name": one.name,
+            "meaning": one.meaning,
             "costs": one.costs,
             "all_layers": one.all_layers,
             "subset": one.subset,
@@ -136,5 +137,5 @@ def _healing(healing: Healing, result: RetrofitResult) -> dict[str, object]:
         "seeds_within": len(reached),
         "tokens_until_within": until,
         "difference_to_control": None if result.control is None else healing.difference(result.control),
-        "runs": [{"seed": run.seed, "path": run.path, "curve": run.curve} for run in healing.runs],
+        "runs": healing.runs,
     }

@@ -2,7 +2,9 @@
 
 result = retrofit("runs/softmax-nano-gpt2-seed0-…", request_of(variants=("tied-kv", "window:16"), tokens=200_000))
 
-retrofit-<model>-<hash>/   plan.json                what was asked for
+retrofit-<model>-<hash>/   retrofit.json            what was asked for
+                           about.json               the model that it was asked of
+                           progress.json            what is under way
                            layers/<variant>         converted layers
                            costs.json               losses of every text with each layer converted
                            models/<variant>/        the converted model, a run of no steps
@@ -37,6 +39,7 @@ from attnlab.retrofit.costs import (
     layer_losses,
     rows_at_once,
 )
+from attnlab.retrofit.folder import ABOUT, ANSWER, COSTS, GAINS, LAYERS, PREFIX, REQUEST, noting
 from attnlab.retrofit.gains import Gains, measure_gains
 from attnlab.retrofit.healing.converted import write_converted
 from attnlab.retrofit.healing.curves import Healing
@@ -49,13 +52,12 @@ from attnlab.runs.checkpoints import digest
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.disk import make_folders
 from attnlab.storage.locks import holding
-from attnlab.storage.plans import PLAN, plan_hash, read_plan, write_plan
+from attnlab.storage.plans import plan_hash, read_plan, write_plan
 from attnlab.storage.records import read_json, write_json
 from attnlab.storage.tensors import read_tensors, write_tensors
 from attnlab.training import Execution, Reporter, choose_execution
 
-COSTS, GAINS, ANSWER = "costs.json", "gains.json", "answer.json"
-_MODELS_AT_ONCE = 3  # the original, one that is changed, and room to change it
+MODELS_AT_ONCE = 3  # the original, one that is changed, and room to change it
 Tell = Callable[[str], None]
 
 
@@ -79,27 +81,43 @@ def retrofit(
     chosen, length = request.chosen_layers(spec.num_layers), request.text_length(spec)
     targets = {name: chosen_targets(target_layers(spec, name), chosen) for name in request.variants}
     request.healing.steps(length)
-    check_memory("this retrofit", 4 * _MODELS_AT_ONCE * subject.model.num_parameters())
+    check_memory("this retrofit", 4 * MODELS_AT_ONCE * subject.model.num_parameters())
     corpus = open_text(subject, request.text, cache)
     texts = judging_rows(corpus, request.texts, length)
-    plan = {
-        "request": request.model_dump(mode="json"),
-        "weights_sha256": digest(subject.model.state_dict()),
-        "text_sha256": corpus.hash,
-    }
-    folder = out / f"retrofit-{file_name(subject.title, 40)}-{plan_hash(plan)[:8]}"
+    plan = _planned(subject, request, corpus)
+    folder = out / _named(subject, plan)
     make_folders(folder)
     with holding(folder):
-        if (folder / PLAN).exists():
-            read_plan(folder)
+        if (folder / REQUEST).exists():
+            read_plan(folder, name=REQUEST)
         else:
-            write_plan(folder, plan)
+            write_plan(folder, plan, REQUEST)
+        if isinstance(model, str | Path):
+            write_json(folder / ABOUT, {"title": subject.title, "model": str(model)})
+        tell = noting(folder, tell)
         execution = choose_execution(request.healing.batch_size, **wishes)
         torch.set_num_threads(execution.threads * execution.workers)
         study = _Study(subject, request, corpus, texts, length, folder, execution, tell, reporter)
         result = study.carry_out(targets)
         write_json(folder / ANSWER, result.to_dict())
     return result
+
+
+def folder_of(subject: Subject, request: RetrofitRequest, cache: Path | None = None) -> str:
+    """Return the name of the folder in which a request on a model is carried out."""
+    return _named(subject, _planned(subject, request, open_text(subject, request.text, cache)))
+
+
+def _planned(subject: Subject, request: RetrofitRequest, corpus: Corpus) -> dict[str, object]:
+    return {
+        "request": request.model_dump(mode="json"),
+        "weights_sha256": digest(subject.model.state_dict()),
+        "text_sha256": corpus.hash,
+    }
+
+
+def _named(subject: Subject, plan: Mapping[str, object]) -> str:
+    return f"{PREFIX}{file_name(subject.title, 40)}-{plan_hash(plan)[:8]}"
 
 
 @dataclass(frozen=True)
@@ -176,7 +194,7 @@ class _Study:
         self, name: str, targets: Mapping[int, AttentionSpec]
     ) -> tuple[dict[int, MultiHeadAttention], dict[int, float]]:
         """Return the converted layers with the errors of their outputs; made once, and read from then on."""
-        path = self.folder / "layers" / file_name(name)
+        path = self.folder / LAYERS / file_name(name)
         weights, about = path.with_suffix(".safetensors"), path.with_suffix(".json")
         layers: dict[int, MultiHeadAttention] = {}
         if about.exists():

@@ -2,6 +2,7 @@
 
 runs/<id>/  receipts.jsonl                  one link a line
             states/step-000955.safetensors  weights and optimizer at two of the links, from which others can be replayed
+                                            (and at step 0 if the run began with the weights of another)
 
 Every link names its step, the hash of the link before it, and its own hash. There are four kinds:
 
@@ -194,6 +195,8 @@ class ReceiptWriter:
         """Write the first link, in place of any that are there."""
         (self._folder / RECEIPTS).unlink(missing_ok=True)
         self._last, self._offset = "", 0
+        if self._record.get("spec", {}).get("start") is not None:
+            self._keep(0, state)  # of which the seed says nothing
         self._append(
             {
                 "format": FORMAT,
@@ -233,17 +236,22 @@ class ReceiptWriter:
 
     def add(self, step: int, state: State) -> None:
         """Link the state after a step, and keep it if it is one of those to replay from."""
-        if step in self._kept and _size(state) <= _MOST_KEPT:
-            path = state_path(self._folder, step)
-            disk.make_folders(path.parent)
-            named = {f"{group}.{name}": tensor for group in _GROUPS for name, tensor in state[group].items()}
-            write_tensors(path, named)
+        if step in self._kept:
+            self._keep(step, state)
         self._append({"step": step, **state_hashes(state), "metrics": self._metrics_hash()})
 
     def finish(self, step: int, result: Mapping[str, Any]) -> None:
         """Link the result, before it is written."""
         if self._writes:
             self._append({"step": step, "result": content_hash(result), "metrics": self._metrics_hash()})
+
+    def _keep(self, step: int, state: State) -> None:
+        if _size(state) > _MOST_KEPT:
+            return
+        path = state_path(self._folder, step)
+        disk.make_folders(path.parent)
+        named = {f"{group}.{name}": tensor for group in _GROUPS for name, tensor in state[group].items()}
+        write_tensors(path, named)
 
     def _metrics_hash(self) -> str:
         path = self._folder / METRICS

@@ -18,16 +18,16 @@ PLAN = "plan.json"
 _FORMAT = 1
 
 
-def write_plan(folder: Path, plan: Mapping[str, object]) -> None:
-    """Write a plan, as plain data, with its hash."""
-    write_json(folder / PLAN, {"format": _FORMAT, "sha256": plan_hash(plan), "plan": plan})
+def write_plan(folder: Path, plan: Mapping[str, object], name: str = PLAN) -> None:
+    """Write a plan, as plain data, with its hash, into a file of this name."""
+    write_json(folder / name, {"format": _FORMAT, "sha256": plan_hash(plan), "plan": plan})
 
 
-def read_plan(folder: Path, *, verify: bool = True) -> dict[str, Any]:
+def read_plan(folder: Path, *, verify: bool = True, name: str = PLAN) -> dict[str, Any]:
     """Return the plan in a comparison's folder; with `verify`, refuse another format and a plan that was changed."""
-    path = folder / PLAN
+    path = folder / name
     if not path.exists():
-        raise FileError(f"{folder} is no comparison: it has no {PLAN}", hint="name the folder of a comparison")
+        raise FileError(f"{folder} is no comparison: it has no {name}", hint="name the folder of a comparison")
     record = read_json(path)
     if verify and record.get("format") != _FORMAT:
         raise FileError(f"{path} is of another version of attnlab", hint="compare again in another folder `out`")

@@ -12,6 +12,7 @@ pictures    small pictures as SVG
 picker      a run out of many: comparison, variant, seed
 equation    one number of a map, with every number that it was made of
 matrices    numbers, and matrices of them as HTML
+retrofits/  the pages of retrofits, and the processes that carry them out
 pages/      one file for each page
 work/       what the worker processes do
 """

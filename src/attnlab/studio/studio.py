@@ -32,9 +32,10 @@ MOST_RUNNING = 2  # comparisons at a time
 _KEPT_LETTERS = 40_000_000  # of pages that were made
 _WORK = "attnlab.studio.work"  # run by the workers
 _REPORT = "report-"
+RETROFIT = "retrofit-"  # before the name of a retrofit whose page is asked for
 DATA = "/data/"  # address of data for scripts
 # Fields of a request that are said otherwise on the command line, or by studies only.
-_OTHERWISE = frozenset({"variants", "changes", "corpus_options", "variants_sha256", "rates", "up_to"})
+_OTHERWISE = frozenset({"variants", "changes", "corpus_options", "variants_sha256", "rates", "up_to", "starts"})
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,9 @@ class Studio:
         """Return a page by its name: one that was kept, or the report of a comparison."""
         if name in self._pages:
             return self._pages[name]
+        if name.startswith(RETROFIT):
+            found = await self.desk.ask("retrofit_report", runs=str(self.runs), name=name.removeprefix(RETROFIT))
+            return await asyncio.to_thread(Path(found["path"]).read_text, encoding="utf-8")
         if not name.startswith(_REPORT):
             raise AttnlabError("there is no such page", hint="make it again")
         found = await self.desk.ask("report", runs=str(self.runs), name=name.removeprefix(_REPORT))

@@ -2,6 +2,7 @@
 
 recipes      optimizers, schedules and recipes by name
 execution    threads, processes and precision on this machine
+starting     another run whose weights a run begins with
 spec         a run as a value, and named changes of it
 engine/      one training step: parameters, optimizers, process group
 limits       sizes that this machine cannot train

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnlab.corpora import Corpus
-from attnlab.errors import AttnlabError
+from attnlab.errors import AttnlabError, UnsupportedError
 from attnlab.models import LanguageModel
 from attnlab.processes.machine import using_threads
 from attnlab.training.engine import Engine
@@ -31,6 +31,8 @@ class Learner:
     """`plan` says all that will be done, `done` how many steps are. Iterating takes the steps that are left."""
 
     def __init__(self, spec: RunSpec, corpus: Corpus, steps: int | None = None) -> None:
+        if spec.start is not None:
+            raise UnsupportedError("a learner begins with new weights", hint="train a run that starts from another")
         self.plan: ResolvedRun = fitted(spec.resolve(corpus, Execution(), steps))
         self._engine = Engine.build(self.plan, corpus)
         self.model: LanguageModel = self._engine.model

@@ -33,6 +33,7 @@ from attnlab.training.loading import check_variants, resolved_of
 from attnlab.training.loop import Loop, Saving
 from attnlab.training.progress import Reporter, Silent, Tracker
 from attnlab.training.spec import ResolvedRun, RunSpec
+from attnlab.training.starting import recorded_start
 
 __all__ = ["RunResult", "Saving", "StoppedError", "resume", "train", "train_on"]
 
@@ -80,6 +81,8 @@ def train(
     """
     keep_memory()
     corpus = open_corpus(spec.corpus, cache)
+    if spec.start is not None:
+        spec.start.check_text(corpus)
 
     def resolve() -> ResolvedRun:
         execution = choose_execution(spec.resolve(corpus, Execution()).batch_size, **wishes)
@@ -244,7 +247,7 @@ def _continue(
         if group.leads:
             directory.write_tokenizer(corpus.tokenizer.to_json())
         torch.set_num_threads(run.execution.threads)
-        loop = Loop(directory, run, corpus, group, reporter, saving, start)
+        loop = Loop(directory, run, corpus, group, reporter, saving, start or recorded_start(directory.record))
         group.start(loop.optimizer)
         if isinstance(group, LocalProcesses) and not group.leads:
             group.run_worker(loop.run)

@@ -48,10 +48,12 @@ from attnlab.training.execution import Execution
 from attnlab.training.recipes import OPTIMIZERS, RECIPES, OptimizerSpec, Schedule
 from attnlab.training.recipes import optimizer as optimizer_by_name
 from attnlab.training.recipes import recipe as recipe_by_name
+from attnlab.training.starting import Start
 
 _EVALUATIONS = 5  # over a run, unless asked for otherwise
 _VALIDATION_TOKENS = 32_768
 _SHAPE = ("num_layers", "model_width", "num_heads", "context_length", "mlp_width", "head_width", "dropout")
+_OF_MODEL = ("family", "position", *(name for name in _SHAPE if name != "context_length"), "initial_std")
 
 
 class RunSpec(Specification):
@@ -91,6 +93,21 @@ class RunSpec(Specification):
     seed: NonNegativeInt = 0
     evaluate_every: PositiveInt | None = None
     validation_rows: PositiveInt | None = None
+    start: Annotated[
+        Start | None,
+        BeforeValidator(lambda given: Start.of(given) if isinstance(given, str) else given),
+        Field(exclude_if=lambda value: value is None),
+    ] = None  # the run whose weights and model this one begins with
+
+    @model_validator(mode="after")
+    def _one_model(self) -> Self:
+        given = _given(self, *_OF_MODEL) if self.start is not None else {}
+        if given:
+            raise SpecError(
+                f"a run that starts from another has its model, so {next(iter(given))} cannot be given",
+                hint="leave it out, or train a new model without `start`",
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
@@ -140,6 +157,12 @@ class RunSpec(Specification):
 
     def model(self, corpus: Corpus) -> ModelSpec:
         """Return the model for this corpus: an encoder–decoder where there is another sequence to read."""
+        if self.start is not None and corpus.vocabulary_size > self.start.model.vocabulary_size:
+            raise SpecError(
+                f"{self.start.run} knows {self.start.model.vocabulary_size} tokens, and {corpus.spec.name} has "
+                f"{corpus.vocabulary_size}",
+                hint=f"use the text of that run, or its tokenizer, by `tokenizer=run:{self.start.run}`",
+            )
         return self._model(corpus.vocabulary_size, paired=corpus.spec.name == "translation")
 
     def attention(self) -> tuple[AttentionSpec, ...]:
@@ -147,6 +170,8 @@ class RunSpec(Specification):
         return self._model(vocabulary_size=1, paired=False).attention
 
     def _model(self, vocabulary_size: int, *, paired: bool) -> ModelSpec:
+        if self.start is not None:
+            return self.start.at_context(self.context_length)
         return ModelSpec.build(
             self.size,
             vocabulary_size=vocabulary_size,

@@ -222,7 +222,7 @@ def _check_weights(run: RecordedRun) -> None:
 def _check_states(run: RecordedRun) -> None:
     """Compare the states that are there with their links."""
     known = {link.step: link.state_hashes for link in run.states}
-    for step in kept_steps(run.resolved.steps):
+    for step in (0, *kept_steps(run.resolved.steps)):
         if state_path(run.directory.path, step).exists() and (
             step not in known or state_hashes(read_state(run.directory.path, step)) != known[step]
         ):

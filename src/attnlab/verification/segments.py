@@ -21,7 +21,7 @@ from attnlab.formats import plural
 from attnlab.runs.metrics import encode_entry
 from attnlab.runs.receipts import kept_steps, read_state, state_path
 from attnlab.training.replaying import Replay, replay
-from attnlab.verification.checks import CheckList, MismatchError, Note
+from attnlab.verification.checks import CheckList, MismatchError, Note, UncheckedError
 from attnlab.verification.run_checks import OpenedCorpora, RecordedRun
 
 # On another machine or build rounding differs, and training amplifies it: see docs/decisions/0018-receipts.md.
@@ -99,7 +99,7 @@ def replay_segments(
 
 
 def _nearest_state(segment: Segment) -> int:
-    """Return the last step before a segment whose state is there; 0 needs none."""
+    """Return the last step before a segment whose state is there; 0 needs none unless weights were another run's."""
     path = segment.run.directory.path
     kept = (step for step in kept_steps(segment.run.resolved.steps) if step <= segment.start)
     return max((step for step in kept if state_path(path, step).exists()), default=0)
@@ -107,7 +107,9 @@ def _nearest_state(segment: Segment) -> int:
 
 def _replay(run: RecordedRun, start: int, stop: int, corpora: OpenedCorpora, found: ReplayedSegments) -> None:
     corpus = corpora.open(run.directory.record)
-    state = read_state(run.directory.path, start) if start else None
+    state = read_state(run.directory.path, start) if state_path(run.directory.path, start).exists() else None
+    if state is None and run.directory.record["spec"].get("start") is not None:
+        raise UncheckedError("it began with the weights of another run, and that state was not kept")
     links = [link for link in run.states if start <= link.step <= stop]
     again = replay(run.resolved, corpus, start, stop, state=state, at=[link.step for link in links])
     found.steps += stop - start

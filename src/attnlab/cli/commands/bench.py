@@ -18,6 +18,7 @@ from attnlab.bench.forecasts import bench_forecasts
 from attnlab.bench.products.commands import bench_compare, bench_look
 from attnlab.bench.products.cost import CostPlan, bench_cost
 from attnlab.bench.products.pretrained import PretrainedPlan, bench_pretrained
+from attnlab.bench.products.retrofit import RetrofitPlan, bench_retrofit
 from attnlab.bench.products.studio import bench_studio
 from attnlab.bench.products.verification import bench_verify
 from attnlab.bench.races.race import MEMORY_SHAPE, RACED, check_against, check_nanogpt, check_threads, find_peers
@@ -321,6 +322,32 @@ def pretrained(
     plan = plan.smoke() if output.smoke else replace(plan, rounds=output.rounds(rounds, plan.rounds))
     cores = check_threads(threads)
     return output.run(lambda listener: bench_pretrained(model, plan, cores, listener))
+
+
+@bench.command
+def retrofit(
+    model: str,
+    /,
+    *,
+    rounds: int | None = None,
+    threads: int | None = None,
+    output: BenchOutput = BENCH_OUTPUT,
+) -> int:
+    """Measure what a retrofit takes: the cost of K = V and of a window of 256 in each layer, and the speed of K = V.
+
+    Parameters
+    ----------
+    model
+        A folder of Hugging Face (GPT-2 or Llama), a GGUF file (Llama), smollm2, or the folder of a run.
+    rounds
+        How often each generates (5).
+    threads
+        Threads to compute with (as many as cores).
+    """
+    plan = RetrofitPlan()
+    plan = plan.smoke() if output.smoke else replace(plan, rounds=output.rounds(rounds, plan.rounds))
+    cores = check_threads(threads)
+    return output.run(lambda listener: bench_retrofit(model, plan, cores, listener))
 
 
 @bench.command

@@ -23,7 +23,7 @@ from attnlab.cli.options import (
     StudyOutput,
     names_in,
 )
-from attnlab.cli.printing import fits, pairs_table, say, show, show_json
+from attnlab.cli.printing import fits, pairs_table, say, show, show_json, showing_steps
 from attnlab.cli.recorded import check_options
 from attnlab.errors import AttnlabError
 from attnlab.experiments.judging.claims import arms_of, published_claims
@@ -129,6 +129,7 @@ def compare(
     change: Several = (),
     add_seeds: int = 0,
     judging: JudgingOptions = _JUDGING,
+    retrofit: str | None = None,
     ladder_: Annotated[bool, Parameter(name="--ladder", negative="", show_default=False)] = False,
     plan: Flag = False,
     smoke: Flag = False,
@@ -158,6 +159,10 @@ def compare(
         A change of all arms, such as position=rope or batch_size=32; may be repeated.
     add_seeds
         Add this many seeds for the next planned analysis.
+    retrofit
+        Compare retrofits of this model: a run, a folder of Hugging Face, a GGUF file, or smollm2. Each arm is converted
+        without training and then finetuned; softmax is the original. The text is the run's own unless --corpus names
+        another.
     ladder_
         Also compare the arms on associative recall with 4, 8 and 16 pairs.
     plan
@@ -182,11 +187,12 @@ def compare(
         **sizes.fields(),
         **asdict(judging),
     }
-    beside = sorted({"change", *_SMOKE, *sizes.fields()} & given_options()) if smoke else []
-    if beside:
-        raise AttnlabError(f"`smoke` sets its own {beside[0]}", hint=f"leave out `smoke` or `{beside[0]}`")
-    request = Request.with_variants_of(launching.variants_from, **fields | (_SMOKE if smoke else {}))
+    _check_beside(smoke=smoke, retrofit=retrofit, sizes=sizes)
     out = launching.out
+    if retrofit is not None and opened is None:
+        request = _retrofits(retrofit, fields, launching, quiet=output.quiet)
+    else:
+        request = Request.with_variants_of(launching.variants_from, **fields | (_SMOKE if smoke else {}))
     if opened is not None:
         _check_recorded(out / variants[0], request, opened[0])
         request, out = opened
@@ -210,6 +216,39 @@ def compare(
             show("")
         _tell(answer, markdown=markdown)
     return 0
+
+
+def _check_beside(*, smoke: bool, retrofit: str | None, sizes: SizeOptions) -> None:
+    """Refuse options beside one that sets them itself."""
+    taken = {"change", "retrofit", *_SMOKE, *sizes.fields()} if smoke else set[str]()
+    by = "smoke"
+    if retrofit is not None and not smoke:
+        by, taken = "retrofit", {"size", "rungs", "tokens_per_parameter", "match", "tokenizer", "vocabulary_size"}
+        taken |= {"claims", "ladder", "corpus_option"}
+    beside = sorted(taken & given_options())
+    if beside:
+        raise AttnlabError(f"`{by}` sets its own {beside[0]}", hint=f"leave out `{by}` or `{beside[0]}`")
+
+
+def _retrofits(model: str, fields: Mapping[str, Any], launching: LaunchOptions, *, quiet: bool) -> Request:
+    """Convert the model to each arm, and return the request that compares them."""
+    from attnlab.attention import load_variants
+    from attnlab.cli.retrofit import find_model
+    from attnlab.experiments.planning.retrofits import retrofit_request
+
+    if launching.variants_from is not None:
+        load_variants(launching.variants_from)
+    others = {"corpus", "corpus_options", "tokenizer", "vocabulary_size"}
+    with showing_steps() as tell:
+        return retrofit_request(
+            find_model(model, launching.out),
+            text=fields["corpus"] if "corpus" in given_options() else None,
+            out=launching.out,
+            tell=(lambda _: None) if quiet else tell,
+            threads=launching.threads,
+            variants_from=launching.variants_from,
+            **{name: value for name, value in fields.items() if name not in others},
+        )
 
 
 def _opened(variants: Sequence[str], out: Path) -> tuple[Request, Path] | None:

@@ -61,7 +61,7 @@ class StudyOptions:
     held_out
         One of the corpora, which takes part in no decision: its learning rates are those of the first.
     tokenizer
-        char, byte, word, bpe, or gpt2:FOLDER.
+        char, byte, word, bpe, gpt2:FOLDER, or run:FOLDER for that of a run.
     vocabulary_size
         Number of tokens of bpe.
     recipe

@@ -139,7 +139,9 @@ def command_of(spec: RunSpec, plan: Plan) -> str:
         words += ["--corpus-option", f"{name}={option}"]
     words += ["--steps", str(spec.steps), "--seed", str(spec.seed)]
     words += ["--threads", str(plan.threads), "--workers", "1"]
-    named = {"variant", "recipe", "size", "corpus", "steps", "seed"}
+    if spec.start is not None:
+        words += ["--change", f"start={spec.start.run}"]
+    named = {"variant", "recipe", "size", "corpus", "steps", "seed", "start"}
     for name, value in spec.model_dump(exclude=named, exclude_none=True).items():
         words += ["--change", f"{name}={value['kind'] if isinstance(value, Mapping) else value}"]
     if plan.request.variants_from is not None:

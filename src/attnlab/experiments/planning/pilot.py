@@ -92,6 +92,7 @@ _SAME = (
     "tokenizer",
     "vocabulary_size",
     "changes",
+    "starts",
 )
 
 

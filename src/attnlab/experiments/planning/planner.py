@@ -151,6 +151,8 @@ def arms_at(request: Request, size: str, share: float, corpus: Corpus, *, record
     for name in (request.baseline, *_trained_at(request, size)):
         change = treatment(name)
         run = change.change(base)
+        if request.starts:
+            run = run.replace(start=request.starts[name])
         if run.learning_rate is not None:
             rate_from = "as requested"
         elif name in known:
@@ -220,7 +222,8 @@ def _trained_at(request: Request, size: str) -> list[str]:
 
 def _base(request: Request, size: str, share: float, corpus: Corpus) -> RunSpec:
     """Return what all arms at one size have in common."""
-    run = RunSpec(recipe=request.recipe, size=size, corpus=corpus.spec, steps=request.steps)
+    start = request.starts.get(request.baseline)
+    run = RunSpec(recipe=request.recipe, size=size, corpus=corpus.spec, steps=request.steps, start=start)
     for change in request.changes:
         run = treatment(change).change(run)
     if run.minutes is not None:

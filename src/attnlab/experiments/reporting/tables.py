@@ -139,7 +139,7 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
         (
             "runs",
             f"{seeds_text(plan.seeds)} of each, by the recipe {request.recipe}; runs of one seed see the same data in "
-            "the same order, and start from the same weights wherever shapes allow",
+            f"the same order, and {_beginning(plan)}",
         ),
         *_rung_rows(plan),
         ("text", f"{request.corpus}, tokens by {request.tokenizer} (hash {plan.corpus_hash[:12]})"),
@@ -159,6 +159,12 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
         ("smallest p", f"{p_value(plan.smallest_p)} by flipping the signs of {len(plan.seeds)} differences"),
         ("time", f"{plan.predicted_minutes:.1f} minutes on {processes} of {plural(plan.threads, 'thread')}"),
     ]
+
+
+def _beginning(plan: Plan) -> str:
+    if not plan.request.starts:
+        return "start from the same weights wherever shapes allow"
+    return "start from a trained model that was converted to the arm's attention without training"
 
 
 def _rung_rows(plan: Plan) -> list[tuple[str, str]]:

@@ -78,7 +78,7 @@ def distil(
     """
     steps, every = plan.distil_steps(length), plan.evaluate_every(length)
     optimizer = Optimizer(OptimizerSpec(learning_rate=plan.distil_learning_rate, weight_decay=0.0), student)
-    schedule = Schedule(kind="cosine", warmup_steps=min(100, steps // 10), end=0.1)
+    schedule = Schedule(kind="cosine", warmup_steps=plan.warmup_steps(steps), end=0.1)
     saved = Checkpoints(folder)
     found = saved.latest()
     done, curve = 0, Curve()

@@ -56,12 +56,16 @@ class HealingPlan(Specification):
         """Return how many held-out texts the loss is measured on: no more tokens than are trained on."""
         return max(2, min(_VALIDATION_TOKENS, self.tokens) // length)
 
+    def warmup_steps(self, steps: int) -> int:
+        """Return over how many of so many steps the learning rate rises."""
+        return min(100, steps // 10)
+
     def finetuning(self, model: ModelSpec, steps: int, seed: int, execution: Execution, length: int) -> ResolvedRun:
         """Return the finetuning of a model for so many steps, measured on held-out texts of this length."""
         return ResolvedRun(
             model=model,
             optimizer=OptimizerSpec(learning_rate=self.learning_rate, betas=(0.9, 0.99)),
-            schedule=Schedule(kind="cosine", warmup_steps=min(100, steps // 10), end=0.1),
+            schedule=Schedule(kind="cosine", warmup_steps=self.warmup_steps(steps), end=0.1),
             clip=1.0,
             steps=steps,
             batch_size=self.batch_size,

@@ -15,6 +15,7 @@ from attnlab.corpora import Corpus
 from attnlab.formats import file_name
 from attnlab.models import LanguageModel, ModelSpec
 from attnlab.retrofit.conversion.converting import with_layers
+from attnlab.retrofit.folder import RUNS
 from attnlab.retrofit.healing.curves import HealedRun
 from attnlab.retrofit.healing.distilling import Student, distil
 from attnlab.retrofit.healing.plan import HealingPlan, Method
@@ -43,7 +44,7 @@ class HealingJob:
     reporter: Reporter | None = None
 
     def run_path(self, method: Method, seed: int) -> Path:
-        return self.folder / "runs" / f"{file_name(self.name)}-{method}-seed{seed}"
+        return self.folder / RUNS / f"{file_name(self.name)}-{method}-seed{seed}"
 
     def heal(self, method: Method, seed: int) -> HealedRun:
         """Train one seed by one method, or resume it, and return its curve."""

@@ -15,10 +15,11 @@ exhibits     claims as small programs with their checks
 from __future__ import annotations
 
 from attnlab.studio.pages import ask, compare, comparison, cost, exhibits, heads, home, playground, reports, seen
+from attnlab.studio.retrofits import pages as retrofits
 from attnlab.studio.studio import Studio
 
 
 def register(studio: Studio) -> None:
     """Make every page known to NiceGUI."""
-    for page in (home, playground, seen, compare, comparison, reports, heads, cost, ask, exhibits):
+    for page in (home, playground, seen, compare, comparison, reports, heads, cost, ask, exhibits, retrofits):
         page.register(studio)

@@ -26,6 +26,7 @@ _CARDS = {
     "/seen": ("Attention, seen", "A text flows through a trained model: every head, every weight, the next token."),
     "/playground": ("Playground", "Attention on matrices of your own, every number at once, any variant."),
     "/compare": ("Compare", "Train variants against a baseline on paired seeds, and get a verdict."),
+    "/retrofit": ("Retrofit", "Another attention for a trained model: what each layer costs, and what heals it."),
     "/heads": ("Heads", "The maps of a run's heads, two runs beside each other, heads taken away."),
     "/cost": ("Cost", "Parameters, FLOPs, memory and cache of any variant at any shape."),
     "/ask": ("Ask", "Questions to a model that says when it does not know."),

@@ -6,6 +6,7 @@ playground    every step of attention for a state, states to begin with, and the
 comparisons   plans, and comparisons as they go
 charts        charts of a comparison while it runs
 runs          the heads of trained models, and questions to knowledge models
+retrofits     what a retrofit takes, and retrofits as they go
 flow          a text on its way through a model: maps, residual stream, what comes next
 pages         pages of other packages as parts: those of cost and of the exhibits
 """

@@ -49,6 +49,12 @@ TASKS = {
     "explain": "flow:explain",
     "train_tour": "flow:train_tour",
     "ablate": "runs:ablate",
+    "retrofit_form": "retrofits:retrofit_form",
+    "plan_retrofit": "retrofits:plan_retrofit",
+    "retrofits": "retrofits:retrofits",
+    "follow_retrofit": "retrofits:follow_retrofit",
+    "stop_retrofit": "retrofits:stop_retrofitting",
+    "retrofit_report": "retrofits:retrofit_report",
 }
 
 

@@ -33,7 +33,7 @@ from attnlab.studio.work.charts import forest_figure, loss_figure, sizes_figure
 
 _TAIL = 4_000  # letters of what a comparison said
 # Fields of a request that its title and its setting name anyhow, or that say nothing by themselves.
-_TOLD = frozenset({"variants", "baseline", "size", "rungs", "seeds", "corpus", "rates", "variants_sha256"})
+_TOLD = frozenset({"variants", "baseline", "size", "rungs", "seeds", "corpus", "rates", "variants_sha256", "starts"})
 _followed: dict[Path, Following] = {}
 
 
@@ -226,6 +226,7 @@ def setting_of(request: Request) -> str:
         value = getattr(request, name)
         if name not in _TOLD and value and value != getattr(usual, name):
             words.append(" ".join(value) if name == "changes" else f"{name.replace('_', ' ')} {value}")
+    words += ["retrofits of a trained model"] if request.starts else []
     return " · ".join(words)
 
 

@@ -25,6 +25,7 @@ from attnlab.lens.subjects import Subject, corpus_of_run, find_texts, open_subje
 from attnlab.models.hf.folder import CONFIG
 from attnlab.models.pretrained.opening import GGUF, installed_models
 from attnlab.pages import MapGrid, render
+from attnlab.retrofit.folder import PREFIX
 from attnlab.runs.directory import MODEL, RESULT, RunDirectory
 from attnlab.runs.ledger import find_paths, run_id
 from attnlab.storage.plans import PLAN
@@ -44,8 +45,8 @@ _ASIDE = {"pilot", "tuning"}  # folders of a comparison whose runs are no result
 _FINETUNED = {"finetune", "learn"}  # stages after which a model answers questions
 
 
-def _find(runs: str, name: str) -> Path:
-    """Return the folder of a run by the name that a browser knows it by."""
+def find_model(runs: str, name: str) -> Path:
+    """Return the folder of a run, or the place of a pretrained model, by the name that a browser knows it by."""
     root = Path(runs)
     for path in (*find_paths(root), *_pretrained(root)):
         if opaque_id(run_id(path, root)) == name:
@@ -89,6 +90,7 @@ def _listed(path: Path, root: Path) -> dict[str, Any]:
     request = _request_of(inside[0], inside[0].stat().st_mtime) if inside else None
     group = "knowledge models" if (path / RECORD).exists() else "single runs"
     group = "the small model of the tour" if folder.name == TOUR else group
+    group = f"retrofit {folder.name.removeprefix(PREFIX)}" if folder.name.startswith(PREFIX) else group
     if request is not None:
         group = f"{', '.join(request.variants)} against {request.baseline} ({setting_of(request)})"
     found: dict[str, Any] = {"group": group, "comparison": "", "path": path}
@@ -169,7 +171,7 @@ def ablate(runs: str, name: str, text: str, heads: Sequence[tuple[int, int]]) ->
 
 def opened(runs: str, name: str) -> Subject:
     """Return the model of a run by the name that a browser knows it by."""
-    path = _find(runs, name)
+    path = find_model(runs, name)
     return _open(path, (path / MODEL).stat().st_mtime if (path / MODEL).exists() else 0.0)
 
 
@@ -216,14 +218,14 @@ def ask(runs: str, name: str, question: str, risk: float) -> dict[str, object]:
     """Return what the model, or else the fact store, says; or that neither knows."""
     if len(question) > _MOST_LETTERS:
         raise InputError(f"a question of {len(question)} letters", hint=f"ask in at most {_MOST_LETTERS}")
-    model = _model(_find(runs, name))
+    model = _model(find_model(runs, name))
     with Asker(model, agree(model, risk), FactStore(Path(runs) / STORE)) as asker:
         return {"reply": asker.ask(question).to_dict()}
 
 
 def keep(runs: str, name: str, question: str, answer: str, who: str, source: str) -> dict[str, object]:
     """Keep a fact that a user knows, to be looked up from now on."""
-    model = _model(_find(runs, name))
+    model = _model(find_model(runs, name))
     with Asker(model, agree(model), FactStore(Path(runs) / STORE)) as asker:
         added = asker.keep(question, answer, who=who, source=source)
     return {"standing": added.standing, "others": [str(fact) for fact in added.others]}
@@ -231,7 +233,7 @@ def keep(runs: str, name: str, question: str, answer: str, who: str, source: str
 
 def promise(runs: str, name: str, risk: float) -> dict[str, object]:
     """Return the threshold at a risk, what it promises and what not, and a few questions to begin with."""
-    model = _model(_find(runs, name))
+    model = _model(find_model(runs, name))
     found = agree(model, risk)
     return {
         "words": found.words,
@@ -243,7 +245,7 @@ def promise(runs: str, name: str, risk: float) -> dict[str, object]:
 
 def trust(runs: str, name: str, risk: float) -> dict[str, object]:
     """Return the report: what the model knows, its reliability diagram, and risk against coverage."""
-    return {"page": drawn_parts(report_page(describe(_find(runs, name), risk=risk)))}
+    return {"page": drawn_parts(report_page(describe(find_model(runs, name), risk=risk)))}
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,118 @@
+"""The folder of a retrofit, for those who follow it: what was asked, how far it is, and what was found.
+
+state = state_of(Path("runs/retrofit-…"))
+state.status, state.words, state.share
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from attnlab.errors import AttnlabError, FileError
+from attnlab.retrofit.healing.plan import METHODS
+from attnlab.retrofit.request import RetrofitRequest
+from attnlab.storage.locks import find_holder
+from attnlab.storage.plans import read_plan
+from attnlab.storage.records import read_json, write_json
+
+PREFIX = "retrofit-"
+REQUEST, ABOUT, PROGRESS = "retrofit.json", "about.json", "progress.json"
+COSTS, GAINS, ANSWER, PAGE = "costs.json", "gains.json", "answer.json", "report.html"
+LAYERS, RUNS = "layers", "runs"
+_EVERY = 1.0  # seconds between two notes of what is under way
+
+Status = Literal["running", "finishing", "finished", "stopped"]
+
+
+@dataclass(frozen=True)
+class RetrofitState:
+    """How far a retrofit is: what is under way, and how many variants, texts and runs of healing are done."""
+
+    status: Status
+    request: RetrofitRequest
+    title: str
+    model: str | None  # where it lies, if it was opened by its place
+    words: str
+    converted: int
+    texts: int
+    healed: int
+
+    @property
+    def runs(self) -> int:
+        """Return how many runs of healing there are to be: each variant by each method, and the control."""
+        plan = self.request.healing
+        return plan.seeds * (len(METHODS) * len(self.request.variants) + 1) if plan.tokens else 0
+
+    @property
+    def share(self) -> float:
+        """Return the share of variants, texts and runs that are done."""
+        done = self.converted + self.texts + self.healed
+        return min(1.0, done / (len(self.request.variants) + self.request.texts + self.runs))
+
+
+def state_of(folder: Path) -> RetrofitState:
+    """Return how far the retrofit in a folder is."""
+    plan = read_plan(folder, name=REQUEST)
+    about = _read(folder / ABOUT)
+    held, told = find_holder(folder) is not None, (folder / ANSWER).is_file()
+    status: Status = "running" if held else "stopped"
+    if told:
+        status = "finished" if (folder / PAGE).is_file() else "finishing"
+    return RetrofitState(
+        status,
+        RetrofitRequest.from_plain(plan.get("request")),
+        str(about.get("title", folder.name)),
+        str(about["model"]) if "model" in about else None,
+        str(_read(folder / PROGRESS).get("words", "")),
+        len(list((folder / LAYERS).glob("*.json"))),
+        len(_read(folder / COSTS).get("base", ())),
+        len(list((folder / RUNS).glob("*/result.json"))),
+    )
+
+
+def stop(folder: Path) -> None:
+    """Ask the process that carries a retrofit out to end; what was done is kept."""
+    holder = find_holder(folder)
+    if holder is None:
+        raise AttnlabError("no process carries this retrofit out", hint="it can be resumed")
+    if holder.pid is None or holder.host != socket.gethostname():
+        raise AttnlabError(f"this retrofit is held by {holder}", hint="stop it where it runs")
+    os.kill(holder.pid, signal.SIGTERM)
+
+
+def noting(folder: Path, tell: Callable[[str], None]) -> Callable[[str], None]:
+    """Return what tells the same, and notes it in the folder now and then."""
+    last = 0.0
+
+    def told(words: str) -> None:
+        nonlocal last
+        tell(words)
+        if time.monotonic() - last > _EVERY:
+            last = time.monotonic()
+            write_json(folder / PROGRESS, {"words": words})
+
+    return told
+
+
+def command_of(request: RetrofitRequest, model: str, out: Path) -> list[str]:
+    """Return the arguments of `attnlab` that ask for this."""
+    words = ["retrofit", model, "--to", ",".join(request.variants), "--out", str(out)]
+    fields = {**request.model_dump(exclude={"variants", "healing"}), **request.healing.model_dump()}
+    for name, value in fields.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return words
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_json(path) if path.is_file() else {}
+    except FileError:  # half written
+        return {}
