@@ -262,6 +262,16 @@ def change_receipt(folder: Path, chosen: random.Random) -> None:
     edit(folder / "receipt.json", lambda receipt: receipt["runs"].update({any_run(folder, chosen).name: "0" * 64}))
 
 
+def add_to_receipt(folder: Path, chosen: random.Random) -> None:
+    del chosen
+    edit(folder / "receipt.json", lambda receipt: receipt["files"].update(surplus=None))
+
+
+def garble_measures(folder: Path, chosen: random.Random) -> None:
+    """Damage what was measured of a run, which commands other than `verify` measure again."""
+    (any_run(folder, chosen) / "heads.json").write_text("[]")
+
+
 def swap_weights(folder: Path, chosen: random.Random) -> None:
     """Pass off the weights of one seed as those of another."""
     first, second, *_ = runs_of(folder)
@@ -298,6 +308,8 @@ RECORDED: dict[str, Forgery] = {
         change_state,
         cut_receipts,
         change_receipt,
+        add_to_receipt,
+        garble_measures,
     )
 } | {
     f"{forge.__name__}, signed again": signed(forge)

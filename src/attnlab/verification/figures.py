@@ -11,12 +11,14 @@ from typing import Any
 
 from attnlab.experiments.comparing import read_comparison
 from attnlab.experiments.judging.collecting import collect_rung
+from attnlab.experiments.planning.plan import Plan
 from attnlab.experiments.receipt import RECEIPT, make_receipt
 from attnlab.experiments.reporting.answer import ANSWER
 from attnlab.experiments.reporting.exports import REPORT, TABLE, answer_of, report_of, to_csv
-from attnlab.experiments.results import AnalysisLog, Comparison
+from attnlab.experiments.results import LOOKS, AnalysisLog, Comparison
 from attnlab.pages import Page
 from attnlab.pages.page import render
+from attnlab.storage.files import hash_file
 from attnlab.storage.records import read_json, to_plain
 from attnlab.verification.checks import CheckList, MismatchError, UncheckedError
 
@@ -30,6 +32,9 @@ def check_figures(folder: Path, checks: CheckList, cache: Path | None = None, re
     """Compute everything that a comparison's folder says from its runs; `report` is a page elsewhere."""
     name = folder.name
     comparison: Comparison | None = None
+    if (folder / RECEIPT).is_file():
+        with checks.checking("receipt", name):
+            _check_files(folder)
     with checks.checking("verdicts and figures", name):
         if not (folder / ANSWER).exists():
             raise UncheckedError(f"it has no {ANSWER}: it was not concluded, or that was removed")
@@ -50,6 +55,15 @@ def check_figures(folder: Path, checks: CheckList, cache: Path | None = None, re
     for path in (folder / REPORT, *([] if report is None else [report])):
         with checks.checking("report", path.name if path == report else name):
             check_page(path.read_text(encoding="utf-8"), report_of(comparison))
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse files that were changed since the receipt was written, before those that are damaged are made anew."""
+    runs = folder / Plan.load(folder).runs_folder
+    for name, known in read_json(folder / RECEIPT)["files"].items():
+        path = folder / name if name == LOOKS else runs / name
+        if not path.is_file() or hash_file(path) != known:
+            raise MismatchError(f"{name} was changed after the comparison ended, or is missing")
 
 
 def _check_analyses(comparison: Comparison, cache: Path | None) -> None:
@@ -75,8 +89,11 @@ def differences(recorded: object, again: object, where: str = "") -> Iterator[st
     """Yield every place where two values of JSON differ by more than rounding."""
     if isinstance(recorded, Mapping) and isinstance(again, Mapping):
         for name in [*recorded, *(name for name in again if name not in recorded)]:
-            if name not in _PLACES:
-                yield from differences(recorded.get(name), again.get(name), f"{where}.{name}" if where else str(name))
+            place = f"{where}.{name}" if where else str(name)
+            if name in recorded and name not in again:
+                yield f"{place} is {_short(recorded[name])}, and nothing of this name comes out"
+            elif name not in _PLACES:
+                yield from differences(recorded.get(name), again[name], place)
     elif isinstance(recorded, list) and isinstance(again, list) and len(recorded) == len(again):
         for number, (one, other) in enumerate(zip(recorded, again, strict=True)):
             yield from differences(one, other, f"{where}[{number}]")
