@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.studio.studio import opaque_id
+from attnlab.studio.folders import opaque_id
 from support.browser import findings
 from support.studio import READY, StudioServer, Visit
 
@@ -21,7 +21,7 @@ def comparison_of(server: StudioServer) -> str:
 
 
 PAGES = {
-    "/": "Latest comparisons",
+    "/": "Latest comparisons and studies",
     "/playground": "Row by row",
     "/seen": "Residual stream",
     "/compare": "minutes",

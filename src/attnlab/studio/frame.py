@@ -36,6 +36,7 @@ PAGES = {
     "/seen": "Attention",
     "/playground": "Playground",
     "/compare": "Compare",
+    "/scale": "Scale",
     "/heads": "Heads",
     "/cost": "Cost",
     "/ask": "Ask",

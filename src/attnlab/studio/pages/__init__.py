@@ -2,8 +2,10 @@
 
 home         what can be done, what runs, the latest verdicts, and a tour
 playground   tokens and matrices to edit, any attention from a form
-compare      a form that becomes a plan, and all comparisons
+compare      a form that becomes a plan, and all comparisons and studies
 comparison   one comparison while it runs, and its verdicts
+scale        a form for a study over sizes, and all studies
+study        one study while it runs, its verdicts and forecasts
 seen         a text on its way through a model, head by head
 reports      any two reports side by side
 heads        the maps of a run's heads; two runs side by side
@@ -14,11 +16,24 @@ exhibits     claims as small programs with their checks
 
 from __future__ import annotations
 
-from attnlab.studio.pages import ask, compare, comparison, cost, exhibits, heads, home, playground, reports, seen
+from attnlab.studio.pages import (
+    ask,
+    compare,
+    comparison,
+    cost,
+    exhibits,
+    heads,
+    home,
+    playground,
+    reports,
+    scale,
+    seen,
+    study,
+)
 from attnlab.studio.studio import Studio
 
 
 def register(studio: Studio) -> None:
     """Make every page known to NiceGUI."""
-    for page in (home, playground, seen, compare, comparison, reports, heads, cost, ask, exhibits):
+    for page in (home, playground, seen, compare, comparison, scale, study, reports, heads, cost, ask, exhibits):
         page.register(studio)

@@ -28,7 +28,7 @@ from attnlab.pages import MapGrid, render
 from attnlab.runs.directory import MODEL, RESULT, RunDirectory
 from attnlab.runs.ledger import find_paths, run_id
 from attnlab.storage.plans import PLAN
-from attnlab.studio.studio import opaque_id
+from attnlab.studio.folders import opaque_id
 from attnlab.studio.work.comparisons import setting_of
 from attnlab.studio.work.pages import drawn_parts
 
