@@ -23,12 +23,14 @@ from attnlab.storage.plans import PLAN
 from attnlab.studio.folders import LOG, STUDY, comparison_folders, opaque_id, study_folders
 from attnlab.studio.guard import Access
 from attnlab.studio.labels import Label, Labels
+from attnlab.studio.parts.lessons import Lessons
 
 FIRST_PORT = 8421
 _TRIED = 20  # ports, if none was asked for
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RUNNING = frozenset({"starting", "planning", "running", "finishing"})
 MOST_RUNNING = 2  # comparisons and studies at a time
+_LONGEST_LESSON = 6 * 3600.0  # seconds
 _KEPT_LETTERS = 40_000_000  # of pages that were made
 _WORK = "attnlab.studio.work"  # run by the workers
 _REPORT = "report-"
@@ -94,7 +96,10 @@ class Settings:
 
 
 class Studio:
-    """One studio. The desk answers what must be quick, the bench what may take a while, and exhibits have a stage."""
+    """One studio. The desk answers what must be quick, the bench what may take a while, exhibits have a stage.
+
+    A teacher has models learn facts.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -103,6 +108,8 @@ class Studio:
         self.desk = AsyncChild(_WORK, "the desk", own, seconds=30, threads=1)
         self.bench = AsyncChild(_WORK, "the bench", own, seconds=120, idle=120)
         self.stage = AsyncChild(_WORK, "the stage", own, seconds=900, idle=120)
+        self.teacher = AsyncChild(_WORK, "the teacher", own, seconds=_LONGEST_LESSON, idle=20)
+        self.lessons = Lessons(self.teacher, str(settings.runs))
         self._pages: OrderedDict[str, str] = OrderedDict()
         self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
         self._begun: set[str] = set()  # folders whose process was seen at work
@@ -120,7 +127,7 @@ class Studio:
 
     async def close(self) -> None:
         """End the workers. Comparisons and studies continue: they have processes and folders of their own."""
-        await asyncio.gather(self.desk.close(), self.bench.close(), self.stage.close())
+        await asyncio.gather(*(worker.close() for worker in (self.desk, self.bench, self.stage, self.teacher)))
 
     # Pages that were made elsewhere
 

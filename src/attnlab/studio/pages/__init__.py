@@ -11,6 +11,7 @@ reports      any two reports side by side
 heads        the maps of a run's heads; two runs side by side
 cost         what a model costs while its shape changes
 ask          questions to a trained model and its fact store
+facts        the fact store: browsed, searched, corrected and retracted
 exhibits     claims as small programs with their checks
 """
 
@@ -22,6 +23,7 @@ from attnlab.studio.pages import (
     comparison,
     cost,
     exhibits,
+    facts,
     heads,
     home,
     playground,
@@ -35,5 +37,5 @@ from attnlab.studio.studio import Studio
 
 def register(studio: Studio) -> None:
     """Make every page known to NiceGUI."""
-    for page in (home, playground, seen, compare, comparison, scale, study, reports, heads, cost, ask, exhibits):
+    for page in (home, playground, seen, compare, comparison, scale, study, reports, heads, cost, ask, facts, exhibits):
         page.register(studio)

@@ -9,6 +9,7 @@ findings      what a study found, as its page shows it
 lists         comparisons and studies in one list
 charts        charts of comparisons and studies while they run
 runs          the heads of trained models, and questions to knowledge models
+facts         the fact store page by page, and what a model learns from it
 flow          a text on its way through a model: maps, residual stream, what comes next
 pages         pages of other packages as parts: those of cost and of the exhibits
 """

@@ -149,11 +149,12 @@ def sizes_figure(found: Mapping[str, Any], size: SizeName = "parameters") -> dic
 def forecast_figure(found: Mapping[str, Any]) -> dict[str, Any]:
     """Draw what was measured, forecasts one rung ahead with dashes, and extrapolations to the target as dotted lines.
 
-    The axis shows all that was measured and every mean; intervals of forecasts may reach beyond it.
+    The axis shows all that was measured; forecasts that are several times as large reach beyond it.
     """
     size: SizeName = "non_embedding"
     figure = _sized_figure(found, size)
     seen = [percent(row[end]) for row in found["intervals"] for end in ("low", "high")]
+    reach = _BEYOND * max(map(abs, seen), default=0.0)
     for arm, style in _arm_styles(found).items():
         rows, colour = _measured(found, arm, size), style["color"]
         marker = {"symbol": style["symbol"], "size": 8, "color": colour}
@@ -179,10 +180,11 @@ def forecast_figure(found: Mapping[str, Any]) -> dict[str, Any]:
                 text=["", words],
                 **group,
             )
-            seen.append(percent(one["mean"]))
-    low, high = min(seen, default=-1.0), max(seen, default=1.0)
+            mean = percent(one["mean"])
+            seen += [mean] if abs(mean) <= reach else []
+    low, high = min([0.0, *seen]), max([0.0, *seen])
     room = 0.08 * (high - low or 1.0)
-    figure.update_yaxes(range=[min(0.0, low) - room, max(0.0, high) + room])
+    figure.update_yaxes(range=[low - room, high + room])
     figure.update_xaxes(tickvals=None, ticktext=None, exponentformat="SI", nticks=6)
     return drawn_figure(figure)
 
@@ -191,7 +193,7 @@ def _sized_figure(found: Mapping[str, Any], size: SizeName) -> Any:
     """Return an empty chart of differences against sizes, with the margin as a grey band."""
     words = {"parameters": "parameters", "non_embedding": "non-embedding parameters"}[size]
     title = f"perplexity against {found['baseline']} (%)"
-    figure = new_figure(x=f"size ({words}, logarithmic)", y=title, height=340)
+    figure = new_figure(x=words, y=title, height=340)
     margin = percent(found["margin"])
     figure.add_hrect(y0=-margin, y1=margin, fillcolor=_BAND, line_width=0, layer="below")
     figure.add_hline(y=0, line_width=1.5, line_color=GREY, layer="below")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from attnlab.studio.work.charts import forecast_figure, forest_figure, sizes_fig
 from attnlab.studio.work.pages import drawn_figure
 
 _INTERVAL = ("mean", "low", "high")
+_MOST = math.log(10)  # nats that are written: 900 % of perplexity
 
 
 def verdicts_of(judged: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,10 +33,11 @@ def verdicts_of(judged: Mapping[str, Any]) -> dict[str, Any]:
         for arm, rung in rungs
         if _is_known(rung)
     ]
+    order = max(([rung["rung"] for rung in arm["rungs"]] for arm in judged["arms"]), key=len, default=[])
     tested = judged["tested_distance"] if judged["backtest"] is not None else None
     return {
         "headline": judged["headline"],
-        "intervals": intervals[::-1],
+        "intervals": sorted(intervals, key=lambda row: -order.index(row["rung"])),
         "forecasts": {arm["arm"]: list(_forecasts(arm, tested)) for arm in judged["arms"]},
         "forecast_words": tested_words(tested, judged["target_size"]),
         "verdicts": [_verdict_row(arm, rung) for arm, rung in rungs if not rung["halved"]],
@@ -72,12 +75,15 @@ def _trend_row(arm: Mapping[str, Any], tested: float | None) -> list[str]:
     slope, trend = arm["nats_per_decade"], arm["trend"]
     if _is_known(slope):
         trend = f"{trend}: {percent_text(slope['mean'])} for each factor of ten in size"
-    ahead = [
-        f"{percent_text(one['mean'])} ({percent_range(one['low'], one['high'])})"
-        + (", extrapolation" if one["is_extrapolation"] else "")
-        for one in _forecasts(arm, tested)
-    ]
+    ahead = [_range(one) + (", extrapolation" if one["is_extrapolation"] else "") for one in _forecasts(arm, tested)]
     return [arm["arm"], trend, *(ahead if len(ahead) == 2 else [NOTHING] * 2)]
+
+
+def _range(one: Mapping[str, Any]) -> str:
+    """Return a forecast with its interval; numbers that mean nothing are not spelled out."""
+    low, mean, high = (_MOST if one[name] > _MOST else one[name] for name in ("low", "mean", "high"))
+    words = f"{percent_text(mean)} ({percent_range(low, high)})"
+    return f"{words} or more" if high == _MOST else words
 
 
 def charts_of(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _ASIDE = {"pilot", "tuning"}  # folders of a comparison whose runs are no result
 _FINETUNED = {"finetune", "learn"}  # stages after which a model answers questions
 
 
-def _find(runs: str, name: str) -> Path:
+def find_run(runs: str, name: str) -> Path:
     """Return the folder of a run by the name that a browser knows it by."""
     root = Path(runs)
     for path in (*find_paths(root), *_pretrained(root)):
@@ -169,7 +169,7 @@ def ablate(runs: str, name: str, text: str, heads: Sequence[tuple[int, int]]) ->
 
 def opened(runs: str, name: str) -> Subject:
     """Return the model of a run by the name that a browser knows it by."""
-    path = _find(runs, name)
+    path = find_run(runs, name)
     return _open(path, (path / MODEL).stat().st_mtime if (path / MODEL).exists() else 0.0)
 
 
@@ -216,14 +216,14 @@ def ask(runs: str, name: str, question: str, risk: float) -> dict[str, object]:
     """Return what the model, or else the fact store, says; or that neither knows."""
     if len(question) > _MOST_LETTERS:
         raise InputError(f"a question of {len(question)} letters", hint=f"ask in at most {_MOST_LETTERS}")
-    model = _model(_find(runs, name))
+    model = open_model(runs, name)
     with Asker(model, agree(model, risk), FactStore(Path(runs) / STORE)) as asker:
         return {"reply": asker.ask(question).to_dict()}
 
 
 def keep(runs: str, name: str, question: str, answer: str, who: str, source: str) -> dict[str, object]:
     """Keep a fact that a user knows, to be looked up from now on."""
-    model = _model(_find(runs, name))
+    model = open_model(runs, name)
     with Asker(model, agree(model), FactStore(Path(runs) / STORE)) as asker:
         added = asker.keep(question, answer, who=who, source=source)
     return {"standing": added.standing, "others": [str(fact) for fact in added.others]}
@@ -231,7 +231,7 @@ def keep(runs: str, name: str, question: str, answer: str, who: str, source: str
 
 def promise(runs: str, name: str, risk: float) -> dict[str, object]:
     """Return the threshold at a risk, what it promises and what not, and a few questions to begin with."""
-    model = _model(_find(runs, name))
+    model = open_model(runs, name)
     found = agree(model, risk)
     return {
         "words": found.words,
@@ -243,7 +243,12 @@ def promise(runs: str, name: str, risk: float) -> dict[str, object]:
 
 def trust(runs: str, name: str, risk: float) -> dict[str, object]:
     """Return the report: what the model knows, its reliability diagram, and risk against coverage."""
-    return {"page": drawn_parts(report_page(describe(_find(runs, name), risk=risk)))}
+    return {"page": drawn_parts(report_page(describe(find_run(runs, name), risk=risk)))}
+
+
+def open_model(runs: str, name: str) -> KnowledgeModel:
+    """Return a model to ask by the name that a browser knows it by."""
+    return _model(find_run(runs, name))
 
 
 @lru_cache(maxsize=2)
