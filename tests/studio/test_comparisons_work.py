@@ -50,8 +50,8 @@ def test_a_finished_comparison_has_the_intervals_of_its_verdicts(folder: Path) -
     assert set(found["charts"]) == {"loss", "intervals"}
     (shown,) = [one for one in latest(str(folder.parent), 3)["experiments"] if one["folder"] == folder.name]  # type: ignore[attr-defined]
     assert shown["intervals"] == found["intervals"]
-    assert latest(str(folder.parent), 3, [folder.name])["experiments"] == []
-    assert [one["folder"] for one in experiments(str(folder.parent))["experiments"]] == [folder.name]  # type: ignore[attr-defined]
+    others: Any = latest(str(folder.parent), 3, [folder.name])["experiments"]
+    assert folder.name not in [one["folder"] for one in others]
 
 
 def test_intervals_come_from_the_seeds_that_have_ended(folder: Path) -> None:

@@ -47,14 +47,16 @@ def register(studio: Studio) -> None:
 class CorpusSection:
     """The part of the page for one corpus."""
 
-    def __init__(self, title: str) -> None:
-        heading(title)
+    def __init__(self, one: Mapping[str, Any]) -> None:
+        heading(f"{one['corpus']} (held out from every decision)" if one["held_out"] else one["corpus"])
         self.progress = markup("", "p").classes("soft")
         self.answer = markup("")
         self.measured = ui.element("div").classes("pair")
         self.ahead = ui.element("div").classes("plot")
         self.words = markup("")
-        with ui.element("details"):
+        with ui.element("details") as details:
+            if not one["total"]:  # the search is what there is to see
+                details.props("open")
             markup("Learning rates", "summary")
             markup(escape(_RATES), "p").classes("soft")
             self.rates = ui.element("div").classes("gallery")
@@ -69,7 +71,7 @@ class StudyPage(Watching):
         found = await self.follow()
         self.draw_status()
         self._links = markup("", "p")
-        self._sections = {one["corpus"]: CorpusSection(_title(one)) for one in found["corpora"]}
+        self._sections = {one["corpus"]: CorpusSection(one) for one in found["corpora"]}
         self.draw_details(found)
         self.begin(found)
 
@@ -118,10 +120,6 @@ class StudyPage(Watching):
         for rate in charts["rates"]:
             words = f"{corpus}: loss against learning rate, {rate['words']}"
             self.draw_chart(section.rates, words, rate["figure"], rate["words"])
-
-
-def _title(one: Mapping[str, Any]) -> str:
-    return f"{one['corpus']} (held out from every decision)" if one["held_out"] else str(one["corpus"])
 
 
 def _progress_html(one: Mapping[str, Any]) -> str:

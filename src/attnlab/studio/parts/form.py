@@ -24,6 +24,7 @@ TOKENIZERS = ("char", "byte", "word", "bpe")
 MOST_SEEDS = 64
 _MOST_VARIANTS = 12
 _MOST_TEXT = 400  # letters of several words
+_LONGEST = 600.0  # seconds of a plan: a text that is read for the first time, and every arm timed at every size
 _PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
 
 
@@ -128,7 +129,7 @@ class ExperimentForm:
     async def plan(self) -> dict[str, Any]:
         """Return the plan of what the form says."""
         request, owner = self.request().model_dump(mode="json"), self.frame.owner("plan")
-        return await self.studio.bench.ask(self.task, owner=owner, request=request)
+        return await self.studio.bench.ask(self.task, owner=owner, seconds=_LONGEST, request=request)
 
     async def replan(self) -> None:
         """Plan what the form says, once it has not changed for a moment."""

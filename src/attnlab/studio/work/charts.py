@@ -153,7 +153,8 @@ def forecast_figure(found: Mapping[str, Any]) -> dict[str, Any]:
     """
     size: SizeName = "non_embedding"
     figure = _sized_figure(found, size)
-    seen = [percent(row[end]) for row in found["intervals"] for end in ("low", "high")]
+    seen = [percent(row[end]) for row in found["intervals"] if row[size] for end in ("low", "high")]
+    named = set()  # in the legend
     reach = _BEYOND * max(map(abs, seen), default=0.0)
     for arm, style in _arm_styles(found).items():
         rows, colour = _measured(found, arm, size), style["color"]
@@ -178,8 +179,10 @@ def forecast_figure(found: Mapping[str, Any]) -> dict[str, Any]:
                 line={"color": colour, "width": 2, "dash": "dot" if one["is_extrapolation"] else "dash"},
                 marker={"symbol": ["circle", f"{style['symbol']}-open"], "size": [1, 10], "color": colour},
                 text=["", words],
+                showlegend=(arm, word) not in named,
                 **group,
             )
+            named.add((arm, word))
             mean = percent(one["mean"])
             seen += [mean] if abs(mean) <= reach else []
     low, high = min([0.0, *seen]), max([0.0, *seen])
