@@ -20,6 +20,7 @@ from attnlab.experiments.scale.study import ScaleStudy, scale
 from attnlab.studio.folders import opaque_id, study_folders
 from attnlab.studio.studio import Settings, Studio
 from attnlab.studio.work.lists import experiments, latest, report, table
+from attnlab.studio.work.runs import runs as runs_with_heads
 from attnlab.studio.work.studies import follow_study, plan_study
 from support.requests import InProcess
 from support.studies import SMALL, short_search, small_study
@@ -131,6 +132,9 @@ def test_a_study_that_was_interrupted_shows_what_there_is(tmp_path: Path) -> Non
             study = None
             half = follow(folder)
     (corpus,) = half["corpora"]
+    heads: Any = runs_with_heads(str(runs))["runs"]
+    assert {one["comparison"] for one in heads} == {corpus["comparison"]}, "its runs are found by their comparison"
+    assert heads[0]["group"].startswith("tied-kv against softmax")
     assert (half["status"], corpus["ended"], corpus["total"]) == ("stopped", 8, 12)
     assert 0 < half["share"] < 1
     assert corpus["comparison"]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from nicegui import ui
 
 from attnlab.experiments.request import Request
-from attnlab.studio.frame import Frame, guarded, page, soon
+from attnlab.studio.frame import Frame, page
 from attnlab.studio.parts.form import MOST_SEEDS, RECIPES, TOKENIZERS, ExperimentForm
 from attnlab.studio.parts.listing import ExperimentList
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import button, heading, markup
+from attnlab.studio.widgets import heading, markup
 
 _LEAD = (
     "Train a baseline and its variants over paired seeds, and judge them. The plan states beforehand how long it "
@@ -38,27 +37,17 @@ def register(studio: Studio) -> None:
 class ComparePage(ExperimentForm):
     """One visitor's form for a comparison, and all experiments."""
 
-    asks, task = Request, "plan"
+    asks, task, what, lead = Request, "plan", "comparison", _LEAD
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
         super().__init__(frame, studio, {"variants": ("tied-kv",), "seeds": 8})
 
     async def build(self) -> None:
-        known = (await self.studio.desk.ask("variants"))["variants"]
-        markup(escape(_LEAD), "p").classes("lead")
-        with ui.element("div").classes("columns"):
-            with ui.element("div"):
-                self._draw_form(known)
-            with ui.element("div"):
-                heading("The plan")
-                self.draw_plan()
-                with ui.element("div").classes("row"):
-                    button("Start the comparison", guarded(self.frame, self._start), main=True)
+        await super().build()
         heading("Comparisons and studies")
         await ExperimentList(self.frame, self.studio, _NOTHING).build()
-        soon(self.frame, self.replan)
 
-    def _draw_form(self, known: Sequence[Mapping[str, str]]) -> None:
+    def draw_form(self, known: Sequence[Mapping[str, str]]) -> None:
         self.variants(known)
         with ui.element("div").classes("fields"):
             self.pick("baseline", "against", [one["name"] for one in known])
@@ -94,6 +83,6 @@ class ComparePage(ExperimentForm):
         self.fields = {name: value for name, value in self.fields.items() if name != "size" or value}
         return super().request()
 
-    async def _start(self) -> None:
+    async def start(self) -> None:
         name = await self.studio.start(self.request())
         ui.navigate.to(f"/compare/{name}")

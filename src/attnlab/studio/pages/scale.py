@@ -12,11 +12,11 @@ from nicegui import ui
 from attnlab.errors import SpecError
 from attnlab.experiments.request import ScaleRequest
 from attnlab.studio.folders import STUDY
-from attnlab.studio.frame import Frame, guarded, page, soon
+from attnlab.studio.frame import Frame, page
 from attnlab.studio.parts.form import MOST_SEEDS, RECIPES, TOKENIZERS, ExperimentForm
 from attnlab.studio.parts.listing import ExperimentList
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import button, entry, heading, markup, switch
+from attnlab.studio.widgets import entry, heading, markup, switch
 
 _LEAD = (
     "Train a baseline and its variants on a ladder of sizes: a verdict at every size, the trend over sizes, and a "
@@ -44,27 +44,17 @@ def register(studio: Studio) -> None:
 class ScalePage(ExperimentForm):
     """One visitor's form for a study, and all studies."""
 
-    asks, task = ScaleRequest, "plan_study"
+    asks, task, what, lead = ScaleRequest, "plan_study", "study", _LEAD
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
         super().__init__(frame, studio, {"variants": ("tied-kv",), "corpora": ("pydoc",)})
 
     async def build(self) -> None:
-        known = (await self.studio.desk.ask("variants"))["variants"]
-        markup(escape(_LEAD), "p").classes("lead")
-        with ui.element("div").classes("columns"):
-            with ui.element("div"):
-                self._draw_form(known)
-            with ui.element("div"):
-                heading("The plan")
-                self.draw_plan()
-                with ui.element("div").classes("row"):
-                    button("Start the study", guarded(self.frame, self._start), main=True)
+        await super().build()
         heading("Studies")
         await ExperimentList(self.frame, self.studio, _NOTHING, STUDY).build()
-        soon(self.frame, self.replan)
 
-    def _draw_form(self, known: Sequence[Mapping[str, str]]) -> None:
+    def draw_form(self, known: Sequence[Mapping[str, str]]) -> None:
         self.variants(known)
         with ui.element("div").classes("fields"):
             self.pick("baseline", "against", [one["name"] for one in known])
@@ -123,7 +113,7 @@ class ScalePage(ExperimentForm):
             f"detect a difference of <b>{escape(found['detectable'])}</b> of perplexity."
         )
 
-    async def _start(self) -> None:
+    async def start(self) -> None:
         """Start what the plan comes to, so that hours reduce a study once and for all."""
         found = await self.plan()
         name = await self.studio.start_study(ScaleRequest(**found["request"]))

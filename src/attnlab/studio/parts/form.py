@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
@@ -14,10 +15,21 @@ from attnlab.errors import AttnlabError
 from attnlab.experiments.request import ExperimentRequest
 from attnlab.pages import prose
 from attnlab.processes.async_child import WithdrawnError
-from attnlab.studio.frame import Frame, guarded
+from attnlab.studio.frame import Frame, guarded, soon
 from attnlab.studio.matrices import read_number, read_whole
 from attnlab.studio.studio import Studio
-from attnlab.studio.widgets import Field, Handler, changed_field, choice, entry, facts_html, markup, switch
+from attnlab.studio.widgets import (
+    Field,
+    Handler,
+    button,
+    changed_field,
+    choice,
+    entry,
+    facts_html,
+    heading,
+    markup,
+    switch,
+)
 
 RECIPES = ("gpt2", "fast")
 TOKENIZERS = ("char", "byte", "word", "bpe")
@@ -28,11 +40,13 @@ _LONGEST = 600.0  # seconds of a plan: a text that is read for the first time, a
 _PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
 
 
-class ExperimentForm:
+class ExperimentForm(ABC):
     """One visitor's request for a comparison or a study, with its plan."""
 
     asks: ClassVar[type[ExperimentRequest]]  # what the fields make
     task: ClassVar[str]  # which the bench answers with the plan
+    what: ClassVar[str]  # is started
+    lead: ClassVar[str]
 
     def __init__(self, frame: Frame, studio: Studio, fields: Mapping[str, Any]) -> None:
         self.frame, self.studio = frame, studio
@@ -40,9 +54,27 @@ class ExperimentForm:
         self._turn = 0
         self._blamed: Field | None = None  # after whose change there was no plan
 
-    def draw_plan(self) -> None:
-        """Draw the place of the plan."""
-        self._plan = markup("").props("aria-live=polite")
+    async def build(self) -> None:
+        """Draw the form, and beside it the plan."""
+        known = (await self.studio.desk.ask("variants"))["variants"]
+        markup(escape(self.lead), "p").classes("lead")
+        with ui.element("div").classes("columns"):
+            with ui.element("div"):
+                self.draw_form(known)
+            with ui.element("div"):
+                heading("The plan")
+                self._plan = markup("").props("aria-live=polite")
+                with ui.element("div").classes("row"):
+                    button(f"Start the {self.what}", guarded(self.frame, self.start), main=True)
+        soon(self.frame, self.replan)
+
+    @abstractmethod
+    def draw_form(self, known: Sequence[Mapping[str, str]]) -> None:
+        """Draw the fields; `known` are all variants."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start what the form asks for, and show its page."""
 
     def handle(self, handler: Handler) -> Handler:
         return guarded(self.frame, handler, keep=True)

@@ -13,6 +13,7 @@ import torch
 
 from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request
+from attnlab.experiments.scale.study import RATES, RUNS
 from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.asker import Asker, agree
 from attnlab.knowledge.material import RECORD, read_record
@@ -40,7 +41,7 @@ _MOST_LETTERS = 2_000  # of a question
 _OWN_TOKENS = 48  # of the run's own text, to begin with
 _NEXT = 12  # tokens that may come next
 _EXAMPLES = 5
-_ASIDE = {"pilot", "tuning"}  # folders of a comparison whose runs are no results
+_ASIDE = {"pilot", "tuning", RATES}  # folders of a comparison or study whose runs are no results
 _FINETUNED = {"finetune", "learn"}  # stages after which a model answers questions
 
 
@@ -85,15 +86,15 @@ def runs(runs: str) -> dict[str, object]:
 def _listed(path: Path, root: Path) -> dict[str, Any]:
     """Return what a run is called, in the group that it belongs to."""
     folder = root / path.relative_to(root).parts[0]
-    inside = [one for one in path.parents if root in one.parents and (one / PLAN).is_file()]  # perhaps of a study
-    request = _request_of(inside[0], inside[0].stat().st_mtime) if inside else None
+    inside = _comparison_of(path, root)
+    request = None if inside is None else _request_of(inside, inside.stat().st_mtime)
     group = "knowledge models" if (path / RECORD).exists() else "single runs"
     group = "the small model of the tour" if folder.name == TOUR else group
     if request is not None:
         group = f"{', '.join(request.variants)} against {request.baseline} ({setting_of(request)})"
     found: dict[str, Any] = {"group": group, "comparison": "", "path": path}
-    if inside:
-        found["comparison"] = opaque_id(run_id(inside[0], root))
+    if inside is not None:
+        found["comparison"] = opaque_id(run_id(inside, root))
     try:
         directory = RunDirectory.open(path)
     except AttnlabError as error:
@@ -105,6 +106,14 @@ def _listed(path: Path, root: Path) -> dict[str, Any]:
         "variant": f"{spec.get('variant')} {spec.get('size')}",
         "seed": f"seed {spec.get('seed')}{status}" + ("" if request else f", {path.name.rpartition('-')[2]}"),
     }
+
+
+def _comparison_of(path: Path, root: Path) -> Path | None:
+    """Return the folder of the comparison that a run belongs to: the newest of those of a study that share it."""
+    own = [one for one in path.parents if root in one.parents and (one / PLAN).is_file()]
+    shared = [one.parent for one in path.parent.parent.glob(f"*/{PLAN}")] if path.parent.name == RUNS else []
+    newest = sorted(shared, key=lambda one: (one / PLAN).stat().st_mtime)[-1:]
+    return next(iter([*own, *newest]), None)
 
 
 @lru_cache(maxsize=256)
