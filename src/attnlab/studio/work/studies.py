@@ -301,4 +301,4 @@ def _phase(corpora: Sequence[Mapping[str, Any]]) -> str:
             return f"searching learning rates on {one['corpus']}: {tried}"
         if one["ended"] < one["total"] or not one["total"]:
             return f"comparing on {one['corpus']}: {one['ended']} of {one['total']} runs"
-    return "writing the report"
+    return "computing trends and forecasts"
