@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,17 @@ def test_a_whole_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIXED, "--quiet", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["corpora"][0]["headline"] in out
+    (folder,) = Path("runs").glob("scale-*/study-*")
+    assert main(["scale", str(folder), "--quiet", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["corpora"] == data["corpora"], "the folder names the study"
+    _, err = output(capsys, ["scale", str(folder), "--seeds", "3"], code=2)
+    assert "`--seeds 3` differs" in err
+    shutil.copytree(folder, folder.parent / "study-of-mine")
+    _, err = output(capsys, ["scale", str(folder.parent / "study-of-mine")], code=2)
+    assert "the folder was renamed" in err
+    (folder / "study.json").write_text('{"request": 3}')
+    _, err = output(capsys, ["scale", str(folder)], code=2)
+    assert "is damaged" in err
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,54 @@ def test_a_retracted_fact_stays_in_the_file(store: FactStore) -> None:
         store.retract(99, who="Dee")
 
 
+def test_a_retraction_is_taken_back_unless_another_fact_says_the_same(store: FactStore) -> None:
+    store.import_facts([Pair(asked("Ada"), "London")], who="Bob", source="a book")
+    store.retract(1, who="Eve")
+    restored = store.restore(1)
+    assert (restored.retracted_at, restored.retracted_by, restored.told) == (None, None, False)
+    assert store.restore(1) == restored, "one that is in use stays as it is"
+    assert [fact.id for fact in store.answers(asked("ADA"))] == [1]
+    store.retract(1, who="Eve")
+    again = store.add(asked("ada"), "LONDON", who="Bob", source="told").fact
+    with pytest.raises(InputError, match=f"fact {again.id} says the same as fact 1"):
+        store.restore(1)
+    assert store.check() == []
+
+
+def test_a_correction_keeps_both_and_uses_the_new_one(store: FactStore) -> None:
+    store.import_facts([Pair(asked("Ada"), "Paris")], who="Bob", source="a book")
+    added = store.correct(1, "London", who="Eve", source="her passport")
+    assert (added.standing, added.fact.answer, added.fact.who, added.fact.told) == ("new", "London", "Eve", True)
+    assert store.fact(1).retracted_by == "Eve"
+    assert [fact.answer for fact in store.answers(asked("Ada"))] == ["London"]
+    for number, answer, words in (
+        (1, "Rome", "fact 1 is retracted"),
+        (2, "LONDON", "fact 2 says so already"),
+        (2, " ", "needs a question and an answer"),
+        (9, "Rome", "there is no fact 9"),
+    ):
+        with pytest.raises(InputError, match=words):
+            store.correct(number, answer, who="Eve", source="told")
+    assert store.fact(2).retracted_at is None, "a correction that is refused retracts nothing"
+    assert store.check() == []
+
+
+def test_facts_are_browsed_page_by_page(store: FactStore) -> None:
+    store.import_facts([Pair(asked(f"Zoë {number}"), "Wickholm") for number in range(5)], who="Bob", source="a file")
+    store.add(asked("Ada"), "London", who="Eve", source="told")
+    store.retract(3, who="Eve")
+    first = store.browse(limit=4)
+    assert [fact.id for fact in first] == [6, 5, 4, 3]
+    assert first[-1].retracted_by == "Eve"
+    assert [fact.id for fact in store.browse(before=first[-1].id, limit=4)] == [2, 1]
+    assert [fact.id for fact in store.browse("ZOE wickholm", limit=2)] == [5, 4]
+    assert [fact.id for fact in store.browse("zoe", before=4)] == [3, 2, 1]
+    assert [fact.id for fact in store.browse(told=True)] == [6]
+    assert [fact.id for fact in store.browse("ada", told=True)] == [6]
+    assert store.browse("zoe", told=True) == ()
+    assert (store.size(), store.size(told=True)) == (6, 1)
+
+
 def test_importing_twice_changes_nothing(store: FactStore) -> None:
     pairs = [Pair(asked(f"Person {number}"), f"Town {number % 7}") for number in range(50)]
     assert store.import_facts(pairs, who="Ada", source="list", batch=20).new == 50

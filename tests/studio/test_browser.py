@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import csv
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from attnlab.studio.studio import opaque_id
+from attnlab.studio.folders import opaque_id, study_folders
 from support.browser import findings
 from support.studio import READY, StudioServer, Visit
 
@@ -26,15 +28,23 @@ def retrofit_of(server: StudioServer) -> str:
     return f"/retrofit/{opaque_id(folder.name)}"
 
 
+def study_of(server: StudioServer) -> str:
+    """The address of the study that is there."""
+    (folder,) = study_folders(server.runs)
+    return f"/scale/{opaque_id(folder)}"
+
+
 PAGES = {
-    "/": "Latest comparisons",
+    "/": "Latest comparisons and studies",
     "/playground": "Row by row",
     "/seen": "Residual stream",
     "/compare": "minutes",
+    "/scale": "minutes",
     "/retrofit": "What it takes",
     "/heads": "What comes next",
     "/cost": "Along the context",
     "/ask": "It answers from memory",
+    "/facts": "imported by Bob",
     "/reports": "right report",
     "/exhibits": "Attention by hand",
     "/exhibits/worked-example": "checks hold",
@@ -45,8 +55,12 @@ def test_every_page_loads_fits_and_is_accessible(browser: Any, server: StudioSer
     """Each is loaded once, light and wide, and then shown dark and narrow: loading takes longer than all else."""
     visit = Visit(browser, server)
     page = visit.page
-    shown = {**PAGES, comparison_of(server): "Against softmax", retrofit_of(server): "Cost of each layer"}
-    for path, words in shown.items():
+    found = {
+        comparison_of(server): "Against softmax",
+        study_of(server): "is an extrapolation, not a finding",
+        retrofit_of(server): "Cost of each layer",
+    }
+    for path, words in {**PAGES, **found}.items():
         visit.open(path)
         visit.see(words)
         assert page.get_by_role("navigation").count() == 1
@@ -186,7 +200,71 @@ def test_a_question_is_refused_taught_and_answered(browser: Any, server: StudioS
     visit.field("the answer").fill("London")
     page.get_by_role("button", name="Keep it").click()
     page.get_by_text("London looked up", exact=True).wait_for()
+
+    visit.see("1 fact was told that this model has not learned")
+    page.get_by_role("button", name="Learn them").click()
+    visit.see("It has learned.")
+    cells = page.locator("tr", has_text="Where was Ada Lovelace born?").locator("td").all_inner_texts()
+    assert cells[0] == "London"
+    visit.see("what it was taught before")
+    page.get_by_role("link", name="Ask the model that has learned").click()
+    visit.see("Nothing was told that this model has not learned.")
     visit.finish()
+
+
+def test_a_fact_is_found_corrected_and_retracted_with_undo(browser: Any, server: StudioServer) -> None:
+    visit = Visit(browser, server, "/facts")
+    page = visit.page
+    visit.see("facts")
+    page.get_by_role("button", name="Older").click()
+    page.get_by_role("button", name="Newer").click()
+    visit.type("search", "zoe 7")
+    rows = page.locator("ul.facts li")
+    page.wait_for_function("() => document.querySelectorAll('ul.facts li').length === 1")
+    assert "imported by Bob" in rows.inner_text()
+    page.get_by_role("button", name="Correct fact").click()
+    visit.field("the right answer").fill("Dunmere")
+    visit.field("how you know it").fill("a letter")
+    page.get_by_role("button", name="Keep the correction").click()
+    page.wait_for_function("() => document.querySelectorAll('ul.facts li').length === 2")
+    assert "Dunmere" in rows.first.inner_text()
+    assert "a letter · told by" in rows.first.inner_text()
+    assert "retracted by" in rows.last.inner_text()
+    page.get_by_role("button", name="Undo").click()
+    page.locator("ul.facts li", has_text="Dunmere").get_by_text("retracted by").wait_for()
+    page.get_by_role("button", name="Retract fact").click()
+    page.get_by_text("is retracted.").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Retract fact").wait_for()
+    visit.type("search", "?!")
+    visit.see("nothing to search for")
+    assert visit.field("search").get_attribute("aria-invalid") == "true"
+    visit.finish()
+
+
+def test_a_study_is_planned_started_and_stopped(browser: Any, server: StudioServer) -> None:
+    known = study_folders(server.runs)
+    visit = Visit(browser, server, "/scale")
+    page = visit.page
+    page.get_by_role("checkbox", name="kinship").click()
+    page.get_by_role("checkbox", name="pydoc").click()
+    visit.type("tokens per parameter", "1")
+    visit.type("changes of all arms alike", "context_length=8 validation_rows=8")
+    visit.type("sizes, ascending", "6k 14k")
+    visit.see("a trend needs at least 3 rungs")
+    assert visit.field("sizes, ascending").get_attribute("aria-invalid") == "true"
+    visit.type("sizes, ascending", "6k 14k 25k")
+    visit.type("seeds", "2")
+    visit.see("for 20 runs and about 114 trials of learning rates")
+    page.get_by_role("button", name="Start the study").click()
+    page.wait_for_url(re.compile("/scale/[0-9a-f]{16}$"))
+    visit.see("searching learning rates on kinship")
+    page.get_by_role("button", name="Stop").click()
+    visit.see("It was stopped")
+    page.get_by_role("button", name="Resume").wait_for()
+    visit.finish()
+    (made,) = {*study_folders(server.runs)} - {*known}
+    shutil.rmtree((server.runs / made).parent)
 
 
 def test_sliders_move_the_cost_and_controls_the_exhibit(browser: Any, server: StudioServer) -> None:

@@ -62,7 +62,7 @@ def test_started_killed_found_stopped_resumed_and_read(browser: Any, tmp_path: P
         visit = Visit(browser, second, "/compare")
         visit.page.get_by_role("link", name="tied-kv against softmax").wait_for()
         visit.field("search").fill("nothing of the kind")
-        visit.see("No comparison has these words")
+        visit.see("Nothing has these words")
         visit.open(path)
         visit.see("It is running")
         visit.page.get_by_role("button", name="Stop").click()

@@ -13,10 +13,11 @@ import pytest
 from attnlab.experiments.planning.procedure import Procedure, planned_effect
 from attnlab.experiments.request import Request
 from attnlab.experiments.status import Following
-from attnlab.studio.studio import opaque_id
+from attnlab.studio.folders import opaque_id
 from attnlab.studio.work import comparisons as work
-from attnlab.studio.work.charts import forest_figure, loss_figure, sizes_figure
-from attnlab.studio.work.comparisons import comparisons, follow, intervals_of, latest, setting_of
+from attnlab.studio.work.charts import forecast_figure, forest_figure, loss_figure, sizes_figure
+from attnlab.studio.work.comparisons import comparisons, follow, intervals_of, setting_of
+from attnlab.studio.work.lists import experiments, latest
 from attnlab.studio.work.runs import runs
 
 
@@ -47,10 +48,10 @@ def test_a_finished_comparison_has_the_intervals_of_its_verdicts(folder: Path) -
     assert row["verdict"] == found["answer"]["rows"][1][1]
     assert row["low"] < row["mean"] < row["high"]
     assert set(found["charts"]) == {"loss", "intervals"}
-    (shown,) = [one for one in latest(str(folder.parent), 3)["comparisons"] if one["folder"] == folder.name]  # type: ignore[attr-defined]
+    (shown,) = [one for one in latest(str(folder.parent), 3)["experiments"] if one["folder"] == folder.name]  # type: ignore[attr-defined]
     assert shown["intervals"] == found["intervals"]
-    assert latest(str(folder.parent), 3, [folder.name])["comparisons"] == []
-    assert [one["folder"] for one in comparisons(str(folder.parent))["comparisons"]] == [folder.name]  # type: ignore[attr-defined]
+    others: Any = latest(str(folder.parent), 3, [folder.name])["experiments"]
+    assert folder.name not in [one["folder"] for one in others]
 
 
 def test_intervals_come_from_the_seeds_that_have_ended(folder: Path) -> None:
@@ -104,24 +105,38 @@ def test_comparisons_inside_of_a_study_are_found_and_deleted_ones_are_not(folder
     inside = tmp_path / "scale-tied-kv" / "kinship" / folder.name
     shutil.copytree(folder, inside)
     shutil.copytree(folder, tmp_path / ".deleted" / folder.name)
-    (one,) = comparisons(str(tmp_path))["comparisons"]  # type: ignore[misc]
+    (one,) = comparisons(str(tmp_path))
+    listed: Any = experiments(str(tmp_path))["experiments"]
+    assert [found["folder"] for found in listed] == [one["folder"]], "no study was recorded there"
     assert one["folder"] == f"scale-tied-kv/kinship/{folder.name}"
     assert one["status"] == "finished"
-    found: Any = follow(str(tmp_path), one["name"])
+    found: Any = follow(str(tmp_path), str(one["name"]))
     assert found["answer"]["rows"]
     assert {run["comparison"] for run in runs(str(tmp_path))["runs"]} == {one["name"]}  # type: ignore[attr-defined]
 
 
 def test_differences_are_drawn_against_the_size_rung_by_rung() -> None:
     row = {"arm": "tied-kv", "seeds": 4, "verdict": "", "mean": 0.01, "low": 0.0, "high": 0.02}
-    rows = [{**row, "rung": "25k", "parameters": 30_592}, {**row, "rung": "14k", "parameters": 18_336}]
-    rows.append({**row, "rung": "14k, half the tokens", "parameters": None})
+    rows = [
+        {**row, "rung": "25k", "parameters": 30_592, "non_embedding": 24_576},
+        {**row, "rung": "14k", "parameters": 18_336, "non_embedding": 13_824},
+        {**row, "rung": "14k, half the tokens", "parameters": None, "non_embedding": None},
+    ]
     found = {"intervals": rows, "baseline": "softmax", "confidence": "95 %", "margin": 0.03}
     drawn = sizes_figure(found)
     assert drawn["layout"]["xaxis"]["ticktext"] == ["25k", "14k"]
     (line,) = drawn["data"]
     assert line["x"] == [18_336, 30_592]
     assert line["error_y"]["array"] == pytest.approx([1.015, 1.015], abs=0.01)
+    near = {"mean": 0.02, "low": 0.0, "high": 0.04, "size": 43_690.0, "is_extrapolation": False}
+    far = {"mean": 0.5, "low": -9.0, "high": 9.0, "size": 84_934_656.0, "is_extrapolation": True}
+    drawn = forecast_figure({**found, "forecasts": {"tied-kv": [near, far]}})
+    assert [one["name"] for one in drawn["data"]] == ["tied-kv", "tied-kv: forecast", "tied-kv: extrapolation"]
+    assert [one["line"].get("dash") for one in drawn["data"]] == [None, "dash", "dot"]
+    assert drawn["data"][0]["x"] == [13_824, 24_576]
+    assert drawn["data"][2]["x"] == [24_576, 84_934_656.0]
+    low, high = drawn["layout"]["yaxis"]["range"]
+    assert -10 < low < high < 80, "intervals of an extrapolation do not hide what was measured"
 
 
 def test_a_list_checks_an_answer_once_and_its_page_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ def test_a_comparison_that_has_a_plan_goes_on_by_its_folder(tmp_path: Path, monk
 
     async def use() -> None:
         studio = Studio(Settings(runs=tmp_path))
-        monkeypatch.setattr(Studio, "comparisons", none)
+        monkeypatch.setattr(Studio, "experiments", none)
         request = Request(variants=("tied-kv",), steps=4, size="nano")
         name = await studio.start(request)
         assert studio.has_comparison(name)

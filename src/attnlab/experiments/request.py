@@ -276,6 +276,11 @@ class ScaleRequest(ExperimentRequest):
         return f"scale-{self.recipe}-{self.tokens_per_parameter:g}-tokens-{digest[:8]}"
 
     @property
+    def report_folder(self) -> str:
+        """Return the name of the folder inside it that is this study's own."""
+        return f"study-{self.hash[:8]}"
+
+    @property
     def hash(self) -> str:
         """Return the hash of everything that is asked, but the hours."""
         return hash_of(self.model_dump(mode="json", exclude={"hours"}))

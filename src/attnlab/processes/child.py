@@ -221,13 +221,17 @@ def serve_until_alone(answer: Answer) -> None:
     serve(answer)
 
 
-def report_progress(what: str, done: int, total: int | None) -> None:
-    """Report how far the answer is, at most a few times a second; does nothing in a process that does not serve."""
+def report_progress(what: str, done: int | None = None, total: int | None = None) -> None:
+    """Report how far the answer is, at most a few times a second; does nothing in a process that does not serve.
+
+    Without `done` it says what is being done, and not how far that is.
+    """
     global _reported
     if _answers is None or (done != total and time.monotonic() - _reported < _PROGRESS_SECONDS):
         return
     _reported = time.monotonic()
-    _send({"progress": f"{what}: {done}" + ("" if total is None else f" of {total}")})
+    counted = "" if done is None else f": {done}" if total is None else f": {done} of {total}"
+    _send({"progress": f"{what}{counted}"})
 
 
 def _send(message: Mapping[str, object]) -> None:

@@ -36,6 +36,7 @@ PAGES = {
     "/seen": "Attention",
     "/playground": "Playground",
     "/compare": "Compare",
+    "/scale": "Scale",
     "/retrofit": "Retrofit",
     "/heads": "Heads",
     "/cost": "Cost",

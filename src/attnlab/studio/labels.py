@@ -1,4 +1,4 @@
-"""What a user says about comparisons: another title, a note, a star; put aside, or deleted until it is restored.
+"""What a user says about comparisons and studies: another title, a note, a star; archived, or deleted with a way back.
 
 RUNS/.studio.json    titles, notes and marks, by the folder's name
 RUNS/.deleted/       folders that were deleted; they take up disk space until this folder is removed
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[^./\\][^/\\]*")
 
 @dataclass(frozen=True)
 class Label:
-    """What is said about one comparison."""
+    """What is said about one comparison or study."""
 
     title: str = ""
     note: str = ""
@@ -31,7 +31,7 @@ class Label:
 
 
 class Labels:
-    """The labels of all comparisons in a folder."""
+    """The labels of all comparisons and studies in a folder."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs

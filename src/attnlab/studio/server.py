@@ -20,7 +20,7 @@ from attnlab.errors import AttnlabError
 from attnlab.studio.connections import Connection
 from attnlab.studio.guard import MOST_ADDRESS, MOST_BODY, MOST_HEADERS, Access, Guard
 from attnlab.studio.pages import register
-from attnlab.studio.studio import DATA, Settings, Studio
+from attnlab.studio.studio import DATA, TABLES, Settings, Studio
 
 STATIC = Path(__file__).parent / "static"
 _SECONDS_TO_END = 2
@@ -44,6 +44,7 @@ def build(settings: Settings, access: Access) -> Guard:
     application = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     application.get("/pages/{name}")(_hand_out(studio))
     application.get(f"{DATA}{{name}}")(_hand_data(studio))
+    application.get(f"{TABLES}{{name}}")(_hand_table(studio))
     nicegui_app.add_static_files("/static", STATIC)
     register(studio)
     ui.run_with(
@@ -79,6 +80,18 @@ def _hand_data(studio: Studio) -> Callable[[str], Awaitable[Response]]:
         return Response(found, media_type="application/json", headers={"cache-control": "no-store"})
 
     return hand_data
+
+
+def _hand_table(studio: Studio) -> Callable[[str], Awaitable[Response]]:
+    async def hand_table(name: str) -> Response:
+        try:
+            table = await studio.finished_table(name)
+        except AttnlabError as error:
+            return PlainTextResponse(str(error), status_code=404)
+        saved = {"content-disposition": 'attachment; filename="runs.csv"', "cache-control": "no-store"}
+        return Response(table, media_type="text/csv", headers=saved)
+
+    return hand_table
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:

@@ -1,9 +1,8 @@
-"""One studio: what it is started with, its workers, the comparisons that it started, and the pages that it made."""
+"""One studio: its settings, its workers, the comparisons and studies that it started, and the pages that it made."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import ipaddress
 import json
 import secrets
@@ -17,23 +16,27 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.errors import AttnlabError, InputError
-from attnlab.experiments.request import Request
+from attnlab.experiments.request import Request, ScaleRequest
+from attnlab.experiments.scale.record import RECORD, write_record
 from attnlab.processes.async_child import AsyncChild
 from attnlab.storage.plans import PLAN
+from attnlab.studio.folders import LOG, STUDY, comparison_folders, opaque_id, study_folders
 from attnlab.studio.guard import Access
 from attnlab.studio.labels import Label, Labels
+from attnlab.studio.parts.lessons import Lessons
 
 FIRST_PORT = 8421
-LOG = "studio.log"  # what a comparison that the studio started says, in its folder
 _TRIED = 20  # ports, if none was asked for
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RUNNING = frozenset({"starting", "planning", "running", "finishing"})
-MOST_RUNNING = 2  # comparisons at a time
+MOST_RUNNING = 2  # comparisons and studies at a time
+_LONGEST_LESSON = 6 * 3600.0  # seconds
 _KEPT_LETTERS = 40_000_000  # of pages that were made
 _WORK = "attnlab.studio.work"  # run by the workers
 _REPORT = "report-"
 RETROFIT = "retrofit-"  # before the name of a retrofit whose page is asked for
 DATA = "/data/"  # address of data for scripts
+TABLES = "/tables/"  # address of tables to save
 # Fields of a request that are said otherwise on the command line, or by studies only.
 _OTHERWISE = frozenset({"variants", "changes", "corpus_options", "variants_sha256", "rates", "up_to", "starts"})
 
@@ -94,7 +97,10 @@ class Settings:
 
 
 class Studio:
-    """One studio. The desk answers what must be quick, the bench what may take a while, and exhibits have a stage."""
+    """One studio. The desk answers what must be quick, the bench what may take a while, exhibits have a stage.
+
+    A teacher has models learn facts.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -103,6 +109,8 @@ class Studio:
         self.desk = AsyncChild(_WORK, "the desk", own, seconds=30, threads=1)
         self.bench = AsyncChild(_WORK, "the bench", own, seconds=120, idle=120)
         self.stage = AsyncChild(_WORK, "the stage", own, seconds=900, idle=120)
+        self.teacher = AsyncChild(_WORK, "the teacher", own, seconds=_LONGEST_LESSON, idle=20)
+        self.lessons = Lessons(self.teacher, str(settings.runs))
         self._pages: OrderedDict[str, str] = OrderedDict()
         self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
         self._begun: set[str] = set()  # folders whose process was seen at work
@@ -119,8 +127,8 @@ class Studio:
             worker.withdraw(visitor)
 
     async def close(self) -> None:
-        """End the workers. Comparisons continue: they have processes and folders of their own."""
-        await asyncio.gather(self.desk.close(), self.bench.close(), self.stage.close())
+        """End the workers. Comparisons and studies continue: they have processes and folders of their own."""
+        await asyncio.gather(*(worker.close() for worker in (self.desk, self.bench, self.stage, self.teacher)))
 
     # Pages that were made elsewhere
 
@@ -141,7 +149,7 @@ class Studio:
         return self._pages.get(name)
 
     async def finished_page(self, name: str) -> str:
-        """Return a page by its name: one that was kept, or the report of a comparison."""
+        """Return a page by its name: one that was kept, or the report of a comparison or study."""
         if name in self._pages:
             return self._pages[name]
         if name.startswith(RETROFIT):
@@ -153,42 +161,61 @@ class Studio:
         return await asyncio.to_thread(Path(found["path"]).read_text, encoding="utf-8")
 
     @staticmethod
-    def report_address(comparison: str) -> str:
-        return f"/pages/{_REPORT}{comparison}"
+    def report_address(name: str) -> str:
+        return f"/pages/{_REPORT}{name}"
 
-    # Comparisons
+    @staticmethod
+    def table_address(name: str) -> str:
+        return f"{TABLES}{name}"
 
-    async def comparisons(self) -> list[dict[str, Any]]:
-        """Return all comparisons in the folder of the runs, the newest first."""
-        found = await self.desk.ask("comparisons", runs=str(self.runs))
-        return self._labelled(found["comparisons"])
+    async def finished_table(self, name: str) -> str:
+        """Return the table of all runs of a study."""
+        found = await self.desk.ask("table", runs=str(self.runs), name=name)
+        return await asyncio.to_thread(Path(found["path"]).read_text, encoding="utf-8")
+
+    # Comparisons and studies
+
+    async def experiments(self) -> list[dict[str, Any]]:
+        """Return all comparisons and studies in the folder of the runs, the newest first."""
+        found = await self.desk.ask("experiments", runs=str(self.runs))
+        return self._labelled(found["experiments"])
 
     async def latest(self, count: int) -> list[dict[str, Any]]:
-        """Return the newest comparisons with what is drawn of them in small."""
+        """Return the newest comparisons and studies with what is drawn of them in small."""
         labels = self.labels.read()
         without = [folder for folder, label in labels.items() if label.archived]
         found = await self.desk.ask("latest", runs=str(self.runs), count=count, without=without)
-        return self._labelled(found["comparisons"])
+        return self._labelled(found["experiments"])
 
     async def follow(self, name: str, *, every: bool = False) -> dict[str, Any]:
         """Return one comparison as it is now; its charts show means, or `every` run."""
         return self._labelled([await self.desk.ask("follow", runs=str(self.runs), name=name, every=every)])[0]
 
+    async def follow_study(self, name: str) -> dict[str, Any]:
+        """Return one study as it is now."""
+        return self._labelled([await self.desk.ask("follow_study", runs=str(self.runs), name=name)])[0]
+
     def _labelled(self, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return comparisons as they are, under the titles that they were given."""
+        """Return comparisons and studies as they are, under the titles that they were given."""
         labels = self.labels.read()
         shown = []
         for one in map(self._as_it_is, found):
             label = labels.get(one["folder"], Label())
-            shown.append({**one, **asdict(label), "title": label.title or one["title"], "own_title": one["title"]})
+            address = f"/{'scale' if one['kind'] == STUDY else 'compare'}/{one['name']}"
+            own = {"own_title": one["title"], "address": address}
+            shown.append({**one, **asdict(label), "title": label.title or one["title"], **own})
         return shown
 
     def has_comparison(self, name: str) -> bool:
-        """Return whether there is a folder with the name that a browser knows it by."""
+        """Return whether there is a comparison with the name that a browser knows it by."""
         return any(opaque_id(folder) == name for folder in comparison_folders(self.runs))
 
+    def has_study(self, name: str) -> bool:
+        """Return whether there is a study with the name that a browser knows it by."""
+        return any(opaque_id(folder) == name for folder in study_folders(self.runs))
+
     def _as_it_is(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Return a comparison as starting or finishing if its process lives, and holds nothing yet or no longer."""
+        """Return what was found as starting or finishing if its process lives, and holds nothing yet or no longer."""
         folder, status = found["folder"], found["status"]
         process = self._started.get(folder)
         if process is None:
@@ -215,22 +242,44 @@ class Studio:
             raise AttnlabError("this comparison ended before there was a plan", hint="start it again from Compare")
         await self._run(path, ["compare", str(path), *(["--add-seeds", str(add_seeds)] if add_seeds else [])])
 
-    async def _run(self, folder: Path, words: Sequence[str]) -> None:
-        """Launch a comparison, unless it is running already."""
-        running = [one for one in await self.comparisons() if one["status"] in RUNNING]
+    async def start_study(self, request: ScaleRequest) -> str:
+        """Run a study in a process of its own, which continues when the studio ends; return its name."""
+        folder = f"{request.folder}/{request.report_folder}"
+        await self._run(self.runs / folder, ["scale", str(self.runs / folder)], request)
+        return opaque_id(folder)
+
+    async def resume_study(self, folder: str) -> None:
+        """Resume the study in a folder."""
+        await self._run(self.runs / folder, ["scale", str(self.runs / folder)])
+
+    def delete_study(self, folder: str, sharing: int) -> None:
+        """Delete a study with all its runs, unless other studies share them."""
+        if sharing > 0:
+            raise AttnlabError(
+                f"{sharing} other {'study shares' if sharing == 1 else 'studies share'} the runs of this one",
+                hint="archive it instead",
+            )
+        self.labels.delete(folder.partition("/")[0])
+
+    async def _run(self, folder: Path, words: Sequence[str], study: ScaleRequest | None = None) -> None:
+        """Launch a comparison, or a study whose request is written first, unless it is running already."""
+        running = [one for one in await self.experiments() if one["status"] in RUNNING]
         if any(self.runs / one["folder"] == folder for one in running):
             return
         if len(running) >= MOST_RUNNING:
             raise AttnlabError(
-                f"{len(running)} comparisons are running already", hint="wait until one has ended, or stop one"
+                f"{len(running)} comparisons or studies are running already",
+                hint="wait until one has ended, or stop one",
             )
-        await asyncio.to_thread(self._launch, folder, words)
+        await asyncio.to_thread(self._launch, folder, words, study)
 
-    def _launch(self, folder: Path, words: Sequence[str]) -> None:
+    def _launch(self, folder: Path, words: Sequence[str], study: ScaleRequest | None) -> None:
         name = str(folder.relative_to(self.runs))
         self._begun.discard(name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if study is not None and not (folder / RECORD).is_file():
+                write_record(folder, study)
             with (folder / LOG).open("wb") as log:
                 self._started[name] = subprocess.Popen(
                     [sys.executable, "-m", "attnlab", *words],
@@ -244,19 +293,6 @@ class Studio:
                 f"{folder} cannot be written: {(error.strerror or str(error)).lower()}",
                 hint="start the studio with another folder: `runs=FOLDER`",
             ) from None
-
-
-def comparison_folders(runs: Path) -> list[str]:
-    """Return the folders of all comparisons below that of the runs, those inside of studies too, as relative paths."""
-    found = {path.parent for pattern in ("*", "*/*", "*/*/*") for path in runs.glob(f"{pattern}/{PLAN}")}
-    found |= {path.parent for path in runs.glob(f"*/{LOG}")}  # of those that have no plan yet
-    names = (folder.relative_to(runs) for folder in found)
-    return sorted(str(name) for name in names if not any(part.startswith(".") for part in name.parts))
-
-
-def opaque_id(name: str) -> str:
-    """Return a name for a run or comparison that does not tell where it lies, as for a browser."""
-    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def command_of(request: Request, runs: Path) -> list[str]:

@@ -14,7 +14,8 @@ from attnlab.experiments.planning.plan import Trial
 from attnlab.experiments.request import ScaleRequest
 from attnlab.experiments.scale.findings import findings
 from attnlab.experiments.scale.rates import RatePoint, RateTable
-from attnlab.experiments.scale.report import DATA, REPORT, TABLE, study_page, to_data, to_table
+from attnlab.experiments.scale.record import DATA
+from attnlab.experiments.scale.report import REPORT, TABLE, study_page, to_data, to_table
 from attnlab.experiments.scale.study import CorpusStudy, RungCost, ScaleStudy, StudyPlan, target_parameters
 from attnlab.storage.records import read_json
 from attnlab.verification.checks import CheckList, MismatchError
@@ -27,8 +28,8 @@ def check_study(folder: Path, checks: CheckList, cache: Path | None = None) -> N
     with checks.checking("findings of the study", folder.name):
         recorded = read_json(folder / DATA)
         study = _read_study(folder, recorded, cache)
-        if folder.name != f"study-{study.request.hash[:8]}":
-            raise MismatchError(f"the report of this request lies in study-{study.request.hash[:8]}")
+        if folder.name != study.request.report_folder:
+            raise MismatchError(f"the report of this request lies in {study.request.report_folder}")
         compare_data(recorded, to_data(study, findings(study)))
         opened.append(study)
     for study in opened:

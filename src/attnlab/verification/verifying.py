@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attnlab.errors import FileError
 from attnlab.experiments.receipt import RECEIPT
-from attnlab.experiments.scale.report import DATA
+from attnlab.experiments.scale.record import DATA
 from attnlab.runs.directory import RUN
 from attnlab.runs.receipts import read_chain
 from attnlab.storage.plans import PLAN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 from collections.abc import Iterator
@@ -11,13 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from attnlab.corpora import Corpus
 from attnlab.errors import AttnlabError
 from attnlab.experiments.planning.rate_search import TUNING_SEED
 from attnlab.experiments.request import ScaleRequest
+from attnlab.experiments.scale import study
 from attnlab.experiments.scale.findings import findings
+from attnlab.experiments.scale.record import read_record
 from attnlab.experiments.scale.report import write_study
-from attnlab.experiments.scale.study import ScaleStudy, scale, search_only
+from attnlab.experiments.scale.study import CorpusStudy, ScaleStudy, scale, search_only
 from attnlab.runs import RunDirectory
+from attnlab.storage.locks import find_holder
 from support.requests import InProcess
 from support.studies import short_search, small_study
 
@@ -177,3 +182,34 @@ def test_three_rungs_are_extrapolated_and_never_called_tested(done: Done) -> Non
     assert arm.forecast.target_size == done.study.target == 84_934_656
     assert arm.rates is not None
     assert arm.rates.size == "25k"
+
+
+def test_what_was_found_is_told_after_every_corpus_and_the_study_is_held(
+    tmp_path: Path, done: Done, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = REQUEST.replace(corpora=("kinship", "world"))
+    folder = tmp_path / request.folder / request.report_folder
+    held: list[bool] = []
+
+    def carried_out(_: ScaleRequest, corpus: Corpus, *__: object) -> CorpusStudy:
+        held.append(find_holder(folder) is not None)
+        return dataclasses.replace(done.study.corpora[0], corpus=corpus.spec.name)
+
+    monkeypatch.setattr(study, "_on_corpus", carried_out)
+    told: list[list[str]] = []
+    found = scale(
+        request,
+        out=tmp_path,
+        on=InProcess(done.folder / "cache"),
+        cache=done.folder / "cache",
+        judged=lambda partly: told.append([one.corpus for one in partly.corpora]),
+    )
+    assert told == [["kinship"]]
+    assert [one.corpus for one in found.corpora] == ["kinship", "world"]
+    assert held == [True, True]
+    assert find_holder(folder) is None
+    record = read_record(folder)
+    assert record is not None
+    assert record.request == request
+    assert record.plan is not None
+    assert record.plan["hours"] == found.plan.hours

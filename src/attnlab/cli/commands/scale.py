@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -21,8 +22,10 @@ from attnlab.cli.options import (
     names_in,
 )
 from attnlab.cli.printing import pairs_table, say, show, show_json
+from attnlab.cli.recorded import check_options
 from attnlab.experiments.reporting.answer import TONES
 from attnlab.experiments.request import DEFAULT_TOKENS, QUESTIONS, RUNGS, ScaleRequest
+from attnlab.experiments.scale.record import StudyRecord, open_study
 from attnlab.formats import fixed, general
 from attnlab.pages import Table
 
@@ -138,7 +141,7 @@ def scale(
     ----------
     variants
         Variants of the catalogue (a, a+b, window:256), mixtures over layers ("a*2,b", "a,(b),c"), or other treatments
-        of a run.
+        of a run. The name of a study's folder resumes that study.
     baseline
         What they are compared with.
     plan
@@ -146,13 +149,17 @@ def scale(
     rates_only
         Search learning rates, print them and stop.
     """
+    opened = _opened(variants, launching.out)
+    named = variants if opened is None else opened.request.variants
     request = ScaleRequest.with_variants_of(
-        launching.variants_from, variants=variants or QUESTIONS, baseline=baseline, **design.fields()
+        launching.variants_from, variants=named or QUESTIONS, baseline=baseline, **design.fields()
     )
     launch = launching.launch()
+    if opened is not None:
+        _check_recorded(opened, request)
+        request, launch = opened.request, launching.launch(opened.ladder.parent)
     if plan:
-        from attnlab.experiments.scale.report import plan_data
-        from attnlab.experiments.scale.study import plan_scale
+        from attnlab.experiments.scale.study import plan_data, plan_scale
 
         found = plan_scale(request, on=launch["on"], where=launch["where"])
         show_json(plan_data(found)) if output.as_json else show(_plan_table(found))
@@ -168,6 +175,23 @@ def scale(
             _show_rates(tables)
         return 0
     return _carry_out(request, launch, output)
+
+
+def _opened(variants: Sequence[str], out: Path) -> StudyRecord | None:
+    """Return the study whose folder was named instead of variants."""
+    if len(variants) != 1:
+        return None
+    places = (Path(variants[0]), out / variants[0])
+    return next((found for path in places if (found := open_study(path)) is not None), None)
+
+
+def _check_recorded(opened: StudyRecord, asked: ScaleRequest) -> None:
+    """Refuse options beside the folder of a study that differ from what it records."""
+    renamed = {"corpora": "corpus", "changes": "change"}
+    options, known = (
+        {renamed.get(name, name): value for name, value in dict(one).items()} for one in (asked, opened.request)
+    )
+    check_options(opened.folder, options, known, instead="or name the variants for another study")
 
 
 def _plan_table(plan: StudyPlan) -> Table:
@@ -199,7 +223,7 @@ def _carry_out(request: ScaleRequest, launch: Mapping[str, Any], output: StudyOu
             say(_plan_table(plan), "")
 
     with output.console() as console:
-        study = carry_out(request, planned=planned, listener=console, **launch)
+        study = carry_out(request, planned=planned, judged=write_study, listener=console, **launch)
     page, data = write_study(study, output.report, output.csv)
     if output.figures is not None:
         save_figures(study_page(study, findings(study)), output.figures)

@@ -9,7 +9,7 @@ from attnlab.cli.figures import FiguresFolder, check_figures_folder, save_figure
 from attnlab.cli.options import RUNS, Flag, Json, JsonFlag, Quiet, RunsFolder
 from attnlab.cli.printing import say, show, show_json
 from attnlab.errors import AttnlabError
-from attnlab.formats import fixed, general, percent, signed
+from attnlab.formats import fixed, general, percent
 from attnlab.knowledge.answers.evaluation import Evaluation, Proportion, write_predictions
 from attnlab.knowledge.answers.evaluation import evaluate as evaluate_pairs
 from attnlab.knowledge.answers.guarantee import DELTA, RISK, ScoreName
@@ -19,7 +19,7 @@ from attnlab.knowledge.pairs import read_pairs
 from attnlab.knowledge.pipeline import KEPT, Story
 from attnlab.knowledge.report import describe, report_page
 from attnlab.knowledge.store.store import FactStore
-from attnlab.knowledge.training.learning import BeforeAfter, learn_kept
+from attnlab.knowledge.training.learning import HEADINGS, learn_kept
 from attnlab.pages import Table, write_page
 from attnlab.runs.ledger import find_run
 from attnlab.statistics import Interval
@@ -113,20 +113,14 @@ def learn(
     if as_json:
         show_json(found.to_dict())
         return
-    headings = ["questions", "of", "right before", "right after", "change"]
-    rows = [_row("new", found.gained), _row("taught before", found.taught)]
+    rows = [found.gained.row("new"), found.taught.row("taught before")]
     if found.heldout is not None:
-        rows.append(_row("held out", found.heldout))
-    show(Table(headings, rows, wrap_columns=(0,)))
+        rows.append(found.heldout.row("held out"))
+    show(Table(HEADINGS, rows, wrap_columns=(0,)))
     for one in found.contradictions:
         say(f"note: not learned, for it has several answers: {one.question} {', '.join(one.answers)}")
     show("", f"run {found.run}")
     say(f"the threshold is void until it is set again: `attnlab ask {found.run}` does so")
-
-
-def _row(name: str, found: BeforeAfter) -> list[str]:
-    shares = (percent(score.share.mean, 1) for score in (found.before, found.after))
-    return [name, str(found.before.total), *shares, f"{signed(found.change, 1)} points"]
 
 
 def report(

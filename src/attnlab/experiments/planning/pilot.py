@@ -114,11 +114,8 @@ def find_noise(
     searched = _from_trials({**{rung.size: rung.arms for rung in lower if not rung.halved}, request.size: arms})
     if searched is not None and not request.pilot:
         return searched
-    # Recorded at the recorded rates, against the usual baseline.
-    known = setting_of(request) is not None and not request.tune and request.baseline == Request().baseline
-    if request.pilot == 0 or (known and request.pilot is None):
-        pilot = _pilot(_RECORDED, DEFAULT.differences, DEFAULT_SIZE, DEFAULT.pilot_seeds)
-        return pilot if known else pilot.model_copy(update={"source": _FOREIGN, "differences": {}, "seeds": ()})
+    if request.pilot == 0 or (_is_recorded(request) and request.pilot is None):
+        return recorded_noise(request)
     count = _SEEDS if request.pilot is None else request.pilot
     if count < 2:
         raise SpecError("a pilot of one seed shows no noise", hint="use `pilot=3`, or `pilot=0` for none")
@@ -135,6 +132,19 @@ def find_noise(
             "the pilot diverged, so its noise is unknown", hint="lower `learning_rate`, or use `pilot=0`"
         )
     return _pilot(f"a pilot of {count} seeds × {len(chosen)} arms", {request.size: paired}, request.size)
+
+
+def recorded_noise(request: Request) -> Pilot:
+    """Return the noise recorded of the default setting, which may be quite another for this request."""
+    pilot = _pilot(_RECORDED, DEFAULT.differences, DEFAULT_SIZE, DEFAULT.pilot_seeds)
+    if _is_recorded(request):
+        return pilot
+    return pilot.model_copy(update={"source": _FOREIGN, "differences": {}, "seeds": ()})
+
+
+def _is_recorded(request: Request) -> bool:
+    """Return whether noise was recorded of this request: at the recorded rates, against the usual baseline."""
+    return setting_of(request) is not None and not request.tune and request.baseline == Request().baseline
 
 
 def _pilot(source: str, differences: Differences, size: str, seeds: tuple[int, ...] = ()) -> Pilot:

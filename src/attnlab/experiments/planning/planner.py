@@ -16,9 +16,9 @@ from attnlab.cost import model_cost
 from attnlab.errors import SpecError
 from attnlab.experiments.launching.jobs import Launcher, LaunchListener
 from attnlab.experiments.planning.budgets import bare_parameters, budget, check_text, match, on_rung
-from attnlab.experiments.planning.pilot import find_noise, setting_of
+from attnlab.experiments.planning.pilot import find_noise, recorded_noise, setting_of
 from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Plan, Rung, Trial
-from attnlab.experiments.planning.procedure import Procedure, planned_effect, rung_shares
+from attnlab.experiments.planning.procedure import Procedure, Sensitivity, planned_effect, rung_shares
 from attnlab.experiments.planning.rate_search import search_rates
 from attnlab.experiments.request import Request, sha256_of
 from attnlab.models.sizes import non_embedding
@@ -97,6 +97,14 @@ def make_plan(
         sources=_sources(request),
         made=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
     )
+
+
+def recorded_effect(request: Request) -> Sensitivity:
+    """Return what the largest rung can show by the recorded noise, before anything is tried or timed."""
+    noise = recorded_noise(request)
+    procedure = _procedure(request, rung_shares(len(request.rungs))[-1])
+    arms = len(_trained_at(request, request.size))
+    return planned_effect(noise.sd, request.seeds, arms, procedure, degrees=noise.degrees)
 
 
 def _procedure(request: Request, share: float) -> Procedure:

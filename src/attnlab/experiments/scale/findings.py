@@ -145,16 +145,20 @@ def headline(study: ScaleStudy, found: CorpusFindings) -> str:
 
 def forecast_words(found: CorpusFindings, target: int) -> str:
     """Return how far the forecasts were tested, and what they are called beyond that."""
+    return tested_words(None if found.backtest is None else found.tested_distance, target)
+
+
+def tested_words(distance: float | None, target: int) -> str:
+    """Return the same for a back-test over a `distance`, ln of the factor in size; None if there was none."""
     size = count(target)
-    if found.backtest is None:
+    if distance is None:
         return (
             f"With fewer than four rungs no forecast was back-tested here: what is drawn towards {size} parameters is "
             "an extrapolation, not a finding."
         )
-    factor = math.exp(found.tested_distance)
     return (
-        f"Forecasts were back-tested over a factor of {factor:.1f} in size. What is drawn further, up to {size} "
-        "non-embedding parameters, is an extrapolation, not a finding."
+        f"Forecasts were back-tested over a factor of {math.exp(distance):.1f} in size. What is drawn further, up to "
+        f"{size} non-embedding parameters, is an extrapolation, not a finding."
     )
 
 

@@ -29,7 +29,7 @@ from attnlab.experiments.request import Request, ScaleRequest
 from attnlab.training import Execution
 
 _FIRST_GUESS, _GUESS_AT, _GUESS_EXPONENT = 0.016, 30_000, -0.4  # of GPT-2's recipe; a search corrects it
-_NEIGHBOURS = 3  # rates by which the law is verified: its own and one on each side
+NEIGHBOURS = 3  # rates by which the law is verified: its own and one on each side
 
 Source = Literal["searched", "verified", "law"]
 
@@ -87,7 +87,7 @@ def find_rates(
             continue
         source: Source = "searched" if number < request.rate_rungs else "verified"
         listener.note(f"learning rates at {size}: {source} for {len(arms)} arms")
-        rates = request.rate_count if source == "searched" else _NEIGHBOURS
+        rates = request.rate_count if source == "searched" else NEIGHBOURS
         runs = [arm.run for arm in arms]
         tuned = search_rates(runs, rates, request.rate_seeds, corpus, folder, launcher, listener, guesses)
         points += [

@@ -26,7 +26,8 @@ from attnlab.experiments.scale.findings import (
     headline,
     plan_rows,
 )
-from attnlab.experiments.scale.study import ScaleStudy, StudyPlan
+from attnlab.experiments.scale.record import DATA
+from attnlab.experiments.scale.study import ScaleStudy, plan_data
 from attnlab.formats import count, csv_text
 from attnlab.pages import (
     BLUE,
@@ -46,7 +47,7 @@ from attnlab.pages import (
 from attnlab.storage.files import write_whole
 from attnlab.storage.records import to_plain
 
-REPORT, TABLE, DATA = "report.html", "runs.csv", "scale.json"
+REPORT, TABLE = "report.html", "runs.csv"
 
 _LIMITS = (
     "The verdict holds at the size, tokens and context that stand beside it, for this recipe and text.",
@@ -182,21 +183,6 @@ def to_data(study: ScaleStudy, found: Sequence[CorpusFindings]) -> dict[str, Any
     return plain
 
 
-def plan_data(plan: StudyPlan) -> dict[str, Any]:
-    """Return a study's plan as plain values."""
-    data = {
-        "request": plan.request.model_dump(mode="json"),
-        "rungs": plan.rungs,
-        "rate_hours": plan.rate_hours,
-        "run_hours": plan.run_hours,
-        "hours": plan.hours,
-        "processes": plan.processes,
-        "reductions": plan.reductions,
-    }
-    plain: dict[str, Any] = to_plain(data)
-    return plain
-
-
 def _arm(arm: ArmFinding, found: CorpusFindings) -> Mapping[str, object]:
     trend = {name: value for name, value in trend_data(arm.trend).items() if name != "p"}
     return {
@@ -231,7 +217,7 @@ def write_study(
 ) -> tuple[Path, dict[str, Any]]:
     """Write page, table and data into the study's folder and where else they are wanted; return the page's path."""
     found = findings(study)
-    folder = study.path / f"study-{study.request.hash[:8]}"
+    folder = study.path / study.request.report_folder
     folder.mkdir(parents=True, exist_ok=True)
     page, data = study_page(study, found), to_data(study, found)
     for path in (folder / REPORT, *([] if report is None else [report])):

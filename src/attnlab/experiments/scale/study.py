@@ -12,7 +12,7 @@ fewer variants on the largest rung, the last named first; and finally one rung l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,15 @@ from attnlab.experiments.planning.budgets import bare_parameters, check_rungs
 from attnlab.experiments.planning.planner import CROWDED, EVALUATION, arms_at, time_step
 from attnlab.experiments.request import FEWEST_RUNGS, ScaleRequest
 from attnlab.experiments.results import Comparison
-from attnlab.experiments.scale.rates import RateTable, find_rates
+from attnlab.experiments.scale.rates import NEIGHBOURS, RateTable, find_rates
+from attnlab.experiments.scale.record import write_record
 from attnlab.models.sizes import SIZES, non_embedding, parameter_count
 from attnlab.models.sizes import size as size_by_name
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.storage.locks import holding
+from attnlab.storage.records import to_plain
 from attnlab.training import Execution
+from attnlab.training.limits import check_run
 
 RATES, RUNS = "rates", "runs"
 FEWEST_SEEDS = 4
@@ -67,6 +70,26 @@ class StudyPlan:
     def hours(self) -> float:
         return self.rate_hours + self.run_hours
 
+    @property
+    def runs(self) -> int:
+        """Return how many runs are compared, on all corpora."""
+        return len(self.request.corpora) * self.request.seeds * sum(len(rung.arms) for rung in self.rungs)
+
+    @property
+    def trials(self) -> int:
+        """Return how many runs the search for learning rates takes, roughly."""
+        whole = [rung for rung in self.rungs if not rung.halved]
+        tried = sum(trials_at(self.request, place) * len(rung.arms) for place, rung in enumerate(whole))
+        return _searched(self.request) * tried
+
+    @property
+    def flops(self) -> float:
+        """Return the FLOPs of all runs and trials."""
+        runs = len(self.request.corpora) * self.request.seeds * sum(sum(rung.flops) for rung in self.rungs)
+        whole = [rung for rung in self.rungs if not rung.halved]
+        tried = sum(trials_at(self.request, place) * sum(rung.flops) for place, rung in enumerate(whole))
+        return runs + _searched(self.request) * tried
+
 
 @dataclass(frozen=True)
 class CorpusStudy:
@@ -96,38 +119,75 @@ def scale(
     request: ScaleRequest,
     *,
     planned: Callable[[StudyPlan], None] | None = None,
+    judged: Callable[[ScaleStudy], object] | None = None,
     out: Path = Path(DEFAULT_ROOT),
     on: str | Launcher = "local",
     where: Mapping[str, Any] | None = None,
     cache: Path | None = None,
     listener: LaunchListener | None = None,
 ) -> ScaleStudy:
-    """Carry out a study, or resume it. `planned` is told the plan before the first run."""
+    """Carry out a study, or resume it.
+
+    `planned` is told the plan before the first run, `judged` what was found so far after every corpus but the last.
+    """
     listener = listener or LaunchListener()
     works, corpora = _made_ready(request, on, where, cache)
     target = target_parameters(request)
     plan = plan_study(request, corpora, works)
     if planned is not None:
         planned(plan)
-    request = plan.request
-    path = out / request.folder
+    path = out / plan.request.folder
+    folder = path / plan.request.report_folder
+    make_folder(folder)
     done: list[CorpusStudy] = []
-    for corpus in corpora:
-        name = corpus.spec.name
-        held_out = name == request.held_out
-        folder = path / _slug(name)
-        table = done[0].rates if held_out else _rates(request, corpus, folder, works, listener)
-        comparison = compare(
-            request.comparison(name, table.rates()),
-            out=folder,
-            runs_folder=f"../{RUNS}",
-            trials=None if held_out else table.trials(),
-            on=works,
-            cache=cache,
-            listener=listener,
-        )
-        done.append(CorpusStudy(name, held_out, table, comparison))
+    with holding(folder):
+        write_record(folder, plan.request, plan_data(plan))
+        for corpus in corpora:
+            if done and judged is not None:
+                judged(ScaleStudy(plan, path, tuple(done), target))
+            done.append(_on_corpus(plan.request, corpus, path, done, works, cache, listener))
     return ScaleStudy(plan, path, tuple(done), target)
+
+
+def _on_corpus(
+    request: ScaleRequest,
+    corpus: Corpus,
+    path: Path,
+    before: Sequence[CorpusStudy],
+    works: Launcher,
+    cache: Path | None,
+    listener: LaunchListener,
+) -> CorpusStudy:
+    """Search the rates on one corpus, or take those of the first, and compare on all rungs."""
+    name = corpus.spec.name
+    held_out = name == request.held_out
+    folder = corpus_folder(path, name)
+    table = before[0].rates if held_out else _rates(request, corpus, folder, works, listener)
+    comparison = compare(
+        request.comparison(name, table.rates()),
+        out=folder,
+        runs_folder=f"../{RUNS}",
+        trials=None if held_out else table.trials(),
+        on=works,
+        cache=cache,
+        listener=listener,
+    )
+    return CorpusStudy(name, held_out, table, comparison)
+
+
+def plan_data(plan: StudyPlan) -> dict[str, Any]:
+    """Return a study's plan as plain values."""
+    data = {
+        "request": plan.request.model_dump(mode="json"),
+        "rungs": plan.rungs,
+        "rate_hours": plan.rate_hours,
+        "run_hours": plan.run_hours,
+        "hours": plan.hours,
+        "processes": plan.processes,
+        "reductions": plan.reductions,
+    }
+    plain: dict[str, Any] = to_plain(data)
+    return plain
 
 
 def search_only(
@@ -143,7 +203,9 @@ def search_only(
     works, corpora = _made_ready(request, on, where, cache)
     path = out / request.folder
     return {
-        corpus.spec.name: _rates(request, corpus, path / _slug(corpus.spec.name), works, listener or LaunchListener())
+        corpus.spec.name: _rates(
+            request, corpus, corpus_folder(path, corpus.spec.name), works, listener or LaunchListener()
+        )
         for corpus in corpora
         if corpus.spec.name != request.held_out
     }
@@ -195,15 +257,18 @@ def _made_ready(
     return works, [open_corpus(spec, cache) for spec in specs]
 
 
-def _slug(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in Path(name).name)[:40] or "text"
+def corpus_folder(ladder: Path, name: str) -> Path:
+    """Return the folder of a corpus in that of the study's ladder."""
+    slug = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in Path(name).name)[:40]
+    return ladder / (slug or "text")
 
 
 def plan_study(request: ScaleRequest, corpora: list[Corpus], launcher: Launcher) -> StudyPlan:
     """Return what fits; an error if not even the smallest study does."""
     first = corpora[0]
-    for corpus in corpora[1:]:  # refuses a text that is too short before anything is trained
-        arms_at(request.comparison(corpus.spec.name, {}), request.rungs[-1], 1.0, corpus)
+    for corpus in corpora:  # refuses a text that is too short and a size that is too large before anything is built
+        for arm in arms_at(request.comparison(corpus.spec.name, {}), request.rungs[-1], 1.0, corpus):
+            check_run(arm.run.resolve(corpus, Execution(threads=launcher.threads)))
     plan = None
     for candidate in _candidates(request):
         plan = _planned(request, candidate, first, launcher, tuple(_reductions(request, candidate)))
@@ -221,22 +286,31 @@ def _planned(
 ) -> StudyPlan:
     rungs = tuple(_rungs(request, corpus, launcher.threads))
     parallel = 3600 * launcher.processes / (CROWDED if launcher.processes > 1 else 1.0)
-    searched = len(request.corpora) - (request.held_out is not None)
-    rate_seconds = 0.0
     whole = [rung for rung in rungs if not rung.halved]
-    for number, rung in enumerate(whole[: request.rate_rungs + 1]):
-        rates = request.rate_count + _EXTENSIONS if number < request.rate_rungs else 3
-        rate_seconds += rates * request.rate_seeds * sum(rung.seconds)
+    rate_seconds = sum(trials_at(request, place) * sum(rung.seconds) for place, rung in enumerate(whole))
     run_seconds = request.seeds * sum(sum(rung.seconds) for rung in rungs)
     return StudyPlan(
         asked,
         request,
         rungs,
-        searched * rate_seconds / parallel,
+        _searched(request) * rate_seconds / parallel,
         len(request.corpora) * run_seconds / parallel,
         launcher.processes,
         reductions,
     )
+
+
+def trials_at(request: ScaleRequest, place: int) -> int:
+    """Return how many runs the search for an arm's learning rate takes on the rung at this place, roughly."""
+    if place > request.rate_rungs:
+        return 0
+    rates = request.rate_count + _EXTENSIONS if place < request.rate_rungs else NEIGHBOURS
+    return rates * request.rate_seeds
+
+
+def _searched(request: ScaleRequest) -> int:
+    """Return on how many corpora learning rates are searched."""
+    return len(request.corpora) - (request.held_out is not None)
 
 
 def _rungs(request: ScaleRequest, corpus: Corpus, threads: int) -> Iterator[RungCost]:

@@ -1,6 +1,7 @@
 """The fact store, and looking things up in it.
 
 schema         what it holds, and its file
+matching       words as the full-text search takes them
 store          questions, answers and texts in that file
 files          files that are imported and exported
 passages       where in a text an answer may stand

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -19,6 +18,7 @@ from typing import Any, Self
 
 from attnlab.errors import FileError, InputError
 from attnlab.knowledge.pairs import Pair
+from attnlab.knowledge.store.matching import has_words, match_all, phrase
 from attnlab.knowledge.store.schema import (
     EXAMPLES,
     Added,
@@ -34,7 +34,6 @@ from attnlab.knowledge.text import fold, key, shorten, tidy
 
 _BATCH = 2000
 MOST = 2**63 - 1  # that SQLite can count
-_MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole
 Progress = Callable[[Imported], None]
 _FACT = (
     "facts.id, facts.question, facts.answer, facts.source, facts.who, facts.at, facts.batch IS NULL, "
@@ -122,10 +121,31 @@ class FactStore:
         who = _word(who, "name of who retracts it")
         with explained(self.path), writing(self._database):
             if self.fact(number).retracted_at is None:
-                self._database.execute(
-                    "UPDATE facts SET retracted_at = ?, retracted_by = ? WHERE id = ?", (_now(), who, number)
-                )
+                self._mark(number, _now(), who)
             return self.fact(number)
+
+    def restore(self, number: int) -> StoredFact:
+        """Take back that a fact was retracted, unless another one says the same by now."""
+        with explained(self.path), writing(self._database):
+            fact = self.fact(number)
+            same = [one.id for one in self._used(fact.question) if key(one.answer) == key(fact.answer)]
+            if fact.retracted_at is not None and same:
+                raise InputError(f"fact {same[0]} says the same as fact {number}", hint="nothing has to be restored")
+            self._mark(number, None, None)
+            return self.fact(number)
+
+    def correct(self, number: int, answer: str, *, who: str, source: str) -> Added:
+        """Keep another answer to the question of a fact and retract the fact: both, or neither."""
+        who, source = _word(who, "name of who corrects it"), _word(source, "source")
+        with explained(self.path), writing(self._database):
+            fact = self.fact(number)
+            pair = _checked(fact.question, answer)
+            if fact.retracted_at is not None:
+                raise InputError(f"fact {number} is retracted", hint="correct one that is in use")
+            if key(pair.answer) == key(fact.answer):
+                raise InputError(f"fact {number} says so already: {shorten(fact.answer)}", hint="give another answer")
+            self._mark(number, _now(), who)
+            return self._keep(pair, source, who, None)
 
     # What comes out
 
@@ -141,7 +161,7 @@ class FactStore:
         """The facts that answer a question: typed the same way or, if there are none, but for its accents."""
         question = tidy(question, "question")
         with explained(self.path):
-            found = self._facts("WHERE question_key = ? AND retracted_at IS NULL", key(question))
+            found = self._used(question)
             if not found:
                 found = self._facts("WHERE question_fold = ? AND retracted_at IS NULL", fold(question))
         return tuple(found)
@@ -157,19 +177,36 @@ class FactStore:
             "(SELECT rowid FROM document_words WHERE document_words MATCH ? LIMIT ?) ORDER BY id"
         )
         with explained(self.path):
-            rows = self._database.execute(query, (_phrase(folded), 20 * limit)).fetchall() if _has_words(folded) else []
+            rows = self._database.execute(query, (phrase(folded), 20 * limit)).fetchall() if has_words(folded) else []
         places = [(sought.search(fold(one.text)), one) for one in map(_document, rows)]
         found = sorted(((place.start() > 0, one.id, one) for place, one in places if place), key=lambda it: it[:2])
         return tuple(one for _, _, one in found[:limit])
 
+    def browse(
+        self, words: str = "", *, told: bool = False, before: int = MOST, limit: int = 50
+    ) -> tuple[StoredFact, ...]:
+        """Facts from the newest to the oldest, retracted ones too, whose numbers lie below `before`.
+
+        With words, those that hold all of them, ignoring case and accents; if `told`, those that people told. The
+        indexes lead to them, however many facts there are.
+        """
+        extra, indexed = (" AND facts.batch IS NULL", "INDEXED BY facts_told ") if told else ("", "")
+        if words.strip():
+            joined = f"{indexed}CROSS JOIN fact_words" if told else "JOIN fact_words"  # the smaller one first
+            order = "facts.id" if told else "fact_words.rowid"
+            rest = f"{joined} ON fact_words.rowid = facts.id WHERE fact_words MATCH ? AND {order} < ?{extra} "
+            rest += f"ORDER BY {order} DESC LIMIT ?"
+            values: tuple[object, ...] = (match_all(words), before, limit)
+        else:
+            rest, values = f"{indexed}WHERE facts.id < ?{extra} ORDER BY facts.id DESC LIMIT ?", (before, limit)
+        with explained(self.path):
+            return tuple(self._facts(rest, *values))
+
     def search(self, words: str, limit: int = 20) -> tuple[tuple[StoredFact, ...], tuple[Document, ...]]:
         """Facts and texts that hold all these words, the best matches first; retracted facts too, as such."""
-        folded = fold(tidy(words, "search"))
-        if not folded or not _has_words(folded):
-            raise InputError(f"nothing to search for in {shorten(words)!r}", hint="give a name or some words")
+        match = match_all(words)
         if not 1 <= limit <= MOST:
             raise InputError(f"limit must be from 1 to {MOST}, got {limit}", hint="use `limit=1` or more")
-        match = " ".join(_phrase(word) for word in folded.split()[:_MOST_WORDS] if _has_words(word))
         with explained(self.path):
             facts = self._facts(
                 "JOIN fact_words ON fact_words.rowid = facts.id WHERE fact_words MATCH ? ORDER BY rank LIMIT ?",
@@ -208,6 +245,12 @@ class FactStore:
         with explained(self.path):
             return {name: self._database.execute(query).fetchone()[0] for name, query in queries.items()}
 
+    def size(self, *, told: bool = False) -> int:
+        """How many facts there are, retracted ones too, or how many people told."""
+        where = " WHERE batch IS NULL" if told else ""
+        with explained(self.path):
+            return int(self._database.execute(f"SELECT COUNT(*) FROM facts{where}").fetchone()[0])
+
     def check(self) -> list[str]:
         """What is wrong with the file; nothing, after whatever happened to the programs that wrote it."""
         with explained(self.path):
@@ -241,7 +284,7 @@ class FactStore:
 
     def _keep(self, pair: Pair, source: str, who: str, batch: int | None) -> Added:
         asked, answered, at = key(pair.question), key(pair.answer), _now()
-        there = self._facts("WHERE question_key = ? AND retracted_at IS NULL", asked)
+        there = self._used(pair.question)
         for fact in there:
             if key(fact.answer) == answered:
                 return Added(fact, "known")
@@ -256,6 +299,14 @@ class FactStore:
         standing: Standing = "contradicts" if there else "new"
         fact = StoredFact(number, pair.question, pair.answer, source, who, at, batch is None)
         return Added(fact, standing, tuple(there))
+
+    def _used(self, question: str) -> list[StoredFact]:
+        """Return the facts in use with this question."""
+        return self._facts("WHERE question_key = ? AND retracted_at IS NULL", key(question))
+
+    def _mark(self, number: int, at: str | None, who: str | None) -> None:
+        """Mark a fact as retracted, or as used."""
+        self._database.execute("UPDATE facts SET retracted_at = ?, retracted_by = ? WHERE id = ?", (at, who, number))
 
     def _keep_document(self, text: str, source: str, batch: int) -> bool:
         digest = hashlib.sha256(text.encode()).digest()[:16]
@@ -327,18 +378,6 @@ def _word(text: str, what: str) -> str:
     if not found:
         raise InputError(f"the {what} is empty", hint="say it, so that others can judge the fact")
     return found
-
-
-def _phrase(folded: str) -> str:
-    """These words in this order, for the full-text search; quoted, so that none of them means anything to it."""
-    words = [word for word in folded.split() if _has_words(word)][:_MOST_WORDS]
-    return '"' + " ".join(words).replace('"', '""') + '"'
-
-
-def _has_words(folded: str) -> bool:
-    """Whether there is anything that the full-text search takes for a part of a word."""
-    kinds = map(unicodedata.category, folded)
-    return any(kind[0] in "LNM" or kind in {"Co", "So", "Sk"} for kind in kinds)
 
 
 def _groups(things: Iterable[Any], size: int) -> Iterator[list[Any]]:

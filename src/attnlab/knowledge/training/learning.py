@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab.errors import InputError
+from attnlab.formats import percent, signed
 from attnlab.knowledge.answers.evaluation import Proportion
 from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.pairs import Contradiction, Pair
@@ -21,6 +22,7 @@ from attnlab.knowledge.text import key
 from attnlab.knowledge.training.stages import learn as learn_pairs
 from attnlab.training import Reporter
 
+HEADINGS = ("questions", "of", "right before", "right after", "change")
 _MOST = 2000  # old pairs that are asked again
 
 
@@ -35,6 +37,11 @@ class BeforeAfter:
     def change(self) -> float:
         """In points: hundredths of the questions."""
         return 100 * (self.after.correct - self.before.correct) / max(1, self.before.total)
+
+    def row(self, label: str) -> list[str]:
+        """Return a row of a table: how many questions, how many right before and after, and the change."""
+        shares = (percent(score.share.mean, 1) for score in (self.before, self.after))
+        return [label, str(self.before.total), *shares, f"{signed(self.change, 1)} points"]
 
     def to_dict(self) -> dict[str, object]:
         return {"before": self.before.plain(), "after": self.after.plain(), "change_in_points": self.change}

@@ -2,24 +2,42 @@
 
 home         what can be done, what runs, the latest verdicts, and a tour
 playground   tokens and matrices to edit, any attention from a form
-compare      a form that becomes a plan, and all comparisons
+compare      a form that becomes a plan, and all comparisons and studies
 comparison   one comparison while it runs, and its verdicts
+scale        a form for a study over sizes, and all studies
+study        one study while it runs, its verdicts and forecasts
 seen         a text on its way through a model, head by head
 reports      any two reports side by side
 heads        the maps of a run's heads; two runs side by side
 cost         what a model costs while its shape changes
 ask          questions to a trained model and its fact store
+facts        the fact store: browsed, searched, corrected and retracted
 exhibits     claims as small programs with their checks
 """
 
 from __future__ import annotations
 
-from attnlab.studio.pages import ask, compare, comparison, cost, exhibits, heads, home, playground, reports, seen
+from attnlab.studio.pages import (
+    ask,
+    compare,
+    comparison,
+    cost,
+    exhibits,
+    facts,
+    heads,
+    home,
+    playground,
+    reports,
+    scale,
+    seen,
+    study,
+)
 from attnlab.studio.retrofits import pages as retrofits
 from attnlab.studio.studio import Studio
 
 
 def register(studio: Studio) -> None:
     """Make every page known to NiceGUI."""
-    for page in (home, playground, seen, compare, comparison, reports, heads, cost, ask, exhibits, retrofits):
+    pages = (home, playground, seen, compare, comparison, scale, study, retrofits, reports, heads, cost, ask, facts)
+    for page in (*pages, exhibits):
         page.register(studio)

@@ -14,6 +14,7 @@ from attnlab.errors import AttnlabError
 from attnlab.formats import percent
 from attnlab.studio.frame import Frame, guarded, page, soon
 from attnlab.studio.matrices import read_number
+from attnlab.studio.parts.learning import LessonPart
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import Canvas, button, choice, entry, heading, markup, slider
 
@@ -71,6 +72,9 @@ class AskPage:
                 button("Ask", guarded(self.frame, self._ask), main=True)
                 self._reply = markup("").props("role=status")
                 self._teaching = ui.element("div")
+                heading("What you told it", 3)
+                markup('<a href="/facts?kind=told">All facts: who, when, and from what source</a>', "p")
+                self._lesson = LessonPart(self.frame, self.studio)
         with ui.element("div").classes("row"):
             button("How far can it be trusted?", guarded(self.frame, self._trust))
         self._status = markup("").props("role=status")
@@ -100,6 +104,7 @@ class AskPage:
         """Show the threshold for this risk, and what it promises."""
         self._risk_shown.set_content(percent(self.risk))
         self._promise.set_content('<p class="soft">setting the threshold …</p>')
+        self._lesson.choose(self.model)
         found = await self._ask_bench("promise", risk=self.risk)
         threshold = "never" if found["threshold"] is None else f"from {found['threshold']:.3g} on"
         self._promise.set_content(
@@ -110,6 +115,7 @@ class AskPage:
         with self._examples:
             for question in found["examples"]:
                 button(question, guarded(self.frame, partial(self._ask_example, question)))
+        await self._lesson.renew()
 
     async def _ask_example(self, question: str) -> None:
         self._type(question)
@@ -145,6 +151,7 @@ class AskPage:
         async def kept() -> None:
             found = await self._ask_bench("keep", question=question, **self.told)
             await self._ask()
+            await self._lesson.renew()
             if found["others"]:
                 self.frame.tell(f"kept beside what it contradicts: {'; '.join(found['others'])}")
 

@@ -1,4 +1,4 @@
-"""Home: what can be done here, what is running now, the latest comparisons with their verdicts, and a tour."""
+"""Home: what can be done here, what is running now, the latest verdicts, and a tour."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _CARDS = {
     "/seen": ("Attention, seen", "A text flows through a trained model: every head, every weight, the next token."),
     "/playground": ("Playground", "Attention on matrices of your own, every number at once, any variant."),
     "/compare": ("Compare", "Train variants against a baseline on paired seeds, and get a verdict."),
+    "/scale": ("Scale", "The same on a ladder of sizes: the trend, and a forecast for a larger model."),
     "/retrofit": ("Retrofit", "Another attention for a trained model: what each layer costs, and what heals it."),
     "/heads": ("Heads", "The maps of a run's heads, two runs beside each other, heads taken away."),
     "/cost": ("Cost", "Parameters, FLOPs, memory and cache of any variant at any shape."),
     "/ask": ("Ask", "Questions to a model that says when it does not know."),
     "/exhibits": ("Exhibits", "Claims about attention as small programs that check themselves."),
 }
-_LATEST = 6  # comparisons
+_LATEST = 6  # comparisons and studies
 _REFRESH = 5.0  # seconds between two looks
 _NOTHING = 'Nothing was compared here yet. <a href="/compare">Start with one variant</a>; it takes minutes.'
 
@@ -61,7 +62,7 @@ class HomePage:
             markup(_tour_html())
         markup("".join(_card_html(address) for address in _CARDS)).classes("cards")
         self._running = markup("").props("role=status")
-        heading("Latest comparisons")
+        heading("Latest comparisons and studies")
         self._latest = markup('<p class="soft">looking …</p>')
         ui.timer(_REFRESH, self._refresh, immediate=True)
 
@@ -73,7 +74,7 @@ class HomePage:
             self._shown = found
             self._running.set_content(_running_html([one for one in found if one["status"] in RUNNING]))
             ended = [one for one in found if one["status"] not in RUNNING]
-            rows = "".join(_comparison_html(one) for one in ended)
+            rows = "".join(_experiment_html(one) for one in ended)
             self._latest.set_content(f'<ul class="latest">{rows}</ul>' if rows else f'<p class="empty">{_NOTHING}</p>')
 
 
@@ -106,7 +107,7 @@ def _running_html(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
         return ""
     rows = "".join(
-        f'<li><a href="/compare/{one["name"]}">{escape(one["title"])}</a> <span>{escape(one["status"])}, '
+        f'<li><a href="{one["address"]}">{escape(one["title"])}</a> <span>{escape(one["status"])}, '
         f"{percent(one.get('share', 0.0))}{', ' + escape(one['left']) if one.get('left') else ''}</span>"
         f'<progress max="1" value="{one.get("share", 0.0):.4f}" aria-label="share that is done"></progress></li>'
         for one in found
@@ -114,11 +115,11 @@ def _running_html(found: Sequence[Mapping[str, Any]]) -> str:
     return f'<h2>Running now</h2><ul class="latest">{rows}</ul>'
 
 
-def _comparison_html(one: Mapping[str, Any]) -> str:
+def _experiment_html(one: Mapping[str, Any]) -> str:
     picture = intervals_svg(one.get("intervals", []), one.get("margin", 0.03))
     words = prose(one["verdict"]) if one["verdict"] else f"{escape(one['status'])}."
     made = one["made"][:16].replace("T", " ")
     return (
-        f'<li>{picture}<div><a href="/compare/{one["name"]}">{escape(one["title"])}</a> '
+        f'<li>{picture}<div><a href="{one["address"]}">{escape(one["title"])}</a> '
         f"<small>{escape(one['setting'])} · {made}</small><p>{words}</p></div></li>"
     )

@@ -14,7 +14,9 @@ from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import choice, markup
 
 _LEAD = "Two reports side by side, each as it was written."
-_NOTHING = 'No comparison here has a report yet. <a href="/compare">Start one</a>; its report is written when it ends.'
+_NOTHING = (
+    'Nothing here has a report yet. <a href="/compare">Start a comparison</a>; its report is written when it ends.'
+)
 _NONE = "no report"
 
 
@@ -32,7 +34,7 @@ class ReportsPage:
         self.chosen = {"left": "", "right": ""}
 
     async def build(self, left: str, right: str) -> None:
-        found = [one for one in await self.studio.comparisons() if one["status"] == "finished"]
+        found = [one for one in await self.studio.experiments() if one["status"] == "finished"]
         markup(escape(_LEAD), "p").classes("lead")
         if not found:
             markup(_NOTHING, "p").classes("empty")

@@ -14,12 +14,13 @@ from nicegui import ui
 from attnlab.errors import AttnlabError
 from attnlab.formats import percent
 from attnlab.processes.async_child import WithdrawnError
+from attnlab.studio.folders import opaque_id
 from attnlab.studio.frame import Frame, guarded, soon
 from attnlab.studio.matrices import read_number, read_whole
 from attnlab.studio.picker import RunPicker
 from attnlab.studio.pictures import intervals_svg
 from attnlab.studio.retrofits.processes import RUNNING, Retrofits, setting_words
-from attnlab.studio.studio import Studio, opaque_id
+from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, choice, entry, facts_html, heading, markup, switch
 
 _LEAD = (

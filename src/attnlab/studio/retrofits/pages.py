@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from attnlab.errors import AttnlabError
+from attnlab.studio.folders import opaque_id
 from attnlab.studio.frame import Frame, page
 from attnlab.studio.retrofits.form import RetrofitForm
 from attnlab.studio.retrofits.one import RetrofitWatch
 from attnlab.studio.retrofits.processes import FOLDERS, Retrofits
-from attnlab.studio.studio import Studio, opaque_id
+from attnlab.studio.studio import Studio
 
 
 def register(studio: Studio) -> None:

@@ -3,7 +3,7 @@
 
 (() => {
 const CHOICES = { theme: ["system", "light", "dark"], density: ["comfortable", "compact"] };
-const PLACES = { h: "/", a: "/seen", p: "/playground", c: "/compare", m: "/heads", k: "/cost", q: "/ask", e: "/exhibits" };
+const PLACES = { h: "/", a: "/seen", p: "/playground", c: "/compare", s: "/scale", m: "/heads", k: "/cost", q: "/ask", e: "/exhibits" };
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
 
 function chosen(name) {
@@ -36,7 +36,7 @@ function choiceOf(name) {
 
 const KEYS = [
   ["?", "this sheet"], ["x", "save pictures and tables of this page"], ["/", "search"], ["t", "light or dark"],
-  ["g h", "home"], ["g a", "attention"], ["g p", "playground"], ["g c", "compare"], ["g m", "heads (maps)"],
+  ["g h", "home"], ["g a", "attention"], ["g p", "playground"], ["g c", "compare"], ["g s", "scale"], ["g m", "heads (maps)"],
   ["g k", "cost"], ["g q", "ask"], ["g e", "exhibits"], ["n", "next token (attention)"], ["u", "undo (attention)"],
   ["arrow keys", "walk through the cells of a matrix, or through the heads"],
 ];

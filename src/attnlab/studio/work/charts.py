@@ -1,4 +1,4 @@
-"""Charts of a comparison while it runs: the loss of every arm by step, and the differences to the baseline.
+"""Charts of comparisons and studies while they run: losses by step, differences to the baseline, and forecasts.
 
 Arms differ in colour, sizes in dashes, and all in their marks, so that they can be told apart without colour vision.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from attnlab.experiments.numbers import percent, percent_text
+from attnlab.formats import count
 from attnlab.pages import GREY, PALETTE, new_figure
 from attnlab.studio.work.pages import drawn_figure
 
@@ -21,6 +22,7 @@ _BAND = "rgba(125,133,144,0.22)"  # GREY
 _BEYOND = 4.0  # times the largest mean or margin that an interval may reach before it is cut off
 
 Run = Mapping[str, Any]
+SizeName = Literal["parameters", "non_embedding"]
 
 
 def _split(label: str) -> tuple[str, str]:
@@ -126,34 +128,104 @@ def forest_figure(found: Mapping[str, Any]) -> dict[str, Any]:
     return drawn_figure(figure)
 
 
-def sizes_figure(found: Mapping[str, Any]) -> dict[str, Any]:
+def sizes_figure(found: Mapping[str, Any], size: SizeName = "parameters") -> dict[str, Any]:
     """Draw the difference of every arm against the size of the model, as far as its rungs have ended."""
+    figure = _sized_figure(found, size)
+    for arm, style in _arm_styles(found).items():
+        rows = _measured(found, arm, size)
+        _add_intervals(
+            figure,
+            [row[size] for row in rows],
+            rows,
+            name=arm,
+            mode="lines+markers",
+            line={"color": style["color"], "width": 2},
+            marker={"symbol": style["symbol"], "size": 8},
+            text=[f"{arm} at {row['rung']} {percent_text(row['mean'])}" for row in rows],
+        )
+    return drawn_figure(figure)
+
+
+def forecast_figure(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw what was measured, forecasts one rung ahead with dashes, and extrapolations to the target as dotted lines.
+
+    The axis shows all that was measured; forecasts that are several times as large reach beyond it.
+    """
+    size: SizeName = "non_embedding"
+    figure = _sized_figure(found, size)
+    seen = [percent(row[end]) for row in found["intervals"] if row[size] for end in ("low", "high")]
+    named = set()  # in the legend
+    reach = _BEYOND * max(map(abs, seen), default=0.0)
+    for arm, style in _arm_styles(found).items():
+        rows, colour = _measured(found, arm, size), style["color"]
+        marker = {"symbol": style["symbol"], "size": 8, "color": colour}
+        text = [f"{arm} at {row['rung']} {percent_text(row['mean'])}" for row in rows]
+        group = {"legendgroup": arm}
+        line = {"color": colour, "width": 2}
+        sizes = [row[size] for row in rows]
+        _add_intervals(
+            figure, sizes, rows, name=arm, mode="lines+markers", marker=marker, line=line, text=text, **group
+        )
+        for one in found["forecasts"].get(arm, ()) if rows else ():
+            word = "extrapolation" if one["is_extrapolation"] else "forecast"
+            words = f"{arm} {word} {percent_text(one['mean'])} at {count(one['size'])}, no measurement"
+            last = {**rows[-1], "low": rows[-1]["mean"], "high": rows[-1]["mean"]}
+            _add_intervals(
+                figure,
+                [last[size], one["size"]],
+                [last, one],
+                name=f"{arm}: {word}",
+                mode="lines+markers",
+                line={"color": colour, "width": 2, "dash": "dot" if one["is_extrapolation"] else "dash"},
+                marker={"symbol": ["circle", f"{style['symbol']}-open"], "size": [1, 10], "color": colour},
+                text=["", words],
+                showlegend=(arm, word) not in named,
+                **group,
+            )
+            named.add((arm, word))
+            mean = percent(one["mean"])
+            seen += [mean] if abs(mean) <= reach else []
+    low, high = min([0.0, *seen]), max([0.0, *seen])
+    room = 0.08 * (high - low or 1.0)
+    figure.update_yaxes(range=[low - room, high + room])
+    figure.update_xaxes(tickvals=None, ticktext=None, exponentformat="SI", nticks=6)
+    return drawn_figure(figure)
+
+
+def _sized_figure(found: Mapping[str, Any], size: SizeName) -> Any:
+    """Return an empty chart of differences against sizes, with the margin as a grey band."""
+    words = {"parameters": "parameters", "non_embedding": "non-embedding parameters"}[size]
     title = f"perplexity against {found['baseline']} (%)"
-    figure = new_figure(x="size (parameters, logarithmic)", y=title, height=340)
+    figure = new_figure(x=words, y=title, height=340)
     margin = percent(found["margin"])
     figure.add_hrect(y0=-margin, y1=margin, fillcolor=_BAND, line_width=0, layer="below")
     figure.add_hline(y=0, line_width=1.5, line_color=GREY, layer="below")
-    arms = list(dict.fromkeys(row["arm"] for row in found["intervals"]))
-    for number, arm in enumerate(arms, start=1):  # the first colour is the baseline's
-        rows = sorted(
-            (row for row in found["intervals"] if row["arm"] == arm and row["parameters"]),
-            key=lambda row: row["parameters"],
-        )
-        means = [percent(row["mean"]) for row in rows]
-        above, below = ([abs(percent(row[end]) - percent(row["mean"])) for row in rows] for end in ("high", "low"))
-        colour = PALETTE[number % len(PALETTE)]
-        figure.add_scatter(
-            x=[row["parameters"] for row in rows],
-            y=means,
-            error_y={"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": colour},
-            mode="lines+markers",
-            name=arm,
-            line={"color": colour, "width": 2},
-            marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
-            text=[f"{arm} at {row['rung']} {percent_text(row['mean'])}" for row in rows],
-            hovertemplate="%{text}<extra></extra>",
-        )
-    sizes = {row["parameters"]: row["rung"] for row in found["intervals"] if row["parameters"]}
+    sizes = {row[size]: row["rung"] for row in found["intervals"] if row[size]}
     figure.update_xaxes(type="log", tickvals=list(sizes), ticktext=list(sizes.values()))
     figure.update_yaxes(ticksuffix=" %")
-    return drawn_figure(figure)
+    return figure
+
+
+def _arm_styles(found: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return a colour and a mark for every arm; the first colour is the baseline's."""
+    arms = dict.fromkeys(row["arm"] for row in found["intervals"])
+    return {
+        arm: {"color": PALETTE[number % len(PALETTE)], "symbol": _SYMBOLS[number % len(_SYMBOLS)]}
+        for number, arm in enumerate(arms, start=1)
+    }
+
+
+def _measured(found: Mapping[str, Any], arm: str, size: SizeName) -> list[Mapping[str, Any]]:
+    """Return the intervals of an arm, ascending in size."""
+    rows = (row for row in found["intervals"] if row["arm"] == arm and row[size])
+    return sorted(rows, key=lambda row: float(row[size]))
+
+
+def _add_intervals(figure: Any, sizes: Sequence[float], rows: Sequence[Mapping[str, Any]], **style: Any) -> None:
+    """Add means with their intervals as error bars."""
+    means = [percent(row["mean"]) for row in rows]
+    above, below = (
+        [abs(percent(row[end]) - mean) for row, mean in zip(rows, means, strict=True)] for end in ("high", "low")
+    )
+    bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": style["line"]["color"]}
+    figure.add_scatter(x=list(sizes), y=means, error_y=bars, hovertemplate="%{text}<extra></extra>", **style)

@@ -1,9 +1,9 @@
-"""Comparisons: what a plan would come to, those that there are, how far each is, and stopping one."""
+"""Comparisons: what a plan would come to, those that there are, and how far each is."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from functools import cache, lru_cache
@@ -21,19 +21,21 @@ from attnlab.experiments.numbers import percent_text, share_text
 from attnlab.experiments.planning.planner import corpus_spec, make_plan
 from attnlab.experiments.reporting.answer import ANSWER, Answer, find_answer
 from attnlab.experiments.reporting.tables import plan_rows
-from attnlab.experiments.request import Request
+from attnlab.experiments.request import Request, ScaleRequest
 from attnlab.experiments.status import ComparisonState, Following, looks_taken, status_of
-from attnlab.experiments.status import stop as stop_comparison
 from attnlab.formats import clock_time, count
 from attnlab.statistics import mean_interval
 from attnlab.storage.plans import PLAN
 from attnlab.storage.records import to_plain
-from attnlab.studio.studio import LOG, comparison_folders, opaque_id
+from attnlab.studio.folders import COMPARISON, LOG, comparison_folders, find_folder, opaque_id
 from attnlab.studio.work.charts import forest_figure, loss_figure, sizes_figure
 
 _TAIL = 4_000  # letters of what a comparison said
 # Fields of a request that its title and its setting name anyhow, or that say nothing by themselves.
-_TOLD = frozenset({"variants", "baseline", "size", "rungs", "seeds", "corpus", "rates", "variants_sha256", "starts"})
+_TOLD = frozenset(
+    {"variants", "baseline", "size", "rungs", "seeds", "corpus", "corpora", "rates", "variants_sha256", "starts"}
+)
+Summary = Callable[[Path, Path], dict[str, object]]  # of a folder below that of the runs
 _followed: dict[Path, Following] = {}
 
 
@@ -47,7 +49,7 @@ def plan(request: Mapping[str, object]) -> dict[str, object]:
     asked = Request(**request)
     short = asked.replace(pilot=0, tune=0)
     with tempfile.TemporaryDirectory() as folder:
-        made = make_plan(short, open_corpus(corpus_spec(short)), Path(folder), _local(), LaunchListener())
+        made = make_plan(short, open_corpus(corpus_spec(short)), Path(folder), local(), LaunchListener())
     notes = list(made.warnings)
     if asked.tune:
         notes.append(f"{asked.tune} learning rates of each arm are tried first, which takes time of its own.")
@@ -64,41 +66,19 @@ def plan(request: Mapping[str, object]) -> dict[str, object]:
 
 
 @cache
-def _local() -> Launcher:
+def local() -> Launcher:
     return launcher("local")
 
 
-def comparisons(runs: str) -> dict[str, object]:
-    """Return every comparison below the folder of the runs, the newest first."""
+def comparisons(runs: str) -> list[dict[str, object]]:
+    """Return every comparison below the folder of the runs."""
     root = Path(runs)
-    found = [_summary_or_problem(root / folder, root) for folder in comparison_folders(root)]
-    return {"comparisons": sorted(found, key=lambda one: str(one["made"]), reverse=True)}
-
-
-def latest(runs: str, count: int, without: Sequence[str] = ()) -> dict[str, object]:
-    """Return the newest comparisons, those that run first, each with its intervals at the largest size.
-
-    `without` are folders to leave out.
-    """
-    listed = comparisons(runs)["comparisons"]
-    assert isinstance(listed, list)
-    found = [one for one in listed if one["folder"] not in without]
-    found.sort(key=lambda one: one["status"] not in {"running", "planning"})
-    return {"comparisons": [_pictured(one, runs) for one in found[:count]]}
-
-
-def _pictured(one: dict[str, object], runs: str) -> dict[str, object]:
-    if one["status"] == "damaged":
-        return one
-    details = _details(runs, str(one["name"]))
-    drawn = {name: details[name] for name in ("share", "left", "margin") if name in details}
-    intervals = details.get("intervals", [])
-    return one | drawn | {"intervals": [row for row in intervals if row["rung"] == intervals[0]["rung"]]}
+    return [summary_or_problem(root / folder, root, _summary, COMPARISON) for folder in comparison_folders(root)]
 
 
 def follow(runs: str, name: str, *, every: bool = False) -> dict[str, object]:
     """Return one comparison as it is now, with everything that there is to draw; `every` run by itself, or means."""
-    found = _details(runs, name, checked=True)
+    found = details(runs, name, checked=True)
     curves = found.get("curves")
     if curves:
         found["charts"] = {"loss": loss_figure(curves, every=every)}
@@ -109,12 +89,12 @@ def follow(runs: str, name: str, *, every: bool = False) -> dict[str, object]:
     return found
 
 
-def _details(runs: str, name: str, *, checked: bool = False) -> dict[str, Any]:
+def details(runs: str, name: str, *, checked: bool = False) -> dict[str, Any]:
     """Return everything about a comparison but its charts; `checked` says whether its answer is checked anew."""
-    folder = _find(name, Path(runs))
+    folder = find_folder(runs, name)
     following = _followed.setdefault(folder, Following(folder))
     state = following.look()
-    found = _summary(folder, Path(runs)) | {"status": state.status, "log": _said(folder)}
+    found = _summary(folder, Path(runs)) | {"status": state.status, "log": said_in(folder)}
     if state.plan is None:
         return found
     found |= {
@@ -122,7 +102,7 @@ def _details(runs: str, name: str, *, checked: bool = False) -> dict[str, Any]:
         "warnings": list(state.plan.warnings),
         "baseline": state.plan.baseline.name,
         "curves": [to_plain(run) for run in state.runs if run.training or run.validation],
-        **_progress(state),
+        **progress_of(state),
     }
     if state.status == "running" and found["ended"] == found["total"]:
         found["status"] = "finishing"
@@ -172,6 +152,7 @@ def intervals_of(state: ComparisonState, judged: Mapping[str, Any]) -> list[dict
             seeds = [seed for name, seed in losses if name == label and (baseline, seed) in losses]
             row: dict[str, object] = {"arm": arm.name, "rung": rung.name, "seeds": len(seeds), "verdict": ""}
             row["parameters"] = None if rung.halved else rung.parameters
+            row["non_embedding"] = None if rung.halved else rung.non_embedding
             if arm.name in known:
                 row |= {name: known[arm.name][name] for name in ("verdict", "mean", "low", "high")}
             elif len(seeds) > 1:
@@ -182,71 +163,56 @@ def intervals_of(state: ComparisonState, judged: Mapping[str, Any]) -> list[dict
     return found
 
 
-def stop(runs: str, name: str) -> dict[str, object]:
-    """Have a comparison save its runs and end."""
-    stop_comparison(_find(name, Path(runs)))
-    return {}
-
-
-def report(runs: str, name: str) -> dict[str, object]:
-    """Return where the report of a comparison lies."""
-    path = _find(name, Path(runs)) / "report.html"
-    if path.is_symlink() or not path.is_file():  # a link may lead anywhere
-        raise AttnlabError("this comparison has no report yet", hint="resume it until it has finished")
-    return {"path": str(path)}
-
-
-def _find(name: str, root: Path) -> Path:
-    for folder in comparison_folders(root):
-        if opaque_id(folder) == name:
-            return root / folder
-    raise AttnlabError("there is no such comparison here", hint="the list of comparisons shows those there are")
-
-
-def _summary_or_problem(folder: Path, root: Path) -> dict[str, object]:
-    """Return the summary of a comparison; a folder that cannot be read is listed with the reason, beside the others."""
+def summary_or_problem(folder: Path, root: Path, summary: Summary, kind: str) -> dict[str, object]:
+    """Return a summary; a folder that cannot be read is listed with the reason, beside the others."""
     try:
-        return _summary(folder, root)
+        return summary(folder, root)
     except (AttnlabError, OSError, ValueError, RecursionError) as error:
         reason = error.message if isinstance(error, AttnlabError) else f"{type(error).__name__}: {error}"
-        return _named(folder, root, "damaged") | {"verdict": reason}
+        return named(folder, root, "damaged", kind) | {"verdict": reason}
 
 
-def _named(folder: Path, root: Path, status: str) -> dict[str, object]:
-    """Return what the folder of a comparison says by itself."""
+def named(folder: Path, root: Path, status: str, kind: str = COMPARISON) -> dict[str, object]:
+    """Return what the folder of a comparison or study says by itself."""
     name, nothing = str(folder.relative_to(root)), {"made": "", "setting": "", "verdict": ""}
-    return {"name": opaque_id(name), "folder": name, "title": folder.name, "status": status, **nothing}
+    return {"name": opaque_id(name), "folder": name, "title": folder.name, "status": status, "kind": kind, **nothing}
 
 
-def setting_of(request: Request) -> str:
-    """Return what tells a comparison from others of its variants: sizes, seeds, text, and all that is not usual."""
-    usual = Request()
-    words = [", ".join((*request.rungs, request.size)), f"{request.seeds} seeds", Path(request.corpus).name]
+def made_at(path: Path) -> str:
+    """Return when a file was written, to the second."""
+    return datetime.fromtimestamp(path.stat().st_mtime).astimezone().isoformat(timespec="seconds")
+
+
+def setting_of(request: Request | ScaleRequest) -> str:
+    """Return what tells a request from others of its variants: sizes, seeds, text, and all that is not usual."""
+    usual = type(request)()
+    sizes = request.rungs if isinstance(request, ScaleRequest) else (*request.rungs, request.size)
+    corpora = request.corpora if isinstance(request, ScaleRequest) else (request.corpus,)
+    words = [", ".join(sizes), f"{request.seeds} seeds", ", ".join(Path(name).name for name in corpora)]
     for name in type(request).model_fields:
         value = getattr(request, name)
         if name not in _TOLD and value and value != getattr(usual, name):
             words.append(" ".join(value) if name == "changes" else f"{name.replace('_', ' ')} {value}")
-    words += ["retrofits of a trained model"] if request.starts else []
+    words += ["retrofits of a trained model"] if isinstance(request, Request) and request.starts else []
     return " · ".join(words)
 
 
 def _summary(folder: Path, root: Path) -> dict[str, object]:
     status = status_of(folder)
-    found = _named(folder, root, status)
+    found = named(folder, root, status)
     request = Request.of(folder)
     if request is None:
         return found
     answer = _answer_of(folder) if status == "finished" else None
-    made = datetime.fromtimestamp((folder / PLAN).stat().st_mtime).astimezone()
     return found | {
         "title": f"{', '.join(request.variants)} against {request.baseline}",
         "setting": setting_of(request),
-        "made": made.isoformat(timespec="seconds"),
+        "made": made_at(folder / PLAN),
         "verdict": answer.first_lines[0] if answer is not None and answer.first_lines else "",
     }
 
 
-def _said(folder: Path) -> str:
+def said_in(folder: Path) -> str:
     """Return the last output of the process of a comparison."""
     try:
         return (folder / LOG).read_text(encoding="utf-8", errors="replace")[-_TAIL:].strip()
@@ -254,7 +220,7 @@ def _said(folder: Path) -> str:
         return ""
 
 
-def _progress(state: ComparisonState) -> dict[str, object]:
+def progress_of(state: ComparisonState) -> dict[str, object]:
     grid = state.grid
     assert grid is not None
     running = state.status == "running"

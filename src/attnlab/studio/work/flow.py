@@ -30,7 +30,7 @@ from attnlab.models.taps import tap_names
 from attnlab.processes.child import report_progress
 from attnlab.runs.ledger import run_id
 from attnlab.storage.records import to_plain
-from attnlab.studio.studio import opaque_id
+from attnlab.studio.folders import opaque_id
 from attnlab.studio.work.runs import TOUR, opened
 from attnlab.training import RunSpec, train
 from attnlab.training.progress import Silent

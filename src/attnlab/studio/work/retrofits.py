@@ -23,8 +23,8 @@ from attnlab.retrofit.reading import read_result
 from attnlab.retrofit.result import RetrofitResult
 from attnlab.retrofit.study import folder_of
 from attnlab.runs.ledger import run_id
+from attnlab.studio.folders import opaque_id
 from attnlab.studio.retrofits.processes import LOG
-from attnlab.studio.studio import opaque_id
 from attnlab.studio.work.pages import drawn_parts
 from attnlab.studio.work.runs import find_model, opened
 

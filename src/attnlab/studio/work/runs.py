@@ -13,6 +13,7 @@ import torch
 
 from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request
+from attnlab.experiments.scale.study import RATES, RUNS
 from attnlab.knowledge.answers.model import KnowledgeModel
 from attnlab.knowledge.asker import Asker, agree
 from attnlab.knowledge.material import RECORD, read_record
@@ -29,7 +30,7 @@ from attnlab.retrofit.folder import PREFIX
 from attnlab.runs.directory import MODEL, RESULT, RunDirectory
 from attnlab.runs.ledger import find_paths, run_id
 from attnlab.storage.plans import PLAN
-from attnlab.studio.studio import opaque_id
+from attnlab.studio.folders import opaque_id
 from attnlab.studio.work.comparisons import setting_of
 from attnlab.studio.work.pages import drawn_parts
 
@@ -41,7 +42,7 @@ _MOST_LETTERS = 2_000  # of a question
 _OWN_TOKENS = 48  # of the run's own text, to begin with
 _NEXT = 12  # tokens that may come next
 _EXAMPLES = 5
-_ASIDE = {"pilot", "tuning"}  # folders of a comparison whose runs are no results
+_ASIDE = {"pilot", "tuning", RATES}  # folders of a comparison or study whose runs are no results
 _FINETUNED = {"finetune", "learn"}  # stages after which a model answers questions
 
 
@@ -86,16 +87,16 @@ def runs(runs: str) -> dict[str, object]:
 def _listed(path: Path, root: Path) -> dict[str, Any]:
     """Return what a run is called, in the group that it belongs to."""
     folder = root / path.relative_to(root).parts[0]
-    inside = [one for one in path.parents if root in one.parents and (one / PLAN).is_file()]  # perhaps of a study
-    request = _request_of(inside[0], inside[0].stat().st_mtime) if inside else None
+    inside = _comparison_of(path, root)
+    request = None if inside is None else _request_of(inside, inside.stat().st_mtime)
     group = "knowledge models" if (path / RECORD).exists() else "single runs"
     group = "the small model of the tour" if folder.name == TOUR else group
     group = f"retrofit {folder.name.removeprefix(PREFIX)}" if folder.name.startswith(PREFIX) else group
     if request is not None:
         group = f"{', '.join(request.variants)} against {request.baseline} ({setting_of(request)})"
     found: dict[str, Any] = {"group": group, "comparison": "", "path": path}
-    if inside:
-        found["comparison"] = opaque_id(run_id(inside[0], root))
+    if inside is not None:
+        found["comparison"] = opaque_id(run_id(inside, root))
     try:
         directory = RunDirectory.open(path)
     except AttnlabError as error:
@@ -107,6 +108,14 @@ def _listed(path: Path, root: Path) -> dict[str, Any]:
         "variant": f"{spec.get('variant')} {spec.get('size')}",
         "seed": f"seed {spec.get('seed')}{status}" + ("" if request else f", {path.name.rpartition('-')[2]}"),
     }
+
+
+def _comparison_of(path: Path, root: Path) -> Path | None:
+    """Return the folder of the comparison that a run belongs to: the newest of those of a study that share it."""
+    own = [one for one in path.parents if root in one.parents and (one / PLAN).is_file()]
+    shared = [one.parent for one in path.parent.parent.glob(f"*/{PLAN}")] if path.parent.name == RUNS else []
+    newest = sorted(shared, key=lambda one: (one / PLAN).stat().st_mtime)[-1:]
+    return next(iter([*own, *newest]), None)
 
 
 @lru_cache(maxsize=256)
@@ -218,14 +227,14 @@ def ask(runs: str, name: str, question: str, risk: float) -> dict[str, object]:
     """Return what the model, or else the fact store, says; or that neither knows."""
     if len(question) > _MOST_LETTERS:
         raise InputError(f"a question of {len(question)} letters", hint=f"ask in at most {_MOST_LETTERS}")
-    model = _model(find_model(runs, name))
+    model = open_model(runs, name)
     with Asker(model, agree(model, risk), FactStore(Path(runs) / STORE)) as asker:
         return {"reply": asker.ask(question).to_dict()}
 
 
 def keep(runs: str, name: str, question: str, answer: str, who: str, source: str) -> dict[str, object]:
     """Keep a fact that a user knows, to be looked up from now on."""
-    model = _model(find_model(runs, name))
+    model = open_model(runs, name)
     with Asker(model, agree(model), FactStore(Path(runs) / STORE)) as asker:
         added = asker.keep(question, answer, who=who, source=source)
     return {"standing": added.standing, "others": [str(fact) for fact in added.others]}
@@ -233,7 +242,7 @@ def keep(runs: str, name: str, question: str, answer: str, who: str, source: str
 
 def promise(runs: str, name: str, risk: float) -> dict[str, object]:
     """Return the threshold at a risk, what it promises and what not, and a few questions to begin with."""
-    model = _model(find_model(runs, name))
+    model = open_model(runs, name)
     found = agree(model, risk)
     return {
         "words": found.words,
@@ -246,6 +255,11 @@ def promise(runs: str, name: str, risk: float) -> dict[str, object]:
 def trust(runs: str, name: str, risk: float) -> dict[str, object]:
     """Return the report: what the model knows, its reliability diagram, and risk against coverage."""
     return {"page": drawn_parts(report_page(describe(find_model(runs, name), risk=risk)))}
+
+
+def open_model(runs: str, name: str) -> KnowledgeModel:
+    """Return a model to ask by the name that a browser knows it by."""
+    return _model(find_model(runs, name))
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,40 @@
+"""The folders of comparisons and studies below that of the runs, and the names by which a browser knows them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from attnlab.errors import AttnlabError
+from attnlab.experiments.scale.record import study_folders as folders_of_studies
+from attnlab.storage.plans import PLAN
+
+LOG = "studio.log"  # what a process that the studio started says, in the folder that it works in
+COMPARISON, STUDY = "comparison", "study"
+
+
+def comparison_folders(runs: Path) -> list[str]:
+    """Return the folders of all comparisons below that of the runs, those inside of studies too, as relative paths."""
+    found = {path.parent for pattern in ("*", "*/*", "*/*/*") for path in runs.glob(f"{pattern}/{PLAN}")}
+    found |= {path.parent for path in runs.glob(f"*/{LOG}")}  # of those that have no plan yet
+    names = (folder.relative_to(runs) for folder in found)
+    return sorted(str(name) for name in names if not any(part.startswith(".") for part in name.parts))
+
+
+def study_folders(runs: Path) -> list[str]:
+    """Return the folders of all studies below that of the runs, as relative paths."""
+    return [str(folder.relative_to(runs)) for folder in folders_of_studies(runs)]
+
+
+def find_folder(runs: str | Path, name: str) -> Path:
+    """Return the folder of a comparison or study by the name that a browser knows it by."""
+    root = Path(runs)
+    for folder in (*comparison_folders(root), *study_folders(root)):
+        if opaque_id(folder) == name:
+            return root / folder
+    raise AttnlabError("there is no such comparison or study here", hint="Compare lists those there are")
+
+
+def opaque_id(name: str) -> str:
+    """Return a name for a run, comparison or study that does not tell where it lies, as for a browser."""
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
