@@ -14,10 +14,10 @@ from attnlab.experiments.planning.procedure import Procedure, planned_effect
 from attnlab.experiments.request import Request
 from attnlab.experiments.status import Following
 from attnlab.studio.folders import opaque_id
-from attnlab.studio.work import comparisons as work
-from attnlab.studio.work.charts import forecast_figure, forest_figure, loss_figure, sizes_figure
-from attnlab.studio.work.comparisons import comparisons, follow, intervals_of, setting_of
-from attnlab.studio.work.lists import experiments, latest
+from attnlab.studio.work.experiments import comparisons as work
+from attnlab.studio.work.experiments.charts import forecast_figure, forest_figure, loss_figure, sizes_figure
+from attnlab.studio.work.experiments.comparisons import comparisons, follow, intervals_of, setting_of
+from attnlab.studio.work.experiments.lists import experiments, latest
 from attnlab.studio.work.runs import runs
 
 

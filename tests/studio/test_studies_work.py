@@ -19,9 +19,9 @@ from attnlab.experiments.scale.report import write_study
 from attnlab.experiments.scale.study import ScaleStudy, scale
 from attnlab.studio.folders import opaque_id, study_folders
 from attnlab.studio.studio import Settings, Studio
-from attnlab.studio.work.lists import experiments, latest, report, table
+from attnlab.studio.work.experiments.lists import experiments, latest, report, table
+from attnlab.studio.work.experiments.studies import follow_study, plan_study
 from attnlab.studio.work.runs import runs as runs_with_heads
-from attnlab.studio.work.studies import follow_study, plan_study
 from support.requests import InProcess
 from support.studies import SMALL, short_search, small_study
 

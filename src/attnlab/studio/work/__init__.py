@@ -3,11 +3,7 @@
 state         the playground's state: a value, a link, a program
 first         the presets, and the numbers of the first without PyTorch
 playground    every step of attention for a state, states to begin with, and the form of a specification
-comparisons   plans, and comparisons as they go
-studies       plans, and scale studies as they go
-findings      what a study found, as its page shows it
-lists         comparisons and studies in one list
-charts        charts of comparisons and studies while they run
+experiments/  comparisons and studies as they go
 runs          the heads of trained models, and questions to knowledge models
 facts         the fact store page by page, and what a model learns from it
 retrofits     what a retrofit takes, and retrofits as they go

@@ -31,7 +31,7 @@ from attnlab.runs.directory import MODEL, RESULT, RunDirectory
 from attnlab.runs.ledger import find_paths, run_id
 from attnlab.storage.plans import PLAN
 from attnlab.studio.folders import opaque_id
-from attnlab.studio.work.comparisons import setting_of
+from attnlab.studio.work.experiments.comparisons import setting_of
 from attnlab.studio.work.pages import drawn_parts
 
 TOUR = "tour"  # folder of the small model for the tour, below that of the runs

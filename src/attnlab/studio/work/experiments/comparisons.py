@@ -28,7 +28,7 @@ from attnlab.statistics import mean_interval
 from attnlab.storage.plans import PLAN
 from attnlab.storage.records import to_plain
 from attnlab.studio.folders import COMPARISON, LOG, comparison_folders, find_folder, opaque_id
-from attnlab.studio.work.charts import forest_figure, loss_figure, sizes_figure
+from attnlab.studio.work.experiments.charts import forest_figure, loss_figure, sizes_figure
 
 _TAIL = 4_000  # letters of what a comparison said
 # Fields of a request that its title and its setting name anyhow, or that say nothing by themselves.

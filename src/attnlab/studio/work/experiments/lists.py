@@ -10,8 +10,8 @@ from attnlab.errors import AttnlabError
 from attnlab.experiments.scale.report import REPORT, TABLE
 from attnlab.experiments.status import stop as stop_process
 from attnlab.studio.folders import STUDY, find_folder, study_folders
-from attnlab.studio.work.comparisons import comparisons, details
-from attnlab.studio.work.studies import details_of_study, studies
+from attnlab.studio.work.experiments.comparisons import comparisons, details
+from attnlab.studio.work.experiments.studies import details_of_study, studies
 
 _RUNNING = frozenset({"running", "planning"})
 

@@ -22,7 +22,7 @@ from attnlab.formats import clock_time, count
 from attnlab.runs.directory import RESULT, RUN
 from attnlab.storage.records import read_json
 from attnlab.studio.folders import STUDY, find_folder, opaque_id, study_folders
-from attnlab.studio.work.comparisons import (
+from attnlab.studio.work.experiments.comparisons import (
     intervals_of,
     local,
     made_at,
@@ -32,7 +32,7 @@ from attnlab.studio.work.comparisons import (
     setting_of,
     summary_or_problem,
 )
-from attnlab.studio.work.findings import charts_of, verdicts_of
+from attnlab.studio.work.experiments.findings import charts_of, verdicts_of
 from attnlab.training import treatment
 
 _FEWEST_TESTED = 4  # rungs, for a forecast that is back-tested

@@ -11,7 +11,7 @@ from attnlab.experiments.planning.plan import Trial
 from attnlab.experiments.reporting.curves import rate_chart
 from attnlab.experiments.scale.findings import tested_words
 from attnlab.formats import NOTHING
-from attnlab.studio.work.charts import forecast_figure, forest_figure, sizes_figure
+from attnlab.studio.work.experiments.charts import forecast_figure, forest_figure, sizes_figure
 from attnlab.studio.work.pages import drawn_figure
 
 _INTERVAL = ("mean", "low", "high")
