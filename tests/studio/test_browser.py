@@ -33,7 +33,7 @@ PAGES = {
     "/playground": "Row by row",
     "/seen": "Residual stream",
     "/compare": "minutes",
-    "/scale": "minutes",
+    "/scale": "trials of learning rates",
     "/heads": "What comes next",
     "/cost": "Along the context",
     "/ask": "It answers from memory",
