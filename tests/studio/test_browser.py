@@ -39,7 +39,7 @@ PAGES = {
     "/playground": "Row by row",
     "/seen": "Residual stream",
     "/compare": "minutes",
-    "/scale": "minutes",
+    "/scale": "trials of learning rates",
     "/retrofit": "What it takes",
     "/heads": "What comes next",
     "/cost": "Along the context",
