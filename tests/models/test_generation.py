@@ -69,6 +69,9 @@ def test_prompts_of_different_lengths_go_together(name: str) -> None:
         ("gpt2", "tied-kv"),
         ("llama", "tied-kv"),
         ("llama", "softmax,tied-kv"),
+        ("gpt2", "window:3"),
+        ("llama", "window:2+tied-kv,softmax"),
+        ("llama", "window:2+sigmoid"),
     ],
 )
 def test_one_token_at_a_time_gives_the_model_s_numbers(architecture: str, name: str) -> None:
@@ -84,7 +87,7 @@ def test_one_token_at_a_time_gives_the_model_s_numbers(architecture: str, name: 
             torch.testing.assert_close(decoder.read(int(tokens[0, place])), whole[:, place], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["tied-qk", "window", "linear", "synthesizer-dense", "full-value"])
+@pytest.mark.parametrize("name", ["tied-qk", "sink-window", "linear", "synthesizer-dense", "full-value"])
 def test_what_is_not_ordinary_is_left_to_the_model(name: str) -> None:
     assert not TokenDecoder.serves(model_of(name))
 

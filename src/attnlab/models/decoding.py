@@ -3,14 +3,14 @@
 For a single token the products read every weight once and take most of the time; what is left goes into starting a few
 hundred small operations. So the way through the model is laid out once: all results have their place in memory, the
 projections of a layer are one product, a residual path is added to by the product itself. It serves ordinary layers,
-and those whose values are their keys: they keep one vector of each token, which RoPE rotates whenever it is read as a
-key. `TokenDecoder.serves` says whether a model has only such.
+those whose values are their keys, which keep one vector of each token that RoPE rotates whenever it is read as a key,
+and those with a window, which keep the last tokens. `TokenDecoder.serves` says whether a model has only such.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -41,9 +41,11 @@ class TokenDecoder:
         room = min(most or model.spec.context_length, model.spec.context_length)
         self.residual = model.embedding.weight.new_empty(1, 1, model.spec.model_width)
         held = [layer.own.held for layer in cache.layers]
-        keys = [of["key"] for of in held if "value" in of]
-        self.keys = _room(keys, room) if keys else None
-        self.values = _room([of.get("value", of["key"]) for of in held], room)
+        windows = [spec.mask.window for spec in model.spec.attention]
+        self.held = {
+            window: _Held([of for of, its in zip(held, windows, strict=True) if its == window], window, room)
+            for window in set(windows)
+        }
         rotations = {
             (spec.position, spec.key_width): _rotation(spec, room, self.residual) for spec in set(model.spec.attention)
         }
@@ -54,7 +56,7 @@ class TokenDecoder:
 
     @staticmethod
     def serves(model: LanguageModel) -> bool:
-        """Whether all layers are ordinary, projections, a map, all keys kept, and alike, and none is tapped."""
+        """Whether all layers are ordinary, projections, a map, keys kept or a window, and alike, and none is tapped."""
         shapes = {(spec.num_key_value_heads, spec.key_width, spec.value_width) for spec in model.spec.attention}
         weight = model.embedding.weight
         return (
@@ -74,11 +76,10 @@ class TokenDecoder:
         self.residual.copy_(model.embedding.weight[token])
         if model.stack.positions is not None:
             self.residual.add_(model.stack.positions.weight[self.length])
-        place = self.length
-        keys = iter(() if self.keys is None else _places(self.keys, place))
-        for layer, (new_value, values) in zip(self.layers, _places(self.values, place), strict=True):
-            new_key, known = (None, None) if layer.tied else next(keys)
-            layer.advance(place, new_key, new_value, known, values)
+        rooms = {window: held.add() for window, held in self.held.items()}
+        for layer in self.layers:
+            keys, values = rooms[layer.spec.mask.window]
+            layer.advance(self.length, (None, None) if layer.tied else next(keys), next(values))
         self.length += 1
         return linear(model.stack.norm(self.residual), model.head_weight)[0]
 
@@ -96,7 +97,9 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
         and spec.layer is None
         and not spec.projections
     )
-    return projected and shaped and cut and plain and spec.mask.window is None
+    mask = spec.mask
+    windowed = mask.first is None and mask.prefix is None and not spec.biased  # all that is known is what is held
+    return projected and shaped and cut and plain and (mask.window is None or windowed)
 
 
 class _Layer:
@@ -135,19 +138,17 @@ class _Layer:
         self.plain = self.plain and not spec.biased
         self.rotation = rotation
 
-    def advance(
-        self, position: int, new_key: Tensor | None, new_value: Tensor, keys: Tensor | None, values: Tensor
-    ) -> None:
+    def advance(self, position: int, for_key: _Place | tuple[None, None], for_value: _Place) -> None:
         """Add what this block has to say about the token at `position` to the residual path.
 
-        `keys` and `values` (1, heads, tokens, width) end with room for this token: `new_key` and `new_value`. A layer
-        whose values are its keys has no room for keys.
+        A layer whose values are its keys has no place for keys.
         """
+        (new_key, keys), (new_value, values) = for_key, for_value
         self.project(self.attention_norm(self.residual))
         query, key, rotation = self.query, self.key, self.rotation
         new_value.copy_(self.value)
         if keys is None or new_key is None:
-            keys = values if rotation is None else rotation.of_all(values)
+            keys = values if rotation is None else rotation.up_to(values, position)
             query = query if rotation is None else rotation.at(query, position)
         else:
             if rotation is not None:
@@ -156,7 +157,7 @@ class _Layer:
         if self.plain:  # the query heads of a group are so many queries of the head that they share
             out = F.scaled_dot_product_attention(query.view(1, keys.shape[1], -1, query.shape[-1]), keys, values)
         else:
-            out = attend(query, keys, values, self.spec, query_start=position, extras=self.extras)
+            out = attend(query, keys, values, self.spec, query_start=keys.shape[2] - 1, extras=self.extras)
         self.put(out.view(1, 1, -1))
         read = self.mlp_norm(self.residual)
         self.widen(read)
@@ -204,18 +205,50 @@ def _activation(name: str) -> Callable[[Tensor], Tensor]:
     return ACTIVATIONS[name].apply
 
 
-def _room(held: Sequence[Tensor], length: int) -> Tensor:
-    """What each layer holds, with room for so many tokens: (layers, 1, heads, length, width)."""
-    _, heads, tokens, width = held[0].shape
-    room = held[0].new_empty(len(held), 1, heads, length, width)
-    for own, known in zip(room, held, strict=True):
-        own[:, :, :tokens] = known
-    return room
+_Place = tuple[
+    Tensor, Tensor
+]  # of a token (1, heads, 1, width), and all that is held with it, (1, heads, tokens, width)
 
 
-def _places(room: Tensor, place: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """For each layer, the place of a token, and all up to it. For all at once: a view takes as long as a product."""
-    return zip(room.narrow(3, place, 1).unbind(), room.narrow(3, 0, place + 1).unbind(), strict=True)
+class _Held:
+    """What layers with the same window hold: all tokens, or the last ones, with room for as many again."""
+
+    def __init__(self, held: Sequence[Mapping[str, Tensor]], window: int | None, most: int) -> None:
+        known: int = held[0]["key"].shape[2]
+        self.window, self.count = window, known if window is None else min(known, window - 1)
+        self.length = most if window is None else min(most, 2 * window)
+        keys = [of["key"] for of in held if "value" in of]  # without a value, the key is the value
+        self.keys = self._room(keys) if keys else None
+        self.values = self._room([of.get("value", of["key"]) for of in held])
+
+    def _room(self, held: Sequence[Tensor]) -> Tensor:
+        """What each layer holds, with room: (layers, 1, heads, length, width)."""
+        _, heads, tokens, width = held[0].shape
+        room = held[0].new_empty(len(held), 1, heads, self.length, width)
+        for own, known in zip(room, held, strict=True):
+            own[:, :, : self.count] = known[:, :, tokens - self.count :]
+        return room
+
+    def add(self) -> tuple[Iterator[_Place], Iterator[_Place]]:
+        """Make room for a token; return its places among the keys and among the values, for one layer after another."""
+        if self.count == self.length:
+            self._forget()
+        place, self.count = self.count, self.count + 1
+        return iter(() if self.keys is None else self._places(self.keys, place)), self._places(self.values, place)
+
+    def _places(self, room: Tensor, place: int) -> Iterator[_Place]:
+        # For all layers at once: a view takes as long as a small product.
+        first = 0 if self.window is None else max(0, place + 1 - self.window)
+        return zip(room.narrow(3, place, 1).unbind(), room.narrow(3, first, place + 1 - first).unbind(), strict=True)
+
+    def _forget(self) -> None:
+        """Move the tokens that the next one sees to the front."""
+        assert self.window is not None
+        kept = self.window - 1
+        for room in (self.keys, self.values):
+            if room is not None:
+                room.narrow(3, 0, kept).copy_(room.narrow(3, self.length - kept, kept))
+        self.count = kept
 
 
 class _Rotation:
@@ -232,10 +265,10 @@ class _Rotation:
         """Vectors (1, heads, 1, width) at a position."""
         return self._rotated(vectors, self.cosines[position], self.sines[position])
 
-    def of_all(self, vectors: Tensor) -> Tensor:
-        """Vectors (1, heads, tokens, width), each at its place."""
-        tokens = vectors.shape[2]
-        return self._rotated(vectors, self.cosines[:tokens], self.sines[:tokens])
+    def up_to(self, vectors: Tensor, position: int) -> Tensor:
+        """Vectors (1, heads, tokens, width), of which the last is at a position, and the others before it."""
+        places = slice(position + 1 - vectors.shape[2], position + 1)
+        return self._rotated(vectors, self.cosines[places], self.sines[places])
 
     def _rotated(self, vectors: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
         return torch.addcmul(vectors * cosines, vectors.roll(self.half, -1), sines)

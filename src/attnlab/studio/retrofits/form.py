@@ -146,7 +146,7 @@ class RetrofitForm:
         await asyncio.sleep(_PATIENCE)
         if turn != self._turn:
             return
-        self._plan.set_content('<p class="soft">opening the model and encoding a text …</p>')
+        self._plan.set_content('<p class="soft">opening the model, and timing one text …</p>')
         try:
             found = await self.studio.bench.ask(
                 "plan_retrofit",
