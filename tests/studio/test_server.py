@@ -14,6 +14,10 @@ ROUTES = (
     "/playground",
     "/compare",
     "/compare/0123456789abcdef",
+    "/scale",
+    "/scale/0123456789abcdef",
+    "/facts",
+    "/tables/0123456789abcdef",
     "/reports",
     "/seen",
     "/retrofit",
@@ -41,6 +45,8 @@ TRAVERSALS = (
     "/static/%2e%2e/guard.py",
     "/static//etc/passwd",
     "/compare/..%2f..%2fetc%2fpasswd",
+    "/scale/..%2f..%2fetc%2fpasswd",
+    "/tables/..%2f..%2frun.json",
     "/pages/%00",
     "/pages/" + "a" * 3000,
 )
@@ -66,7 +72,7 @@ def test_the_websocket_is_behind_the_same_gate(server: StudioServer) -> None:
 
 
 def test_pages_are_there_and_carry_their_policy(server: StudioServer) -> None:
-    for route in ("/", "/seen", "/compare", "/retrofit", "/heads", "/cost", "/ask", "/exhibits"):
+    for route in ("/", "/seen", "/compare", "/scale", "/retrofit", "/heads", "/cost", "/ask", "/facts", "/exhibits"):
         status, headers, body = server.ask("GET", route)
         assert status == 200
         assert b"http://" not in body.replace(b"http://www.w3.org", b"")
@@ -78,6 +84,8 @@ def test_pages_are_there_and_carry_their_policy(server: StudioServer) -> None:
     status, _, body = server.ask("GET", "/compare/0123456789abcdef")
     assert status == 404
     assert b"there is no such comparison here" in body
+    status, _, body = server.ask("GET", "/scale/0123456789abcdef")
+    assert (status, b"there is no such study here" in body) == (404, True)
 
 
 @pytest.mark.parametrize("path", TRAVERSALS)
