@@ -64,7 +64,7 @@ def targets(names: Names) -> list[Target]:
         Target(f"runs/{names.unfinished}/checkpoints/*/*", "bytes", (resume,)),
         Target(f"runs/{names.unfinished}/*.json*", "bytes", (resume,), sealed=False),
         Target(f"{comparison}/plan.json", "json", (reread, verify_all)),
-        Target(f"{comparison}/*.json", "json", (reread, verify_all)),
+        Target(f"{comparison}/*.json", "json", (verify_all, reread)),
         Target(f"{comparison}/*.csv", "text", (verify_all,)),
         Target(f"{comparison}/runs/*/*.json", "json", (verify_all,)),
         Target(f"{comparison}/runs/*/*.json", "json", (reread,), sealed=False),
