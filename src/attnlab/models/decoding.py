@@ -205,9 +205,7 @@ def _activation(name: str) -> Callable[[Tensor], Tensor]:
     return ACTIVATIONS[name].apply
 
 
-_Place = tuple[
-    Tensor, Tensor
-]  # of a token (1, heads, 1, width), and all that is held with it, (1, heads, tokens, width)
+_Place = tuple[Tensor, Tensor]  # of one token, and of all that are held with it: (1, heads, tokens, width)
 
 
 class _Held:
