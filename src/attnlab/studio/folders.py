@@ -1,8 +1,11 @@
-"""The folders of comparisons and studies below that of the runs, and the names by which a browser knows them."""
+"""The folders of comparisons and studies, the names by which a browser knows them, and processes that work in them."""
 
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from attnlab.errors import AttnlabError
@@ -38,3 +41,27 @@ def find_folder(runs: str | Path, name: str) -> Path:
 def opaque_id(name: str) -> str:
     """Return a name for a run, comparison or study that does not tell where it lies, as for a browser."""
     return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def launch(folder: Path, log: str, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Run a command of attnlab that continues when the studio ends, with what it says in a file of its folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / log).open("wb") as said:
+            return subprocess.Popen(
+                [sys.executable, "-m", "attnlab", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise unwritable(folder, error) from None
+
+
+def unwritable(folder: Path, error: OSError) -> AttnlabError:
+    """Return the error of a folder that cannot be written."""
+    return AttnlabError(
+        f"{folder} cannot be written: {(error.strerror or str(error)).lower()}",
+        hint="start the studio with another folder: `runs=FOLDER`",
+    )

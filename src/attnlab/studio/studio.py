@@ -8,7 +8,6 @@ import json
 import secrets
 import socket
 import subprocess
-import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +19,7 @@ from attnlab.experiments.request import Request, ScaleRequest
 from attnlab.experiments.scale.record import RECORD, write_record
 from attnlab.processes.async_child import AsyncChild
 from attnlab.storage.plans import PLAN
-from attnlab.studio.folders import LOG, STUDY, comparison_folders, opaque_id, study_folders
+from attnlab.studio.folders import LOG, STUDY, comparison_folders, launch, opaque_id, study_folders, unwritable
 from attnlab.studio.guard import Access
 from attnlab.studio.labels import Label, Labels
 from attnlab.studio.parts.lessons import Lessons
@@ -276,23 +275,13 @@ class Studio:
     def _launch(self, folder: Path, words: Sequence[str], study: ScaleRequest | None) -> None:
         name = str(folder.relative_to(self.runs))
         self._begun.discard(name)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if study is not None and not (folder / RECORD).is_file():
+        if study is not None and not (folder / RECORD).is_file():
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
                 write_record(folder, study)
-            with (folder / LOG).open("wb") as log:
-                self._started[name] = subprocess.Popen(
-                    [sys.executable, "-m", "attnlab", *words],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise AttnlabError(
-                f"{folder} cannot be written: {(error.strerror or str(error)).lower()}",
-                hint="start the studio with another folder: `runs=FOLDER`",
-            ) from None
+            except OSError as error:
+                raise unwritable(folder, error) from None
+        self._started[name] = launch(folder, LOG, words)
 
 
 def command_of(request: Request, runs: Path) -> list[str]:

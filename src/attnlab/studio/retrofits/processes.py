@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attnlab.errors import AttnlabError
+from attnlab.studio.folders import launch
 from attnlab.studio.studio import Studio
 
 LOG = "retrofit.log"  # what the process says, in the folder of the retrofit
@@ -45,7 +45,8 @@ class Retrofits:
         if len(running) >= _MOST_RUNNING:
             raise AttnlabError("a retrofit is running already", hint="wait until it has ended, or stop it")
         own = self._studio.settings.variants_from
-        await asyncio.to_thread(self._launch, folder, [*words, *([] if own is None else ["--variants-from", str(own)])])
+        asked = [*words, *([] if own is None else ["--variants-from", str(own)])]
+        self._started[folder] = await asyncio.to_thread(launch, Path(self._runs) / folder, LOG, asked)
 
     def _as_it_is(self, found: dict[str, Any]) -> dict[str, Any]:
         """Return a retrofit as starting if its process lives and holds nothing yet, and as stopped if it is dead."""
@@ -57,24 +58,6 @@ class Retrofits:
         if status == "stopped" and alive:
             return {**found, "status": "starting"}
         return found
-
-    def _launch(self, folder: str, words: Sequence[str]) -> None:
-        path = Path(self._runs) / folder
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            with (path / LOG).open("wb") as log:
-                self._started[folder] = subprocess.Popen(
-                    [sys.executable, "-m", "attnlab", *words],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise AttnlabError(
-                f"{path} cannot be written: {(error.strerror or str(error)).lower()}",
-                hint="start the studio with another folder: `runs=FOLDER`",
-            ) from None
 
 
 def setting_words(one: Mapping[str, Any]) -> str:
