@@ -34,7 +34,7 @@ from support.campaign.workers import FORKING
 from support.training import children_of
 
 CRASHED = 70  # the exit code of a child that raised something
-_PATIENCE = 20.0  # seconds for what a command left behind: one that has just begun imports PyTorch first
+_PATIENCE = 20.0  # seconds that a process has to end after it was asked to
 _SUBREAPER = 36
 _IMPORTED_LATE = (
     *("attnlab.experiments.launching.worker", "attnlab.experiments.comparing", "attnlab.verification"),
