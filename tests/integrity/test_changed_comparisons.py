@@ -112,3 +112,12 @@ def test_damaged_analyses_are_one_sentence(
     error = capsys.readouterr().err
     assert "looks.json is damaged: it holds no analysis" in error
     assert "hint:" in error
+
+
+def test_a_changed_analysis_is_not_believed(comparison: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = comparison / "looks.json"
+    content = json.loads(path.read_text())
+    content["looks"][0]["verdicts"] = {}
+    path.write_text(json.dumps(content))
+    assert main(["compare", str(comparison), "--json", "--quiet"]) == 2
+    assert "looks.json was changed after it was written" in capsys.readouterr().err

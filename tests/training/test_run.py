@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor.exc import InductorError
 
 from attnlab.corpora import open_corpus
-from attnlab.errors import FileError
+from attnlab.errors import FileError, UnsupportedError
 from attnlab.runs import RunDirectory, RunHeldError
 from attnlab.training import RunResult, Saving, resume, run, train
 from attnlab.training.engine import Engine
@@ -323,3 +324,13 @@ def test_the_default_folder_is_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(result, RunResult)
     assert result.path.parent == Path("runs")
     assert (tmp_path / result.path / "result.json").exists()
+
+
+def test_a_compiler_that_fails_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise InductorError(PermissionError(13, "Permission denied", "cache"), None)
+
+    monkeypatch.setattr(Engine, "step", fail)
+    with pytest.raises(UnsupportedError, match="cannot compile this model here: PermissionError.*denied") as caught:
+        train_in(tmp_path, smoke(steps=2))
+    assert "TORCHINDUCTOR_CACHE_DIR" in str(caught.value.hint)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from attnlab.errors import FileError, SpecError
 from attnlab.experiments.judging.judgement import Judgement
 from attnlab.experiments.planning.plan import Arm, Plan, Rung
+from attnlab.runs.verification import SEAL, seal
 from attnlab.statistics import Interval, mean_interval
 from attnlab.storage.records import read_json, write_json
 
@@ -149,6 +150,11 @@ class AnalysisLog:
     @classmethod
     def _read(cls, folder: Path) -> AnalysisLog:
         record = read_json(folder / LOOKS)
+        if SEAL in record and record != seal({name: value for name, value in record.items() if name != SEAL}):
+            raise FileError(
+                f"{folder / LOOKS} was changed after it was written",
+                hint="restore the old file, or compare again in another folder",
+            )
         try:
             found = [
                 InterimAnalysis(number, tuple(map(_seed, one["seeds"])), _verdicts(one["verdicts"]))
@@ -165,7 +171,7 @@ class AnalysisLog:
 
     def save(self, folder: Path) -> None:
         looks = [{"seeds": list(one.seeds), "verdicts": one.verdicts} for one in self.analyses]
-        write_json(folder / LOOKS, {"looks": looks, "seconds": self.seconds})
+        write_json(folder / LOOKS, seal({"looks": looks, "seconds": self.seconds}))
 
     @property
     def seeds(self) -> tuple[int, ...]:

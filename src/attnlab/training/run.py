@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import SIGINT
 from typing import Any
@@ -257,6 +257,21 @@ def _continue(
                     loop.trackers = [make(path, loop.done) for make in trackers]
                     for tracker in loop.trackers:
                         stack.callback(tracker.close)
-                return loop.run()
+                with _explaining_compiler():
+                    return loop.run()
         finally:
             reporter.end()
+
+
+@contextlib.contextmanager
+def _explaining_compiler() -> Iterator[None]:
+    """Say what to do where PyTorch's compiler fails."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        raise UnsupportedError(
+            f"PyTorch cannot compile this model here: {str(error).splitlines()[0]}",
+            hint="train without compiling; or let TORCHINDUCTOR_CACHE_DIR name a folder that you may write",
+        ) from error

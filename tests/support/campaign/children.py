@@ -162,7 +162,7 @@ class Running:
                     break
         self._watch(float("inf"))
         _running.discard(self.process)
-        left = _reap_orphans()
+        left = _reap_orphans(self._supervisor)
         if self._supervisor is not None:
             self._supervisor.close()
         self._streams[0].close()
@@ -285,8 +285,11 @@ def _let_jump(chosen: random.Random) -> None:
             module.datetime = Jumping  # type: ignore[attr-defined]
 
 
-def _reap_orphans() -> int:
-    """Wait for the processes that a command left behind; return how many had to be killed."""
+def _reap_orphans(supervisor: Supervisor | None) -> int:
+    """Wait for the processes that a command left behind; return how many had to be killed.
+
+    What they do to the disk is reported too, and has to be answered.
+    """
     end = time.monotonic() + _PATIENCE
     killed: set[int] = set()
     while orphans := {*children_of(os.getpid())} - _running if _reaps else ():
@@ -297,6 +300,8 @@ def _reap_orphans() -> int:
                     killed.add(orphan)
             with suppress(ChildProcessError):
                 os.waitpid(orphan, os.WNOHANG)
+        if supervisor is not None:
+            supervisor.watch(time.monotonic() + 0.01, lambda: False)
         time.sleep(0.01)
     return len(killed)
 
