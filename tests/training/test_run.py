@@ -331,6 +331,6 @@ def test_a_compiler_that_fails_is_one_sentence(tmp_path: Path, monkeypatch: pyte
         raise InductorError(PermissionError(13, "Permission denied", "cache"), None)
 
     monkeypatch.setattr(Engine, "step", fail)
-    with pytest.raises(UnsupportedError, match="cannot compile this model here: PermissionError.*denied") as caught:
+    with pytest.raises(UnsupportedError, match=r"cannot compile this model here: PermissionError.*denied") as caught:
         train_in(tmp_path, smoke(steps=2))
     assert "TORCHINDUCTOR_CACHE_DIR" in str(caught.value.hint)
