@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import random
 import shutil
@@ -285,11 +286,23 @@ BY_FORMAT: dict[str, tuple[Mutation, ...]] = {
 
 
 def is_same(one: bytes, other: bytes) -> bool:
-    """Return whether two files hold the same, perhaps with other white space between the values of JSON."""
+    """Return whether two files hold the same, perhaps with other white space in JSON or other headers in a zip."""
     try:
+        if zipfile.is_zipfile(io.BytesIO(one)):
+            return _sizes(one) == _sizes(other) and _archived(one) == _archived(other)
         return one == other or repr(json.loads(one)) == repr(json.loads(other))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, OSError, zipfile.BadZipFile, NotImplementedError, zlib.error):
         return False
+
+
+def _sizes(data: bytes) -> list[tuple[str, int]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return [(entry.filename, entry.file_size) for entry in archive.infolist()]
+
+
+def _archived(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 # The state in an address of the studio
