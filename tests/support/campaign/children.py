@@ -29,6 +29,7 @@ import torch
 
 import attnlab.processes.child
 from attnlab.cli import app, main
+from attnlab.studio.work.__main__ import TASKS
 from support.campaign.system_calls import Supervisor, Trouble, install_filter
 from support.campaign.workers import FORKING
 from support.training import children_of
@@ -42,7 +43,6 @@ _IMPORTED_LATE = (
     *("plotly.graph_objects", "plotly.io", "scipy.optimize", "scipy.stats", "torch._dynamo", "torch._refs"),
 )
 _NOISY = ("antigravity", "ensurepip", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle", "turtledemo")
-_MODULES = ("comparisons", "pages", "playground", "runs")
 _reaps = False  # whether orphans become children of this process
 _running: set[int] = set()  # processes of commands that are not finished
 
@@ -86,7 +86,7 @@ def prepare(*, small: bool = False) -> None:
     torch.set_num_threads(1)
     for verb in app.VERBS:
         importlib.import_module(verb.partition(":")[0])
-    for name in _MODULES:
+    for name in {task.partition(":")[0] for task in TASKS.values()}:
         importlib.import_module(f"attnlab.studio.work.{name}")
     for name in () if small else _IMPORTED_LATE:
         importlib.import_module(name)
