@@ -37,7 +37,7 @@ POINT = """async (places) => {
     const { left, top } = canvas.getBoundingClientRect(), words = `Layer ${layer}, head ${head}.`;
     const begin = performance.now();
     canvas.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: left + x, clientY: top + y }));
-    do await frame(); while (!view.said.textContent.startsWith(words));
+    do await frame(); while (!view.said.textContent.startsWith(words) && performance.now() - begin < 10000);
     taken.push(performance.now() - begin);
     await new Promise((done) => setTimeout(done, 7 * taken.length % 16));  // at another moment between two frames
   }

@@ -18,6 +18,7 @@ from attnlab.bench.products.studio.serving import RUNS, at, environment, go, vis
 
 _SHARE = 10  # the first and the last tenth of the last half are compared
 _MAPS = ".seen[data-shown]"
+_PLANNED = "() => document.body.innerText.match(/for [0-9]+ runs/)?.[0] ?? null"
 _PAUSE = 500  # milliseconds between two pages
 
 
@@ -51,7 +52,7 @@ def use_long(browser: Any, address: str, process: int, folder: Path, minutes: fl
             if time.monotonic() > end:
                 break
             go(page, at(address, path))
-            use(page, number)
+            use(page, number // len(_USES))
             page.wait_for_timeout(_PAUSE)
     page.close()
     return LongUse.over(peak.samples)
@@ -76,14 +77,15 @@ def _look(page: Any, _: int) -> None:
 
 def _edit(page: Any, number: int) -> None:
     page.evaluate(TYPE, 10)
-    _field(page, "a variant").select_option(("tied-kv", "softmax")[number % 2])
+    _field(page, "a variant").select_option(("tied-kv", "cosine")[number % 2])
+    _see(page, "That is what is shown now.")
     page.evaluate(TYPE, 3)
 
 
 def _point(page: Any, number: int) -> None:
     page.wait_for_selector(_MAPS)
     shown = page.locator(".seen").get_attribute("data-shown")
-    page.evaluate(POINT, places_of(page, [(0, head) for head in range(number % 2, 4)]))
+    page.evaluate(POINT, places_of(page, [(0, 1), (0, 0)] * (1 + number % 3)))
     page.get_by_role("button", name="Next token").click()
     page.wait_for_selector(f".seen:not([data-shown='{shown}'])")
 
@@ -102,8 +104,9 @@ def _move(page: Any, number: int) -> None:
 
 def _plan(page: Any, number: int) -> None:
     _see(page, "minutes")
-    _type(page, "seeds", str(2 + number % 7))
-    _see(page, f"for {2 * (2 + number % 7)} runs")
+    before = page.evaluate(_PLANNED)
+    _type(page, "seeds", str(2 + number % 5))
+    page.wait_for_function(f"(before) => ![null, before].includes(({_PLANNED})())", arg=before)
 
 
 def _ask(page: Any, number: int) -> None:
@@ -124,7 +127,7 @@ def _exhibit(page: Any, number: int) -> None:
     _see(page, "checks hold")
 
 
-# What a visitor does on each page; the number tells one time from the next.
+# What a visitor does on each page; the number counts the times.
 _USES: dict[str, Callable[[Any, int], None]] = {
     "/": _look,
     PLAYGROUND: _edit,
