@@ -166,13 +166,14 @@ class Use:
         page.get_by_text("It is running").or_(page.get_by_text("It has ended")).first.wait_for()
 
     def kill_comparison(self) -> None:
-        holder = find_holder(self.comparison)
-        if holder is None or holder.pid is None:
+        page, holder = self.watching, find_holder(self.comparison)
+        if holder is None or holder.pid is None:  # it has ended: something else is killed in its place
+            self.kill_worker("desk")
             return
         os.kill(holder.pid, signal.SIGKILL)
-        self.watching.get_by_text("It was stopped. Nothing is lost").wait_for()
-        self.watching.get_by_role("button", name="Resume").click()
-        self.watching.get_by_text("It is running").or_(self.watching.get_by_text("It has ended")).first.wait_for()
+        page.get_by_text("It was stopped. Nothing is lost").wait_for()
+        page.get_by_role("button", name="Resume").click()
+        page.get_by_text("It is running").or_(page.get_by_text("It has ended")).first.wait_for()
 
     def kill(self, kind: str) -> None:
         {"server": self.kill_server, "comparison": self.kill_comparison}.get(kind, lambda: self.kill_worker(kind))()
@@ -223,4 +224,4 @@ def test_a_worker_and_the_studio_are_killed(browser: Any, tmp_path: Path) -> Non
 def test_fifty_kills(browser: Any, tmp_path: Path) -> None:
     chosen = random.Random(SEED)
     kinds = [chosen.choice(["desk", "bench", "stage", "server", "comparison"]) for _ in range(KILLS)]
-    kill_often(browser, tmp_path, kinds, steps=4_000, seeds=3, segments=5)
+    kill_often(browser, tmp_path, kinds, steps=20_000, seeds=4, segments=5)
