@@ -22,7 +22,7 @@ TEST := $(VENV)/.installed-test
 WHOLE := $(VENV)/.whole
 
 .DEFAULT_GOAL := help
-.PHONY: help compare variants exhibits studio test bench slow pretrained kills forgeries campaign trust docs site wheel clean
+.PHONY: help compare variants exhibits studio test bench slow pretrained kills studio-kills forgeries campaign trust docs site wheel clean
 .NOTPARALLEL:
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make slow       run the tests that take long"
 	@echo "make pretrained compare SmolLM2, which is downloaded, with Transformers"
 	@echo "make kills      kill training 200 times at random moments, and compare what comes out"
+	@echo "make studio-kills  kill the studio, its workers and a comparison 50 times while pages are used"
 	@echo "make forgeries  forge results in many ways, and verify each of them and many honest ones"
 	@echo "make campaign   run 5,000 commands with bad values, failing disks, interruptions and hostile files; continues"
 	@echo "make trust      count how often verdicts are wrong where the truth is known, and time the main job"
@@ -77,6 +78,9 @@ pretrained: $(TEST)
 
 kills: $(TEST)
 	$(BIN)/pytest -m slow -s tests/training/test_campaign.py
+
+studio-kills: $(TEST)
+	$(BIN)/pytest -m slow -s tests/studio/test_kills.py
 
 forgeries: $(TEST)
 	$(BIN)/pytest -m slow -s tests/verification/test_forgeries.py

@@ -103,7 +103,7 @@ OPTIONS = {
     "bench look": "--bars --json --out --rounds --smoke --strict --threads",
     "bench pretrained": "--bars --json --out --rounds --smoke --strict --threads MODEL",
     "bench retrofit": "--bars --json --out --rounds --smoke --strict --threads MODEL",
-    "bench studio": "--bars --json --out --smoke --strict",
+    "bench studio": "--bars --json --minutes --out --smoke --strict",
     "bench attention": (
         "--bars --batch --heads --json --out --rounds --smoke --strict --threads --tokens --variants-from --width "
         "VARIANT"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -24,6 +26,12 @@ def answer(question):
         import os
         print("last words", flush=True)
         os._exit(3)
+    if question["do"] == "die once":
+        import os, pathlib
+        marker = pathlib.Path(question["marker"])
+        if not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), 9)
     if question["do"] == "sleep":
         import time
         time.sleep(60)
@@ -142,6 +150,27 @@ def test_the_asyncio_face(echo: str) -> None:
             await asking
         with pytest.raises(AttnlabError, match="it was stopped"):
             await one.ask("t", do="more")
+
+    asyncio.run(use())
+
+
+def test_a_child_that_was_killed_is_replaced_and_asked_again(echo: str, tmp_path: Path) -> None:
+    async def use() -> None:
+        deaths: list[str] = []
+        one = AsyncChild(echo, "the echo", seconds=60, once=["change"], on_death=deaths.append)
+        assert await one.ask("read", do="die once", marker=str(tmp_path / "first")) == {"echo": "die once"}
+        assert deaths == ["the echo"]
+        with pytest.raises(AttnlabError, match="the echo died over this"):
+            await one.ask("change", do="die once", marker=str(tmp_path / "second"))
+        assert deaths == ["the echo"], "what changes something is not asked twice"
+        await one.ask("change", do="a")
+        assert one.pid is not None
+        os.kill(one.pid, signal.SIGKILL)
+        while not one._child.has_ended:  # type: ignore[union-attr]
+            await asyncio.sleep(0.01)
+        assert await one.ask("change", do="b") == {"echo": "b"}, "it had been asked nothing"
+        assert deaths == ["the echo"] * 2
+        await one.close()
 
     asyncio.run(use())
 

@@ -21,9 +21,9 @@ FITS = "() => document.documentElement.scrollWidth <= innerWidth"
 class StudioServer:
     """`attnlab studio` on a free port; it is killed in the end."""
 
-    def __init__(self, runs: Path, cache: Path) -> None:
+    def __init__(self, runs: Path, cache: Path, port: int = 0) -> None:
         self.runs = runs
-        words = [sys.executable, "-m", "attnlab", "studio", "--no-browser", "--port", "0", "--json"]
+        words = [sys.executable, "-m", "attnlab", "studio", "--no-browser", "--port", str(port), "--json"]
         self._process = subprocess.Popen(
             [*words, "--runs", str(runs)],
             stdout=subprocess.PIPE,
@@ -95,6 +95,14 @@ class StudioServer:
             return connection.getresponse().status
         finally:
             connection.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def port(self) -> int:
+        return int(self.host.rpartition(":")[2])
 
     def kill(self) -> str:
         """End it at once, and return what it said on stderr."""

@@ -110,7 +110,12 @@ class TreePeak:
         self._process, self._every = process, every
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.bytes = 0
+        self.samples: list[int] = []  # bytes, one every so many seconds
+
+    @property
+    def bytes(self) -> int:
+        """Return the largest sample."""
+        return max(self.samples, default=0)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -124,7 +129,7 @@ class TreePeak:
 
     def _watch(self) -> None:
         while True:
-            self.bytes = max(self.bytes, tree_bytes(self._process))
+            self.samples.append(tree_bytes(self._process))
             if self._ended.wait(self._every):
                 return
 

@@ -2,7 +2,8 @@
 
     answer = await AsyncChild("attnlab.studio.work", "the desk", seconds=20).ask("attend", state=…)
 
-A question that takes too long kills the process; the next question starts it again. A question may name its owner, who
+A question that takes too long kills the process; the next question starts it again. If the process dies otherwise, it
+is started again and asked the same once more, unless the task changes something. A question may name its owner, who
 can withdraw it, see how many are ahead of it, or replace it by a newer one. The pipes are those of `Child`, which a
 thread waits for.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,11 +52,17 @@ class AsyncChild:
         seconds: float,
         threads: int | None = None,
         idle: float | None = None,
+        once: Collection[str] = (),
+        on_death: Callable[[str], None] | None = None,
     ) -> None:
-        """`seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended."""
+        """`seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended.
+
+        Tasks named in `once` are never asked twice. `on_death` is told when a process that died was replaced.
+        """
         self._module, self._name, self._seconds, self._idle = module, name, seconds, idle
         self._arguments = tuple(arguments)
         self._environment = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+        self._once, self._on_death = frozenset(once), on_death
         self._child: Child | None = None
         self._lock = asyncio.Lock()  # held by the question under way
         self._questions: list[_Question] = []  # the one under way and those that wait, in the order of their answers
@@ -151,21 +158,34 @@ class AsyncChild:
 
     async def _answer(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
         self._progress, self._stopped = "", self._closed
-        try:
-            if not self._stopped and (self._child is None or self._child.has_ended):
-                await self._start()
-            return await self._put(question, seconds)
-        except ChildError as error:
-            if error.died:
-                await self._end()
-            if self._stopped:
-                raise AttnlabError("it was stopped", hint="start it again when you like") from None
-            if isinstance(error, ChildTimeoutError):
-                message = f"this took more than {seconds:g} seconds, and was stopped"
-                raise AttnlabError(message, hint="ask for less: fewer tokens or runs") from None
-            if error.died:
-                raise AttnlabError(f"{self._name} died over this", hint="try again, or ask for less") from None
-            raise AttnlabError(error.reason, hint=error.hint) from None
+        again = question["task"] not in self._once
+        while True:
+            try:
+                if not self._stopped and (self._child is None or self._child.has_ended):
+                    await self._start()
+                return await self._put(question, seconds)
+            except ChildError as error:
+                if error.died:
+                    await self._end()
+                if not again or not error.died or self._stopped or isinstance(error, ChildTimeoutError):
+                    raise self._refusal(error, seconds) from None
+                again = False
+                self._tell_death()
+
+    def _refusal(self, error: ChildError, seconds: float) -> AttnlabError:
+        """Return what the caller is told."""
+        if self._stopped:
+            return AttnlabError("it was stopped", hint="start it again when you like")
+        if isinstance(error, ChildTimeoutError):
+            message = f"this took more than {seconds:g} seconds, and was stopped"
+            return AttnlabError(message, hint="ask for less: fewer tokens or runs")
+        if error.died:
+            return AttnlabError(f"{self._name} died over this", hint="try again, or ask for less")
+        return AttnlabError(error.reason, hint=error.hint)
+
+    def _tell_death(self) -> None:
+        if self._on_death is not None:
+            self._on_death(self._name)
 
     async def _put(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
         if self._stopped or self._child is None:
@@ -176,6 +196,8 @@ class AsyncChild:
         self._progress = text
 
     async def _start(self) -> None:
+        if self._child is not None:  # it died while nobody asked
+            self._tell_death()
         await self._end()
         self._child = Child(
             self._module,

@@ -69,6 +69,7 @@ class Frame:
 
     content: ui.element
     message: ui.html
+    notice: ui.html
     heading: ui.html
     visitor: str  # the name of the tab that this page is open in
 
@@ -84,6 +85,11 @@ class Frame:
     def tell(self, problem: AttnlabError | str | None) -> None:
         """Show what is wrong, in the words of the command line; None takes it away."""
         self.message.set_content("" if problem is None else message_html(problem))
+
+    def notify(self, words: str) -> None:
+        """Say what happened to the studio; it stays until the page is opened again."""
+        if not self.content.is_deleted:
+            self.notice.set_content(message_html(words))
 
 
 def message_html(problem: AttnlabError | str) -> str:
@@ -119,7 +125,7 @@ def page(
     def decorate(fill: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         async def build(**given: Any) -> Response | None:
             client = ui.context.client
-            frame = _draw(title, under or path, client.id)
+            frame = studio.frames[client.id] = _draw(title, under or path, client.id)
             missing = None if refuse is None else refuse(**given)
             if missing is not None:
                 frame.tell(missing)
@@ -173,8 +179,9 @@ def _draw(title: str, path: str, visitor: str) -> Frame:
         ui.html(tour_html(ui.context.client.request.query_params.get("tour")), sanitize=False)
         heading = ui.html(escape(title), tag="h1", sanitize=False)
         message = ui.html("", sanitize=False).props("role=alert aria-live=polite").classes("message")
+        notice = ui.html("", sanitize=False).props("role=status").classes("notice")
         content = ui.element("div").classes("content").props("aria-busy=true")
-    return Frame(content, message, heading, visitor)
+    return Frame(content, message, notice, heading, visitor)
 
 
 def guarded(

@@ -11,8 +11,10 @@ import subprocess
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request, ScaleRequest
@@ -24,11 +26,15 @@ from attnlab.studio.guard import Access
 from attnlab.studio.labels import Label, Labels
 from attnlab.studio.parts.lessons import Lessons
 
+if TYPE_CHECKING:
+    from attnlab.studio.frame import Frame
+
 FIRST_PORT = 8421
 _TRIED = 20  # ports, if none was asked for
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RUNNING = frozenset({"starting", "planning", "running", "finishing"})
 MOST_RUNNING = 2  # comparisons and studies at a time
+_ONCE = frozenset({"keep", "correct_fact", "retract_fact", "restore_fact"})  # would change the store twice
 _LONGEST_LESSON = 6 * 3600.0  # seconds
 _KEPT_LETTERS = 40_000_000  # of pages that were made
 _WORK = "attnlab.studio.work"  # run by the workers
@@ -105,20 +111,30 @@ class Studio:
         self.settings = settings
         self.runs = settings.runs
         own = [] if settings.variants_from is None else [str(settings.variants_from)]
-        self.desk = AsyncChild(_WORK, "the desk", own, seconds=30, threads=1)
-        self.bench = AsyncChild(_WORK, "the bench", own, seconds=120, idle=120)
-        self.stage = AsyncChild(_WORK, "the stage", own, seconds=900, idle=120)
-        self.teacher = AsyncChild(_WORK, "the teacher", own, seconds=_LONGEST_LESSON, idle=20)
+        worker = partial(AsyncChild, _WORK, arguments=own, once=_ONCE, on_death=self._tell_death)
+        self.desk = worker("the desk", seconds=30, threads=1)
+        self.bench = worker("the bench", seconds=120, idle=120)
+        self.stage = worker("the stage", seconds=900, idle=120)
+        self.teacher = worker("the teacher", seconds=_LONGEST_LESSON, idle=20)
         self.lessons = Lessons(self.teacher, str(settings.runs))
         self._pages: OrderedDict[str, str] = OrderedDict()
         self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
         self._begun: set[str] = set()  # folders whose process was seen at work
         self.labels = Labels(settings.runs)
+        self.frames: WeakValueDictionary[str, Frame] = WeakValueDictionary()  # of all open pages, by their visitors
         self._warming: asyncio.Task[Any] | None = None
 
     def warm_up(self) -> None:
         """Let the desk import what it needs before it is asked."""
         self._warming = asyncio.ensure_future(self.desk.ask("form"))
+
+    def _tell_death(self, name: str) -> None:
+        """Say on every page that a worker died and was replaced."""
+        for frame in list(self.frames.values()):
+            frame.notify(
+                f"{name.capitalize()}, a worker process of the studio, ended unexpectedly. It was started again, and "
+                "this page continues."
+            )
 
     def withdraw(self, visitor: str) -> None:
         """Give up the questions of a visitor who has left."""

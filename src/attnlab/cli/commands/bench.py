@@ -19,7 +19,7 @@ from attnlab.bench.products.commands import bench_compare, bench_look
 from attnlab.bench.products.cost import CostPlan, bench_cost
 from attnlab.bench.products.pretrained import PretrainedPlan, bench_pretrained
 from attnlab.bench.products.retrofit import RetrofitPlan, bench_retrofit
-from attnlab.bench.products.studio import bench_studio
+from attnlab.bench.products.studio import StudioPlan, bench_studio
 from attnlab.bench.products.verification import bench_verify
 from attnlab.bench.races.race import MEMORY_SHAPE, RACED, check_against, check_nanogpt, check_threads, find_peers
 from attnlab.bench.races.race import shape as shape_called
@@ -351,6 +351,13 @@ def retrofit(
 
 
 @bench.command
-def studio(*, output: BenchOutput = BENCH_OUTPUT) -> int:
-    """Time the studio in Chromium: its start, an edit in the playground, and the same in a crowd."""
-    return output.run(lambda listener: bench_studio(listener, smoke=output.smoke))
+def studio(*, minutes: float | None = None, output: BenchOutput = BENCH_OUTPUT) -> int:
+    """Time the studio in Chromium: start, edits alone and in a crowd, pointing at heads, and training beside it.
+
+    Parameters
+    ----------
+    minutes
+        Also use every page for so many minutes, and measure the memory in the end. The bars are meant for 60.
+    """
+    plan = StudioPlan(minutes=minutes)
+    return output.run(lambda listener: bench_studio(plan.smoke() if output.smoke else plan, listener))
