@@ -217,7 +217,7 @@ def kill_often(browser: Any, folder: Path, kinds: list[str], *, steps: int, seed
 
 
 def test_a_worker_and_the_studio_are_killed(browser: Any, tmp_path: Path) -> None:
-    kill_often(browser, tmp_path, ["desk", "server"], steps=100, seeds=2, segments=0)
+    kill_often(browser, tmp_path, ["desk", "server"], steps=20, seeds=2, segments=0)
 
 
 @pytest.mark.slow

@@ -74,7 +74,15 @@ class StudioPlan:
 
 
 def bench_studio(plan: StudioPlan, listener: BenchListener) -> StudioBench:
-    """Start a studio on an empty folder, visit it, and let a comparison train beside it."""
+    """Start a studio on an empty folder, visit it, and let a comparison train beside it.
+
+    Parameters
+    ----------
+    plan
+        How much is measured.
+    listener
+        Told each step.
+    """
     keeper, steps = NoteKeeper(listener), 5 if plan.minutes is None else 6
     used: LongUse | None = None
     with tempfile.TemporaryDirectory(prefix="attnlab-studio-") as name, open_chromium() as browser:
