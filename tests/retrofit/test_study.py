@@ -276,7 +276,13 @@ def test_a_result_is_read_again_as_it_was_found(healed: RetrofitResult) -> None:
     assert [one.healed for one in again.variants] == [one.healed for one in healed.variants]
     (healed.folder / "report.html").write_text("")
     state = state_of(healed.folder)
-    assert (state.status, state.converted, state.healed, state.runs, state.share) == ("finished", 2, 10, 10, 1.0)
+    assert (state.status, state.converted, state.healed, state.request.healing_runs, state.share) == (
+        "finished",
+        2,
+        10,
+        10,
+        1.0,
+    )
     assert command_of(state.request, "m", Path("runs"))[:4] == ["retrofit", "m", "--to", "tied-kv,window:4"]
 
 

@@ -144,7 +144,7 @@ class Use:
         use()
         use()  # one that died after its answer is missed by the next question
         self.tabs[kind].get_by_text(DIED).wait_for()
-        assert self.tabs[kind].locator(".message").inner_text() == "", "nobody was refused"
+        assert self.tabs[kind].locator(".message").inner_text() == "", "no visitor was refused"
         self._note_worker(kind)
 
     def _note_worker(self, kind: str) -> None:

@@ -9,14 +9,10 @@ Each reading takes in only what was added since the last one.
 from __future__ import annotations
 
 import math
-import os
-import signal
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from attnlab.errors import AttnlabError
 from attnlab.experiments.judging.collecting import jobs_of
 from attnlab.experiments.launching.jobs import GridState, Place, Watch, thinned
 from attnlab.experiments.planning.plan import Plan
@@ -25,7 +21,7 @@ from attnlab.experiments.request import Request
 from attnlab.experiments.results import AnalysisLog
 from attnlab.runs.directory import METRICS, RESULT
 from attnlab.runs.metrics import MetricsFollower
-from attnlab.storage.locks import Holder, find_holder
+from attnlab.storage.locks import Holder, find_holder, stop_holder
 from attnlab.storage.plans import PLAN
 
 Status = Literal["planning", "running", "stopped", "finished", "failed"]
@@ -73,13 +69,7 @@ def status_of(folder: Path) -> Status:
 
 def stop(folder: Path) -> Holder:
     """Ask the process that carries the comparison out to save every run and end."""
-    holder = find_holder(folder)
-    if holder is None:
-        raise AttnlabError("no process carries this comparison out", hint="it can be resumed")
-    if holder.pid is None or holder.host != socket.gethostname():
-        raise AttnlabError(f"this comparison is held by {holder}", hint="stop it where it runs")
-    os.kill(holder.pid, signal.SIGTERM)
-    return holder
+    return stop_holder(folder, "comparison")
 
 
 def looks_taken(folder: Path) -> int:

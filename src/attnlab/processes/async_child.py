@@ -196,7 +196,7 @@ class AsyncChild:
         self._progress = text
 
     async def _start(self) -> None:
-        if self._child is not None:  # it died while nobody asked
+        if self._child is not None:  # it died between two questions
             self._tell_death()
         await self._end()
         self._child = Child(

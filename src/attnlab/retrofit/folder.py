@@ -6,19 +6,15 @@ state.status, state.words, state.share
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from attnlab.errors import AttnlabError, FileError
-from attnlab.retrofit.healing.plan import METHODS
+from attnlab.errors import FileError
 from attnlab.retrofit.request import RetrofitRequest
-from attnlab.storage.locks import find_holder
+from attnlab.storage.locks import find_holder, stop_holder
 from attnlab.storage.plans import read_plan
 from attnlab.storage.records import read_json, write_json
 
@@ -45,16 +41,10 @@ class RetrofitState:
     healed: int
 
     @property
-    def runs(self) -> int:
-        """Return how many runs of healing there are to be: each variant by each method, and the control."""
-        plan = self.request.healing
-        return plan.seeds * (len(METHODS) * len(self.request.variants) + 1) if plan.tokens else 0
-
-    @property
     def share(self) -> float:
         """Return the share of variants, texts and runs that are done."""
         done = self.converted + self.texts + self.healed
-        return min(1.0, done / (len(self.request.variants) + self.request.texts + self.runs))
+        return min(1.0, done / (len(self.request.variants) + self.request.texts + self.request.healing_runs))
 
 
 def state_of(folder: Path) -> RetrofitState:
@@ -79,12 +69,7 @@ def state_of(folder: Path) -> RetrofitState:
 
 def stop(folder: Path) -> None:
     """Ask the process that carries a retrofit out to end; what was done is kept."""
-    holder = find_holder(folder)
-    if holder is None:
-        raise AttnlabError("no process carries this retrofit out", hint="it can be resumed")
-    if holder.pid is None or holder.host != socket.gethostname():
-        raise AttnlabError(f"this retrofit is held by {holder}", hint="stop it where it runs")
-    os.kill(holder.pid, signal.SIGTERM)
+    stop_holder(folder, "retrofit")
 
 
 def noting(folder: Path, tell: Callable[[str], None]) -> Callable[[str], None]:

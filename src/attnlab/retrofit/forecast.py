@@ -9,7 +9,6 @@ import torch
 
 from attnlab.cost import model_cost
 from attnlab.models import LanguageModel
-from attnlab.retrofit.healing.plan import METHODS
 from attnlab.retrofit.request import RetrofitRequest
 from attnlab.retrofit.study import MODELS_AT_ONCE
 
@@ -36,14 +35,15 @@ def forecast(model: LanguageModel, request: RetrofitRequest) -> RetrofitForecast
     reading = _seconds(model, length)
     # With one layer converted, only those after it are read again: half of them on average.
     readings = request.texts * (layers * 0.5 + 1) + request.fitting_texts * _FITTING
-    runs = plan.seeds * (len(METHODS) * len(request.variants) + 1) if plan.tokens else 0
     trained = plan.steps(length) * plan.batch_size * _TRAINING
     measured = plan.validation_rows(length) * (plan.steps(length) // plan.evaluate_every(length) + 1)
     parameters = model.num_parameters()
     memory = 4 * MODELS_AT_ONCE * parameters + _KEPT
     if plan.tokens:
         memory += 4 * _STATE * parameters + min(_KEPT, plan.batch_size * model_cost(spec).activation_bytes)
-    return RetrofitForecast(len(request.variants) * readings * reading, runs * (trained + measured) * reading, memory)
+    return RetrofitForecast(
+        len(request.variants) * readings * reading, request.healing_runs * (trained + measured) * reading, memory
+    )
 
 
 @torch.no_grad()

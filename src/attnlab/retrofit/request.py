@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from attnlab.errors import SpecError
 from attnlab.models import ModelSpec
-from attnlab.retrofit.healing.plan import HealingPlan
+from attnlab.retrofit.healing.plan import METHODS, HealingPlan
 from attnlab.specification import Specification
 
 ALL_LAYERS = "all"
@@ -59,6 +59,12 @@ class RetrofitRequest(Specification):
                 hint="leave `length` out",
             )
         return length
+
+    @property
+    def healing_runs(self) -> int:
+        """Return how many runs of healing there are to be: each variant by each method, and the control."""
+        plan = self.healing
+        return plan.seeds * (len(METHODS) * len(self.variants) + 1) if plan.tokens else 0
 
     def chosen_layers(self, num_layers: int) -> tuple[int, ...]:
         """Return the numbers of the layers that may be converted."""

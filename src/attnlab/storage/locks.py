@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -77,6 +78,17 @@ def holding(folder: Path) -> Iterator[None]:
         with suppress(OSError):
             (folder / HOLDER).unlink()
         lock.release()
+
+
+def stop_holder(folder: Path, what: str) -> Holder:
+    """Ask the process that holds a folder, and carries out what it is for, to end; return which one it was."""
+    holder = find_holder(folder)
+    if holder is None:
+        raise AttnlabError(f"no process carries this {what} out", hint="it can be resumed")
+    if holder.pid is None or holder.host != socket.gethostname():
+        raise AttnlabError(f"this {what} is held by {holder}", hint="stop it where it runs")
+    os.kill(holder.pid, signal.SIGTERM)
+    return holder
 
 
 def find_holder(folder: Path) -> Holder | None:

@@ -127,8 +127,11 @@ def _seconds_of_receipts(run: Path, folder: Path) -> float:
 
 def _loading(run: Path, rounds: int) -> Ratio:
     """Return the time to load a run, as times that without comparing anything with its hash."""
-    plain = lambda: load_directory(_Unchecked(run, read_json(run / RUN)))  # noqa: E731
-    return take_turns({"checked": lambda: load_run(run), "plain": plain}, rounds).ratio("checked", "plain")
+    ways = {
+        "checked": lambda: load_run(run),
+        "plain": lambda: load_directory(_Unchecked(run, read_json(run / RUN))),
+    }
+    return take_turns(ways, rounds).ratio("checked", "plain")
 
 
 class _Unchecked(RunDirectory):

@@ -160,7 +160,8 @@ def follow_retrofit(runs: str, name: str) -> dict[str, object]:
     state = state_of(folder)
     done = [f"{state.converted} of {plural(len(state.request.variants), 'variant')} converted"]
     done.append(f"costs on {state.texts} of {plural(state.request.texts, 'text')}")
-    done += [f"{state.healed} of {state.runs} runs healed"] if state.runs else []
+    runs_in_all = state.request.healing_runs
+    done += [f"{state.healed} of {runs_in_all} runs healed"] if runs_in_all else []
     found |= {"words": state.words, "done": " · ".join(done)}
     if state.model is not None:
         found["words_to_resume"] = command_of(state.request, state.model, root)
