@@ -56,6 +56,7 @@ from attnlab.storage.plans import plan_hash, read_plan, write_plan
 from attnlab.storage.records import read_json, write_json
 from attnlab.storage.tensors import read_tensors, write_tensors
 from attnlab.training import Execution, Reporter, choose_execution
+from attnlab.training.execution import keep_memory
 
 MODELS_AT_ONCE = 3  # the original, one that is changed, and room to change it
 Tell = Callable[[str], None]
@@ -76,6 +77,7 @@ def retrofit(
     `cache` is where corpora are kept. `tell` is told what is under way, `reporter` the steps of healing. `wishes` are
     those of `choose_execution`.
     """
+    keep_memory()
     subject = open_subject(model)
     spec = subject.model.spec
     chosen, length = request.chosen_layers(spec.num_layers), request.text_length(spec)
