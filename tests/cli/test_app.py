@@ -212,6 +212,13 @@ def test_help_does_not_import_torch(tmp_path: Path) -> None:
     assert "throwaway" in out
 
 
+def test_the_studio_leaves_torch_to_its_workers() -> None:
+    modules = "attnlab.cli.commands.studio, attnlab.studio.server, attnlab.studio.studio"
+    code = f"import sys, {modules}; sys.exit(str({{'torch', 'numpy', 'plotly'}} & set(sys.modules) or ''))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
 @pytest.mark.parametrize(
     "module", ["attnlab.cli.commands.train", "attnlab.cli.commands.generate", "attnlab.experiments.launching.worker"]
 )

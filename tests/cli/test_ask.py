@@ -67,6 +67,25 @@ def test_a_contradiction_is_said_and_settled(trained: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out.partition("\n")[2])["answer"] == "Dalefield"
 
 
+def test_a_fact_is_corrected_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "facts.sqlite")]
+    assert main(["knowledge", "facts", "add", QUESTION, "Wickholm", *store]) == 0
+    correct = ["knowledge", "facts", "correct", "1", "Dalefield", "--who", "Bo", "--source", "a book", "--json", *store]
+    capsys.readouterr()
+    assert main(correct) == 0
+    corrected = json.loads(capsys.readouterr().out)
+    assert (corrected["fact"]["answer"], corrected["fact"]["who"], corrected["others"]) == ("Dalefield", "Bo", [])
+    assert main(correct) == 2
+    assert "fact 1 is retracted" in capsys.readouterr().err
+    restore = ["knowledge", "facts", "restore", "1", *store]
+    assert main(restore) == 0
+    assert "used again" in capsys.readouterr().out
+    assert main(restore) == 0
+    assert "in use" in capsys.readouterr().out
+    assert main(["knowledge", "facts", "restore", "7", *store]) == 2
+    assert "there is no fact 7" in capsys.readouterr().err
+
+
 def test_piped_questions(trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n\nWhy?\n"))
     assert main(["ask", str(trained), "--json"]) == 0

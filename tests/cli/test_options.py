@@ -75,6 +75,8 @@ OPTIONS = {
     "knowledge facts search": "--json --limit --store WORDS",
     "knowledge facts export": "--form --store FILE",
     "knowledge facts retract": "--json --store --who FACT",
+    "knowledge facts restore": "--json --store FACT",
+    "knowledge facts correct": "--json --source --store --who ANSWER FACT",
     "knowledge facts check": "--json --store",
     "knowledge learn": "--epochs --every --json --out --quiet --store RUN",
     "knowledge report": "--delta --figures --json --out --page --risk --samples --score --seed RUN",

@@ -1,7 +1,7 @@
 """Kills while pages are used and a comparison trains: no run is lost, and pages say what happened and work again.
 
-`make studio-kills` kills the studio, its workers and the comparison 50 times in a random order; the smoke form kills a
-worker and the studio once each.
+`make studio-kills` kills the studio, its workers, their template and the comparison 50 times in a random order; the
+smoke form kills the template, a worker and the studio once each.
 
     ATTNLAB_KILLS=10 ATTNLAB_KILLS_SEED=1 pytest -m slow tests/studio/test_kills.py      a shorter and another one
 """
@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from attnlab.runs.ledger import find_paths
+from attnlab.storage.disk import is_alive
 from attnlab.storage.locks import find_holder
 from attnlab.studio.folders import opaque_id
 from attnlab.studio.studio import command_of
@@ -136,10 +137,13 @@ class Use:
             self._victim = None
 
     def kill_worker(self, kind: str) -> None:
-        use = self.uses[kind]
         self._close_tabs(kind)  # an earlier notice must not count
-        use()
+        self.uses[kind]()
         self._note_worker(kind)
+        self._kill_noted(kind)
+
+    def _kill_noted(self, kind: str) -> None:
+        use = self.uses[kind]
         self._victim = self.workers[kind]
         use()
         use()  # one that died after its answer is missed by the next question
@@ -149,10 +153,31 @@ class Use:
 
     def _note_worker(self, kind: str) -> None:
         """Find the worker that has answered: the one that is none of the other kinds."""
+        if kind in self.workers and is_alive(self.workers[kind]):  # perhaps a copy of a template that was killed
+            return
         others = {pid for name, pid in self.workers.items() if name != kind}
-        alive = [pid for pid in children_of(self.server.pid) if pid not in others and _is_worker(pid)]
-        assert len(alive) == 1, (kind, alive, self.workers)
-        self.workers[kind] = alive[0]
+
+        def alive() -> list[int]:
+            return [pid for one in self._templates() for pid in children_of(one) if pid not in others]
+
+        wait_until(lambda: bool(alive()), 60)  # the first copy waits until its template stands
+        found = alive()
+        assert len(found) == 1, (kind, found, self.workers)
+        self.workers[kind] = found[0]
+
+    def _templates(self) -> list[int]:
+        """Return the process that all workers are copies of, if it lives."""
+        return [pid for pid in children_of(self.server.pid) if _is_worker(pid)]
+
+    def kill_template(self) -> None:
+        """Kill what workers are copies of: those that live go on, and the next one needs a new template."""
+        self._close_tabs("desk")
+        self.edit()
+        self._note_worker("desk")
+        for one in self._templates():
+            os.kill(one, signal.SIGKILL)
+        self.edit()
+        self._kill_noted("desk")
 
     def kill_server(self) -> None:
         port, page = self.server.port, self.watching
@@ -176,7 +201,8 @@ class Use:
         page.get_by_text("It is running").or_(page.get_by_text("It has ended")).first.wait_for()
 
     def kill(self, kind: str) -> None:
-        {"server": self.kill_server, "comparison": self.kill_comparison}.get(kind, lambda: self.kill_worker(kind))()
+        kills = {"server": self.kill_server, "template": self.kill_template, "comparison": self.kill_comparison}
+        kills.get(kind, lambda: self.kill_worker(kind))()
         found = {*find_paths(self.comparison)}
         assert self.known <= found, "a run has vanished"
         self.known = found
@@ -216,12 +242,12 @@ def kill_often(browser: Any, folder: Path, kinds: list[str], *, steps: int, seed
         use.close()
 
 
-def test_a_worker_and_the_studio_are_killed(browser: Any, tmp_path: Path) -> None:
-    kill_often(browser, tmp_path, ["desk", "server"], steps=20, seeds=2, segments=0)
+def test_a_worker_its_template_and_the_studio_are_killed(browser: Any, tmp_path: Path) -> None:
+    kill_often(browser, tmp_path, ["template", "server"], steps=20, seeds=2, segments=0)
 
 
 @pytest.mark.slow
 def test_fifty_kills(browser: Any, tmp_path: Path) -> None:
     chosen = random.Random(SEED)
-    kinds = [chosen.choice(["desk", "bench", "stage", "server", "comparison"]) for _ in range(KILLS)]
+    kinds = [chosen.choice(["desk", "bench", "stage", "template", "server", "comparison"]) for _ in range(KILLS)]
     kill_often(browser, tmp_path, kinds, steps=20_000, seeds=4, segments=5)

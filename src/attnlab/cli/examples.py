@@ -43,6 +43,8 @@ EXAMPLES: Mapping[str, str] = {
     "knowledge facts search": 'attnlab knowledge facts search "Ada" --store facts.sqlite',
     "knowledge facts export": "attnlab knowledge facts export facts.csv --store facts.sqlite",
     "knowledge facts retract": "attnlab knowledge facts retract 12 --store facts.sqlite",
+    "knowledge facts restore": "attnlab knowledge facts restore 12 --store facts.sqlite",
+    "knowledge facts correct": "attnlab knowledge facts correct 12 Bray --store facts.sqlite",
     "knowledge facts check": "attnlab knowledge facts check --store facts.sqlite",
     "runs list": "attnlab runs list --out runs",
     "runs show": "attnlab runs show RUN",

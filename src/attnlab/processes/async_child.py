@@ -18,6 +18,7 @@ from typing import Any
 
 from attnlab.errors import AttnlabError
 from attnlab.processes.child import Child, ChildError, ChildTimeoutError
+from attnlab.processes.template import Template
 
 _MOST_WAITING = 64  # questions
 _SECONDS_TO_START = 300.0  # on a machine that has much else to do
@@ -45,7 +46,7 @@ class AsyncChild:
 
     def __init__(
         self,
-        module: str,
+        module: str | Template,
         name: str,
         arguments: Sequence[str] = (),
         *,
@@ -55,13 +56,14 @@ class AsyncChild:
         once: Collection[str] = (),
         on_death: Callable[[str], None] | None = None,
     ) -> None:
-        """`seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended.
+        """`module` may be a template, whose copy the process then is.
 
+        `seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended.
         Tasks named in `once` are never asked twice. `on_death` is told when a process that died was replaced.
         """
         self._module, self._name, self._seconds, self._idle = module, name, seconds, idle
         self._arguments = tuple(arguments)
-        self._environment = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+        self._threads = threads
         self._once, self._on_death = frozenset(once), on_death
         self._child: Child | None = None
         self._lock = asyncio.Lock()  # held by the question under way
@@ -199,17 +201,22 @@ class AsyncChild:
         if self._child is not None:  # it died between two questions
             self._tell_death()
         await self._end()
-        self._child = Child(
-            self._module,
-            self._arguments,
-            name=self._name,
-            environment=self._environment,
-            apart=True,  # Ctrl-C in the terminal is for this process, which then ends the child
-            keep_stderr=False,
-        )
+        self._child = await asyncio.to_thread(self._new_child)
         await self._put({}, _SECONDS_TO_START)  # the start does not count against the question
         if self._idle is not None and (self._idle_check is None or self._idle_check.done()):
             self._idle_check = asyncio.create_task(self._end_when_idle(self._idle))
+
+    def _new_child(self) -> Child:
+        if isinstance(self._module, Template):
+            return Child(self._module.copy(self._threads), name=self._name, keep_stderr=False)
+        return Child(
+            self._module,
+            self._arguments,
+            name=self._name,
+            environment={} if self._threads is None else {"OMP_NUM_THREADS": str(self._threads)},
+            apart=True,  # Ctrl-C in the terminal is for this process, which then ends the child
+            keep_stderr=False,
+        )
 
     async def _end_when_idle(self, idle: float) -> None:
         while self._child is not None:

@@ -27,9 +27,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from attnlab.errors import AttnlabError
+
+if TYPE_CHECKING:
+    from attnlab.processes.template import Copy
 
 Answer = Callable[[dict[str, Any]], Mapping[str, object]]
 
@@ -60,7 +63,7 @@ class Child:
 
     def __init__(
         self,
-        module: str,
+        module: str | Copy,
         arguments: Sequence[str] = (),
         *,
         name: str,
@@ -68,21 +71,26 @@ class Child:
         apart: bool = False,
         keep_stderr: bool = True,
     ) -> None:
-        """`apart` keeps signals of the terminal, such as Ctrl-C, from it.
+        """`module` may be a process that runs already, the copy of a template. `apart` keeps signals of the terminal,
+        such as Ctrl-C, from a new one.
 
         `keep_stderr` collects its standard error for the message of a `ChildError`; otherwise it is this process's.
         """
         self.name = name
         self._stderr: IO[bytes] | None = tempfile.TemporaryFile() if keep_stderr else None  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env={**os.environ, **(environment or {})},
-            process_group=0 if apart else None,
-            bufsize=0,
-        )
+        self._process: subprocess.Popen[bytes] | Copy
+        if isinstance(module, str):
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                env={**os.environ, **(environment or {})},
+                process_group=0 if apart else None,
+                bufsize=0,
+            )
+        else:
+            self._process = module
         self._unread = b""
         self._closed = False
 
@@ -168,7 +176,8 @@ class Child:
             hint = None
             if code == -signal.SIGKILL:
                 hint = "it was killed, perhaps because memory ran out: use a smaller size or fewer processes"
-            raise ChildError(self.name, f"ended with code {code}{self._last_lines()}", hint=hint, died=True)
+            how = f"ended with code {code}" if isinstance(self._process, subprocess.Popen) else "ended"
+            raise ChildError(self.name, f"{how}{self._last_lines()}", hint=hint, died=True)
         try:
             answer = json.loads(line)
         except ValueError:

@@ -20,6 +20,7 @@ from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request, ScaleRequest
 from attnlab.experiments.scale.record import RECORD, write_record
 from attnlab.processes.async_child import AsyncChild
+from attnlab.processes.template import CAN_COPY, Template
 from attnlab.storage.plans import PLAN
 from attnlab.studio.folders import LOG, STUDY, comparison_folders, launch, opaque_id, study_folders, unwritable
 from attnlab.studio.guard import Access
@@ -111,10 +112,11 @@ class Studio:
         self.settings = settings
         self.runs = settings.runs
         own = [] if settings.variants_from is None else [str(settings.variants_from)]
-        worker = partial(AsyncChild, _WORK, arguments=own, once=_ONCE, on_death=self._tell_death)
+        self._template = Template(_WORK, own) if CAN_COPY else None
+        worker = partial(AsyncChild, self._template or _WORK, arguments=own, once=_ONCE, on_death=self._tell_death)
         self.desk = worker("the desk", seconds=30, threads=1)
-        self.bench = worker("the bench", seconds=120, idle=120)
-        self.stage = worker("the stage", seconds=900, idle=120)
+        self.bench = worker("the bench", seconds=120, idle=60)
+        self.stage = worker("the stage", seconds=900, idle=20)
         self.teacher = worker("the teacher", seconds=_LONGEST_LESSON, idle=20)
         self.lessons = Lessons(self.teacher, str(settings.runs))
         self._pages: OrderedDict[str, str] = OrderedDict()
@@ -144,6 +146,8 @@ class Studio:
     async def close(self) -> None:
         """End the workers. Comparisons and studies continue: they have processes and folders of their own."""
         await asyncio.gather(*(worker.close() for worker in (self.desk, self.bench, self.stage, self.teacher)))
+        if self._template is not None:
+            await asyncio.to_thread(self._template.close)
 
     # Pages that were made elsewhere
 

@@ -21,7 +21,7 @@ from attnlab.errors import SpecError
 from attnlab.processes.machine import available_cores, cpu_quota, has_total_store_order, using_threads
 from attnlab.specification import Specification
 
-_LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD = -4, -1, -2
+_LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD, _LIBC_ARENA_MAX = -4, -1, -2, -8
 MOST_AT_ONCE = 1024  # threads or processes
 _ROUNDS = 7  # of a measurement, of which the fastest counts
 
@@ -164,6 +164,7 @@ def keep_memory() -> None:
         mallopt: Any = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return  # another C library, such as musl, which has no such setting
+    mallopt(_LIBC_ARENA_MAX, 1)  # those of further threads give blocks back all the same
     mallopt(_LIBC_MMAP_MAX, 0)
     mallopt(_LIBC_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_LIBC_TOP_PAD, 64 << 20)

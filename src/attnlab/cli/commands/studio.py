@@ -6,7 +6,6 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from attnlab.attention import load_variants
 from attnlab.cli.options import RUNS, Flag, JsonFlag, VariantsFile
 from attnlab.cli.printing import say, show_json
 from attnlab.errors import AttnlabError
@@ -50,6 +49,8 @@ def studio(
     from attnlab.studio.studio import Settings, is_loopback
 
     if variants_from is not None:
+        from attnlab.attention import load_variants  # imports PyTorch, which the studio leaves to its workers
+
         load_variants(variants_from)  # a mistake in it shows here
         variants_from = variants_from.resolve()
     settings = Settings(runs=runs.resolve(), host=host, port=port, exposed=expose, variants_from=variants_from)

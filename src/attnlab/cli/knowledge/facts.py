@@ -118,10 +118,7 @@ def add(
     """
     with FactStore(store) as opened:
         added = opened.add(question, answer, who=author(who), source=source)
-    if as_json:
-        show_json({"standing": added.standing, "fact": added.fact, "others": added.others})
-        return
-    tell_added(added)
+    _show_added(added, as_json)
 
 
 @facts.command
@@ -197,6 +194,51 @@ def retract(fact: int, /, *, store: StoreFile = DEFAULT_STORE, who: Author = Non
 
 
 @facts.command
+def restore(fact: int, /, *, store: StoreFile = DEFAULT_STORE, as_json: Json = False) -> None:
+    """Use a fact again that was retracted.
+
+    Parameters
+    ----------
+    fact
+        Its number, as `search` shows it.
+    """
+    with FactStore(store, create=False) as opened:
+        before = opened.fact(fact)
+        found = opened.restore(fact)
+    if as_json:
+        show_json(found)
+        return
+    show(f"{'in use' if before.retracted_at is None else 'used again'}: {found}")
+
+
+@facts.command
+def correct(
+    fact: int,
+    answer: str,
+    /,
+    *,
+    source: str = "told",
+    store: StoreFile = DEFAULT_STORE,
+    who: Author = None,
+    as_json: Json = False,
+) -> None:
+    """Give another answer to the question of a fact, and retract the fact.
+
+    Parameters
+    ----------
+    fact
+        Its number, as `search` shows it.
+    answer
+        The right answer.
+    source
+        How it is known.
+    """
+    with FactStore(store, create=False) as opened:
+        added = opened.correct(fact, answer, who=author(who), source=source)
+    _show_added(added, as_json)
+
+
+@facts.command
 def check(*, store: StoreFile = DEFAULT_STORE, as_json: Json = False) -> int:
     """Check that a store is sound and holds whole batches only; exit code 1 if not."""
     with FactStore(store, create=False) as opened:
@@ -207,6 +249,13 @@ def check(*, store: StoreFile = DEFAULT_STORE, as_json: Json = False) -> int:
         show(Table(("", ""), [(name, str(number)) for name, number in counts.items()]))
         show(*problems) if problems else show("sound")
     return int(bool(problems))
+
+
+def _show_added(added: Added, as_json: bool) -> None:
+    if as_json:
+        show_json({"standing": added.standing, "fact": added.fact, "others": added.others})
+    else:
+        tell_added(added)
 
 
 def tell_added(added: Added) -> None:

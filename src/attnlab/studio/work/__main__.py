@@ -1,6 +1,6 @@
-"""`python -m attnlab.studio.work [FILE]`: answer questions, one JSON object a line, until there are no more.
+"""`python -m attnlab.studio.work [FILE] [NUMBER]`: answer questions, one JSON object a line, until there are no more.
 
-FILE adds variants of one's own."""
+FILE adds variants of one's own. With the NUMBER of a socket, let copies of this process answer them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from attnlab.attention import load_variants
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.processes.child import serve
-from attnlab.processes.machine import memory_bytes
+from attnlab.processes.machine import available_cores, memory_bytes
+from attnlab.processes.template import serve_copies
 
-# What can be asked, and who knows it. A module is imported when it is first asked.
+# What can be asked, and who knows it. A module is imported when it is first asked, or before this process is copied.
 TASKS = {
     "attend": "playground:attend",
     "vary": "playground:vary",
@@ -73,7 +75,7 @@ def answer(question: dict[str, Any]) -> Mapping[str, object]:
     if task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
     module, _, name = TASKS[task].partition(":")
-    work = getattr(import_module(f"attnlab.studio.work.{module}"), name)
+    work = getattr(_imported(module), name)
     try:
         found: Mapping[str, object] = work(**question)
     except (MemoryError, RuntimeError) as error:
@@ -81,6 +83,18 @@ def answer(question: dict[str, Any]) -> Mapping[str, object]:
             raise
         raise InputError("this needs more memory than the studio may use", hint="ask for a smaller size") from None
     return found
+
+
+def _imported(module: str) -> ModuleType:
+    return import_module(f"attnlab.studio.work.{module}")
+
+
+def _prepare(threads: int | None) -> None:
+    """Prepare a copy of this process."""
+    import torch
+
+    torch.set_num_threads(threads or available_cores())
+    limit_memory()
 
 
 def limit_memory(share: float = 0.5) -> None:
@@ -92,7 +106,13 @@ def limit_memory(share: float = 0.5) -> None:
 
 
 if __name__ == "__main__":
-    limit_memory()
-    for path in sys.argv[1:]:
-        load_variants(Path(path))
-    serve(answer)
+    *paths, number = sys.argv[1:] if sys.argv[-1].isdigit() else [*sys.argv[1:], None]
+    for path in paths:
+        load_variants(Path(str(path)))
+    if number is None:
+        limit_memory()
+        serve(answer)
+    else:
+        for module in sorted({task.partition(":")[0] for task in TASKS.values()}):
+            _imported(module)
+        serve_copies(answer, int(number), _prepare)
