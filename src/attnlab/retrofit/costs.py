@@ -66,7 +66,7 @@ def layer_losses(
     """Return the losses of the original on texts, and by variant those with each layer, and with all, converted.
 
     `tell` is called after each evaluation of a model, with their number so far. Each of PyTorch's threads takes texts
-    of its own: two that share every product wait for each other, which cost SmolLM2 a quarter of the time.
+    of its own: two that share every product wait for each other, which cost SmolLM2 a sixth of the time.
     """
     threads = min(torch.get_num_threads(), len(texts.inputs))
     parts = map(Batch, torch.chunk(texts.inputs, threads), torch.chunk(texts.targets, threads))
