@@ -19,6 +19,7 @@ from attnlab.bench.products.studio.serving import RUNS, at, environment, go, vis
 _SHARE = 10  # the first and the last tenth of the last half are compared
 _MAPS = ".seen[data-shown]"
 _PLANNED = "() => document.body.innerText.match(/for [0-9]+ runs/)?.[0] ?? null"
+_ADDRESS = "() => location.search"
 _PAUSE = 500  # milliseconds between two pages
 
 
@@ -77,8 +78,9 @@ def _look(page: Any, _: int) -> None:
 
 def _edit(page: Any, number: int) -> None:
     page.evaluate(TYPE, 10)
+    before = page.evaluate(_ADDRESS)
     _field(page, "a variant").select_option(("tied-kv", "cosine")[number % 2])
-    _see(page, "That is what is shown now.")
+    page.wait_for_function(f"(before) => ({_ADDRESS})() !== before", arg=before)
     page.evaluate(TYPE, 3)
 
 
