@@ -10,7 +10,7 @@ and in that module, after everything is imported
         serve_copies(answer, int(sys.argv[-1]))               answer(question: dict) -> dict
 
 A copy starts within milliseconds where importing PyTorch takes seconds, and shares with the others the memory that none
-of them changes: of 230 MB about 150. The template itself computes nothing, because threads do not survive a copy. Only
+of them changes: of 230 MB about 180. The template itself computes nothing, because threads do not survive a copy. Only
 Linux lets a process be watched that another one started, so elsewhere each `Child` starts for itself.
 """
 
