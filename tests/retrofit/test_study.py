@@ -76,6 +76,24 @@ def test_costs_are_those_of_models_with_one_layer_changed(healed: RetrofitResult
     assert all(cost.cost.low <= cost.cost.mean <= cost.cost.high for one in healed.variants for cost in one.costs)
 
 
+def test_each_thread_reads_texts_of_its_own(trained: Path) -> None:
+    subject, told, before = open_subject(trained), list[int](), torch.get_num_threads()
+    texts = judging_rows(open_text(subject, None, trained.parents[1] / "cache"), 5, 16)
+    variants = {"one": {0: subject.model.stack.blocks[1].attention}}
+    try:
+        torch.set_num_threads(1)
+        alone = layer_losses(subject.model, variants, texts)
+        torch.set_num_threads(2)
+        together = layer_losses(subject.model, variants, texts, told.append)
+        assert torch.get_num_threads() == 2, "as before"
+    finally:
+        torch.set_num_threads(before)
+    assert together[0] == pytest.approx(alone[0], abs=1e-5)
+    assert together[1]["one"] == {key: pytest.approx(losses, abs=1e-5) for key, losses in alone[1]["one"].items()}
+    assert len({round(loss, 3) for loss in alone[0]}) > 1, "texts in the wrong order would be seen"
+    assert told == [1, 2]
+
+
 def test_healing_has_curves_of_both_methods_from_the_same_start(healed: RetrofitResult) -> None:
     one = healed.variants[0]
     assert [healing.method for healing in one.healing] == ["distil", "finetune"]
