@@ -68,6 +68,12 @@ def _type(page: Any, label: str, text: str) -> None:
     _field(page, label).press("Tab")
 
 
+def _another(page: Any, label: str, number: int) -> str:
+    """Return a number from 3 to 7 that is not in the field already."""
+    now = _field(page, label).input_value()
+    return next(str(one) for one in (3 + number % 5, 3 + (number + 1) % 5) if str(one) != now)
+
+
 def _see(page: Any, words: str) -> None:
     page.get_by_text(words).first.wait_for()
 
@@ -107,7 +113,7 @@ def _move(page: Any, number: int) -> None:
 def _plan(page: Any, number: int) -> None:
     _see(page, "minutes")
     before = page.evaluate(_PLANNED)
-    _type(page, "seeds", str(2 + number % 5))
+    _type(page, "seeds", _another(page, "seeds", number))
     page.wait_for_function(f"(before) => ![null, before].includes(({_PLANNED})())", arg=before)
 
 
@@ -124,7 +130,7 @@ def _search(page: Any, number: int) -> None:
 
 def _exhibit(page: Any, number: int) -> None:
     _see(page, "checks hold")
-    _type(page, "tokens", str(3 + number % 5))
+    _type(page, "tokens", _another(page, "tokens", number))
     page.wait_for_function("() => location.search.includes('tokens')")
     _see(page, "checks hold")
 
