@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
+
 from attnlab.attention import load_variants
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.processes.child import serve
@@ -91,8 +93,6 @@ def _imported(module: str) -> ModuleType:
 
 def _prepare(threads: int | None) -> None:
     """Prepare a copy of this process."""
-    import torch
-
     torch.set_num_threads(threads or available_cores())
     limit_memory()
 
