@@ -219,6 +219,15 @@ def test_the_studio_leaves_torch_to_its_workers() -> None:
     assert done.stderr.strip() == ""
 
 
+def test_an_exhibit_does_not_import_the_compiler() -> None:
+    code = (
+        "import sys; from attnlab.exhibits import exhibit_named; exhibit_named('masking').run(); "
+        "sys.exit(str({'sympy', 'torch._dynamo', 'plotext'} & set(sys.modules) or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
 @pytest.mark.parametrize(
     "module", ["attnlab.cli.commands.train", "attnlab.cli.commands.generate", "attnlab.experiments.launching.worker"]
 )

@@ -236,8 +236,53 @@ def test_a_comparison_whose_process_lives_is_starting_and_then_finishing(tmp_pat
     assert seen == ["running", "finishing"]
 
 
+def test_the_desk_starts_once_a_page_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def ask(task: str) -> None:
+        asked.append(task)
+
+    async def use(*, visited: bool) -> list[str]:
+        asked.clear()
+        studio = Studio(Settings(runs=tmp_path))
+        monkeypatch.setattr(studio.desk, "ask", ask)
+        studio.warm_up()
+        await asyncio.sleep(0.05)
+        before = list(asked)
+        if visited:
+            studio.page_stands.set()
+        assert studio._warming is not None
+        await studio._warming
+        return before
+
+    assert asyncio.run(use(visited=True)) == []
+    assert asked == ["form"]
+    monkeypatch.setattr("attnlab.studio.studio._LONGEST_ALONE", 0.1)
+    assert asyncio.run(use(visited=False)) == []
+    assert asked == ["form"], "nobody came, and it starts anyway"
+
+
+def test_costs_that_were_asked_lately_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnlab.studio.studio._KEPT_COSTS", 2)
+    asked: list[int] = []
+
+    async def ask(task: str, *, owner: str, question: dict[str, int]) -> dict[str, Any]:
+        assert (task, owner) == ("cost", "me/cost")
+        asked.append(question["n"])
+        return {"page": f"costs of {question['n']}"}
+
+    async def use() -> None:
+        studio = Studio(Settings(runs=tmp_path))
+        monkeypatch.setattr(studio.counter, "ask", ask)
+        for n in (1, 2, 1, 3, 1, 2):
+            assert await studio.cost({"n": n}, "me/cost") == {"page": f"costs of {n}"}
+
+    asyncio.run(use())
+    assert asked == [1, 2, 3, 2], "1 was asked lately, and 2 was given up for 3"
+
+
 def test_kept_pages_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.studio.studio._KEPT_LETTERS", 100)
+    monkeypatch.setattr("attnlab.studio.studio._KEPT_BYTES", 100)
 
     async def use() -> None:
         studio = Studio(Settings(runs=tmp_path))

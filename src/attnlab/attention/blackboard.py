@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,8 +70,9 @@ def one_head(
             "keys and values are matrices, a row for each token", hint="give key and value of 2 dimensions"
         )
     try:
-        shape = torch.broadcast_shapes(*(matrix.shape[:-2] for matrix in matrices))  # type: ignore[no-untyped-call]
-    except RuntimeError:
+        # PyTorch's own would import SymPy, which takes longer than all else here.
+        shape = np.broadcast_shapes(*(matrix.shape[:-2] for matrix in matrices))
+    except ValueError:
         raise InputError(
             f"query, key and value of shapes {[tuple(matrix.shape) for matrix in matrices]} do not fit together",
             hint="what stands before (tokens, width) must be equal, 1 or absent",

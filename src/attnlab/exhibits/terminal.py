@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
-import plotext
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -168,6 +167,8 @@ def plot_text(plot: blocks.Plot, width: int, *, colour: bool) -> str:
     """The plot as lines of text; with `colour`, with the codes for it."""
     if plot.labels:
         return bars_text(plot, width)
+    import plotext  # takes long to load
+
     letters = _letters(plot.series)
     if plot.equal:
         width = min(width, 2 * _HEIGHT + 4)  # a letter is about twice as high as it is wide

@@ -28,6 +28,7 @@ from attnlab.formats import file_name
 from attnlab.lens.subjects import Subject, open_subject
 from attnlab.models import LanguageModel
 from attnlab.processes.machine import check_memory
+from attnlab.processes.memory import keep_memory
 from attnlab.retrofit.conversion.converting import chosen_targets, convert_layers, with_layers
 from attnlab.retrofit.conversion.targets import target_layers
 from attnlab.retrofit.costs import (
@@ -56,7 +57,6 @@ from attnlab.storage.plans import plan_hash, read_plan, write_plan
 from attnlab.storage.records import read_json, write_json
 from attnlab.storage.tensors import read_tensors, write_tensors
 from attnlab.training import Execution, Reporter, choose_execution
-from attnlab.training.execution import keep_memory
 
 MODELS_AT_ONCE = 3  # the original, one that is changed, and room to change it
 Tell = Callable[[str], None]

@@ -136,6 +136,7 @@ def page(
             with frame.content:
                 await guarded(frame, fill, keep=True)(frame, **given)
             frame.content.props("aria-busy=false")
+            studio.page_stands.set()
             return None
 
         # NiceGUI reads the parameters of the address from the signature, where the frame is not among them.

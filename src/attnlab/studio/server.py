@@ -17,6 +17,7 @@ from nicegui import ui
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from attnlab.errors import AttnlabError
+from attnlab.processes.memory import share_memory
 from attnlab.studio.connections import Connection
 from attnlab.studio.guard import MOST_ADDRESS, MOST_BODY, MOST_HEADERS, Access, Guard
 from attnlab.studio.pages import register
@@ -74,7 +75,7 @@ def _hand_out(studio: Studio) -> Callable[[str], Awaitable[Response]]:
 
 def _hand_data(studio: Studio) -> Callable[[str], Awaitable[Response]]:
     async def hand_data(name: str) -> Response:
-        found = studio.kept_data(name)
+        found = studio.kept_page(name)
         if found is None:
             return PlainTextResponse("this is no longer kept: ask for it again", status_code=404)
         return Response(found, media_type="application/json", headers={"cache-control": "no-store"})
@@ -96,6 +97,7 @@ def _hand_table(studio: Studio) -> Callable[[str], Awaitable[Response]]:
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until it is interrupted. `announce` is told the address, with its token, as soon as it can be opened."""
+    share_memory()
     listening = settings.listen()
     access = settings.access(listening.getsockname()[1])
     logging.getLogger("nicegui").setLevel(logging.ERROR)

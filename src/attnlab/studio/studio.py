@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 import secrets
 import socket
 import subprocess
+import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +22,7 @@ from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request, ScaleRequest
 from attnlab.experiments.scale.record import RECORD, write_record
 from attnlab.processes.async_child import AsyncChild
+from attnlab.processes.memory import give_back_memory
 from attnlab.processes.template import CAN_COPY, Template
 from attnlab.storage.plans import PLAN
 from attnlab.studio.folders import LOG, STUDY, comparison_folders, launch, opaque_id, study_folders, unwritable
@@ -36,8 +39,10 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RUNNING = frozenset({"starting", "planning", "running", "finishing"})
 MOST_RUNNING = 2  # comparisons and studies at a time
 _ONCE = frozenset({"keep", "correct_fact", "retract_fact", "restore_fact"})  # would change the store twice
+_LONGEST_ALONE = 5.0  # seconds without a visitor, until the desk starts anyway
 _LONGEST_LESSON = 6 * 3600.0  # seconds
-_KEPT_LETTERS = 40_000_000  # of pages that were made
+_KEPT_BYTES = 4_000_000  # of pages that were made
+_KEPT_COSTS = 30  # answers
 _WORK = "attnlab.studio.work"  # run by the workers
 _REPORT = "report-"
 RETROFIT = "retrofit-"  # before the name of a retrofit whose page is asked for
@@ -105,7 +110,7 @@ class Settings:
 class Studio:
     """One studio. The desk answers what must be quick, the bench what may take a while, exhibits have a stage.
 
-    A teacher has models learn facts.
+    A counter knows costs, for which it imports more than the others have, and a teacher has models learn facts.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -117,18 +122,26 @@ class Studio:
         self.desk = worker("the desk", seconds=30, threads=1)
         self.bench = worker("the bench", seconds=120, idle=60)
         self.stage = worker("the stage", seconds=900, idle=20)
+        self.counter = worker("the counter", seconds=30, threads=1, idle=20)
         self.teacher = worker("the teacher", seconds=_LONGEST_LESSON, idle=20)
         self.lessons = Lessons(self.teacher, str(settings.runs))
-        self._pages: OrderedDict[str, str] = OrderedDict()
+        self._pages: OrderedDict[str, bytes] = OrderedDict()  # compressed
+        self._costs: OrderedDict[str, dict[str, Any]] = OrderedDict()  # by the question, the last asked at the end
         self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
         self._begun: set[str] = set()  # folders whose process was seen at work
         self.labels = Labels(settings.runs)
         self.frames: WeakValueDictionary[str, Frame] = WeakValueDictionary()  # of all open pages, by their visitors
+        self.page_stands = asyncio.Event()  # any page, which the desk's imports would slow down
         self._warming: asyncio.Task[Any] | None = None
 
     def warm_up(self) -> None:
         """Let the desk import what it needs before it is asked."""
-        self._warming = asyncio.ensure_future(self.desk.ask("form"))
+        self._warming = asyncio.ensure_future(self._warm_desk())
+
+    async def _warm_desk(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.page_stands.wait(), _LONGEST_ALONE)
+        await self.desk.ask("form")
 
     def _tell_death(self, name: str) -> None:
         """Say on every page that a worker died and was replaced."""
@@ -140,22 +153,34 @@ class Studio:
 
     def withdraw(self, visitor: str) -> None:
         """Give up the questions of a visitor who has left."""
-        for worker in (self.desk, self.bench, self.stage):
+        for worker in (self.desk, self.bench, self.stage, self.counter):
             worker.withdraw(visitor)
+        give_back_memory()
 
     async def close(self) -> None:
         """End the workers. Comparisons and studies continue: they have processes and folders of their own."""
-        await asyncio.gather(*(worker.close() for worker in (self.desk, self.bench, self.stage, self.teacher)))
+        workers = (self.desk, self.bench, self.stage, self.counter, self.teacher)
+        await asyncio.gather(*(worker.close() for worker in workers))
         if self._template is not None:
             await asyncio.to_thread(self._template.close)
+
+    async def cost(self, question: Mapping[str, Any], owner: str) -> dict[str, Any]:
+        """Return what a model costs; what was asked lately is known."""
+        key = json.dumps(question, sort_keys=True)
+        if key not in self._costs:
+            self._costs[key] = await self.counter.ask("cost", owner=owner, question=question)
+        self._costs.move_to_end(key)
+        if len(self._costs) > _KEPT_COSTS:
+            self._costs.popitem(last=False)
+        return self._costs[key]
 
     # Pages that were made elsewhere
 
     def keep_page(self, html: str) -> str:
         """Keep a page to hand out, and return its name."""
         name = secrets.token_urlsafe(12)
-        self._pages[name] = html
-        while len(self._pages) > 1 and sum(map(len, self._pages.values())) > _KEPT_LETTERS:
+        self._pages[name] = zlib.compress(html.encode(), level=1)
+        while len(self._pages) > 1 and sum(map(len, self._pages.values())) > _KEPT_BYTES:
             self._pages.popitem(last=False)
         return name
 
@@ -163,14 +188,15 @@ class Studio:
         """Keep data for a script of a page, and return the address that it can be fetched from."""
         return f"{DATA}{self.keep_page(json.dumps(data, allow_nan=False))}"
 
-    def kept_data(self, name: str) -> str | None:
-        """Return data that was kept, unless it was given up for newer data."""
-        return self._pages.get(name)
+    def kept_page(self, name: str) -> str | None:
+        """Return a page or data that was kept, unless it was given up for newer ones."""
+        return zlib.decompress(self._pages[name]).decode() if name in self._pages else None
 
     async def finished_page(self, name: str) -> str:
         """Return a page by its name: one that was kept, or the report of a comparison or study."""
-        if name in self._pages:
-            return self._pages[name]
+        kept = self.kept_page(name)
+        if kept is not None:
+            return kept
         if name.startswith(RETROFIT):
             found = await self.desk.ask("retrofit_report", runs=str(self.runs), name=name.removeprefix(RETROFIT))
             return await asyncio.to_thread(Path(found["path"]).read_text, encoding="utf-8")

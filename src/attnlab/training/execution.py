@@ -6,13 +6,12 @@ only with the same number of threads and the same precision.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import shutil
 import sys
 import time
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import PositiveInt
@@ -21,7 +20,6 @@ from attnlab.errors import SpecError
 from attnlab.processes.machine import available_cores, cpu_quota, has_total_store_order, using_threads
 from attnlab.specification import Specification
 
-_LIBC_MMAP_MAX, _LIBC_TRIM_THRESHOLD, _LIBC_TOP_PAD, _LIBC_ARENA_MAX = -4, -1, -2, -8
 MOST_AT_ONCE = 1024  # threads or processes
 _ROUNDS = 7  # of a measurement, of which the fastest counts
 
@@ -149,22 +147,3 @@ def _seconds(matrix: torch.Tensor) -> float:
 def can_compile() -> bool:
     """Return whether torch.compile finds what it needs on this machine."""
     return torch.cuda.is_available() or shutil.which("g++") is not None or shutil.which("clang++") is not None
-
-
-def keep_memory() -> None:
-    """Ask the C library not to give large blocks back to the system between steps.
-
-    By default every large tensor is mapped anew, and the system clears each of its pages: a tenth of the time of a
-    training step on a CPU. With this the blocks of the step before are used again. It concerns the whole process, so
-    only commands that train call it.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    try:
-        mallopt: Any = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return  # another C library, such as musl, which has no such setting
-    mallopt(_LIBC_ARENA_MAX, 1)  # those of further threads give blocks back all the same
-    mallopt(_LIBC_MMAP_MAX, 0)
-    mallopt(_LIBC_TRIM_THRESHOLD, 2**31 - 1)
-    mallopt(_LIBC_TOP_PAD, 64 << 20)

@@ -22,11 +22,12 @@ from attnlab.attention.names.files import file_hashes
 from attnlab.corpora import Corpus, CorpusSpec, open_corpus
 from attnlab.errors import AttnlabError, FileError, SpecError, UnsupportedError
 from attnlab.processes.machine import describe_machine
+from attnlab.processes.memory import keep_memory
 from attnlab.runs.directory import RunDirectory, RunResult
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.runs.verification import hash_text
 from attnlab.training.engine import LocalProcesses, ProcessGroup, make_process_group
-from attnlab.training.execution import Execution, choose_execution, keep_memory
+from attnlab.training.execution import Execution, choose_execution
 from attnlab.training.fitting import fitted, steps_in
 from attnlab.training.limits import check_least, check_run
 from attnlab.training.loading import check_variants, resolved_of

@@ -25,9 +25,9 @@ from attnlab.bench.timing import seconds_of
 from attnlab.cost import Question
 from attnlab.models import LanguageModel
 from attnlab.processes.child import serve
+from attnlab.processes.memory import keep_memory
 from attnlab.training import Execution
 from attnlab.training.engine import Engine
-from attnlab.training.execution import keep_memory
 from attnlab.training.recipes import recipe
 from attnlab.training.spec import ResolvedRun
 

@@ -32,9 +32,9 @@ from attnlab.cost import model_cost
 from attnlab.errors import FileError
 from attnlab.models import LanguageModel, build_model
 from attnlab.models.generation import generate
+from attnlab.processes.memory import keep_memory
 from attnlab.training import Execution, RunSpec, choose_execution
 from attnlab.training.engine import Engine, LocalProcesses, ProcessGroup, make_process_group
-from attnlab.training.execution import keep_memory
 from attnlab.training.fitting import fitted
 
 _STREAM = 1 << 20  # random tokens

@@ -40,9 +40,10 @@ from attnlab.experiments.launching.launcher import launcher
 from attnlab.formats import NOTHING, fixed, significant
 from attnlab.pages import Section
 from attnlab.processes.machine import describe_machine, using_threads
+from attnlab.processes.memory import keep_memory
 from attnlab.storage.records import to_plain
 from attnlab.training import RunSpec
-from attnlab.training.execution import Execution, keep_memory
+from attnlab.training.execution import Execution
 
 _TIMED = "time of a training step ÷ softmax's"
 PLAIN = Bar("variants", "every variant but the next", _TIMED, 1.2)

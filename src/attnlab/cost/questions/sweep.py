@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-import plotext
-
 from attnlab.attention import mixture
 from attnlab.cost.attention import multiply_adds
 from attnlab.cost.block import mlp_shapes
@@ -289,6 +287,8 @@ def plot_lines(
 
     `marks` are named places on the x-axis, each shown by a vertical line if it lies on the plot.
     """
+    import plotext  # takes long to load
+
     width = max(_NARROWEST, width)
     shown = [line for line in lines if any(number > 0 for number in line.y)]
     with _ONE_TURN:

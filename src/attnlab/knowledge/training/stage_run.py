@@ -19,11 +19,11 @@ from attnlab.knowledge.material import Material, read_record, write_record
 from attnlab.knowledge.training.recipes import KnowledgeRecipe, StageSettings
 from attnlab.knowledge.training.rows import RowCorpus
 from attnlab.models import ModelSpec
+from attnlab.processes.memory import keep_memory
 from attnlab.runs import RunDirectory
 from attnlab.runs.ledger import DEFAULT_ROOT
 from attnlab.training import Execution, Reporter, ResolvedRun, RunResult, Saving, choose_execution
 from attnlab.training.engine import Engine
-from attnlab.training.execution import keep_memory
 from attnlab.training.run import StoppedError, train_on
 
 _EVALUATIONS = 5

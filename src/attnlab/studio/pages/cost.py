@@ -31,13 +31,13 @@ class CostPage:
     """One visitor's model."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
-        self.frame, self.desk = frame, studio.desk
+        self.frame, self.studio = frame, studio
         self.asked: dict[str, Any] = {}
         self._sizes: dict[str, dict[str, int]] = {}
         self._turn = 0
 
     async def build(self, size: str, variant: str, context: int, width: int) -> None:
-        known = await self.desk.ask("cost_choices")
+        known = await self.studio.desk.ask("cost_choices")
         self._sizes = known["sizes"]
         size = size if size in self._sizes else "gpt2"
         variant = variant if variant in known["variants"] else "tied-kv"
@@ -111,7 +111,7 @@ class CostPage:
         if turn != self._turn:
             return
         question = self._question()
-        found = await self.desk.ask("cost", question=question)
+        found = await self.studio.cost(question, self.frame.owner("cost"))
         if turn != self._turn:
             return
         self._canvas.show(found["page"])

@@ -18,6 +18,7 @@ from attnlab.attention import load_variants
 from attnlab.errors import InputError, UnknownNameError
 from attnlab.processes.child import serve
 from attnlab.processes.machine import available_cores, memory_bytes
+from attnlab.processes.memory import give_back_memory, share_memory
 from attnlab.processes.template import serve_copies
 
 # What can be asked, and who knows it. A module is imported when it is first asked, or before this process is copied.
@@ -84,6 +85,8 @@ def answer(question: dict[str, Any]) -> Mapping[str, object]:
         if isinstance(error, RuntimeError) and "not enough memory" not in str(error):
             raise
         raise InputError("this needs more memory than the studio may use", hint="ask for a smaller size") from None
+    finally:
+        give_back_memory()
     return found
 
 
@@ -94,6 +97,7 @@ def _imported(module: str) -> ModuleType:
 def _prepare(threads: int | None) -> None:
     """Prepare a copy of this process."""
     torch.set_num_threads(threads or available_cores())
+    share_memory()
     limit_memory()
 
 
