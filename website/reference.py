@@ -11,7 +11,14 @@ from types import ModuleType
 import attnlab
 
 # Packages without names for others. `attnlab.bench` and `attnlab.cli` are used from the command line.
-_INTERNAL = ("attnlab.cli", "attnlab.attention.kernels", "attnlab.attention.parts", "attnlab.training.engine")
+_INTERNAL = (
+    "attnlab.attention.kernels",
+    "attnlab.attention.parts",
+    "attnlab.bench.",
+    "attnlab.cli",
+    "attnlab.studio.",
+    "attnlab.training.engine",
+)
 
 
 def public_packages() -> list[str]:

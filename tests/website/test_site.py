@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from website.hooks import complete
+from website.paths import ROOT
 from website.reference import public_packages
 
 from attnlab.attention import variants
@@ -94,6 +97,15 @@ def test_the_reference_has_every_public_package_and_the_command_line(site: Path)
     assert "attnlab knowledge facts import" in text
     assert "--tokens-per-parameter" in text
     assert text.count("Example: <code>attnlab ") == len(EXAMPLES)
+
+
+def test_the_reference_needs_no_other_extra() -> None:
+    missing = ("nicegui", "ray", "submitit", "tensorboard", "transformers")
+    code = (
+        "import sys; sys.path.insert(0, '.'); sys.modules.update(dict.fromkeys(sys.argv[1:])); "
+        "from website.reference import reference_pages; reference_pages()"
+    )
+    subprocess.run([sys.executable, "-c", code, *missing], cwd=ROOT, check=True)
 
 
 def test_a_page_that_the_navigation_does_not_name_becomes_a_guide() -> None:
