@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,3 +36,11 @@ def test_docstrings_name_the_parameters() -> None:
         and any(parameter not in (found.__doc__ or "") for parameter in inspect.signature(found).parameters)
     ]
     assert incomplete == []
+
+
+def test_columns_in_docstrings_are_indented() -> None:
+    """Only what is indented keeps its columns on a page."""
+    for name, found in public_names():
+        shown = [found, *vars(found).values()] if inspect.isclass(found) else [found]
+        texts = [inspect.getdoc(one) or "" for one in shown if inspect.isroutine(one) or inspect.isclass(one)]
+        assert not re.search(r"^\S.*\S {3,}\S", "\n".join(texts), re.MULTILINE), name

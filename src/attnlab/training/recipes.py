@@ -38,9 +38,9 @@ class OptimizerSpec(Specification):
 class Schedule(Specification):
     """The learning rate as a pure function of the step: a factor between 0 and 1 on the optimizer's own rate.
 
-    cosine      linear warmup, then half a cosine down to `end`, which it keeps               GPT-2's recipe
-    trapezoid   linear warmup, constant, and linear decay over the last `decay` of the steps  the NanoGPT speedrun
-    constant    linear warmup, then 1
+    Every `kind` begins with a linear warmup. `cosine`, GPT-2's recipe, then goes down half a cosine to `end`, which it
+    keeps; `trapezoid`, that of the NanoGPT speedrun, stays at 1 and decays linearly over the last `decay` of the steps;
+    `constant` stays at 1.
     """
 
     what = "a schedule"

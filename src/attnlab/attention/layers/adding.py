@@ -26,13 +26,22 @@ def add_layer(
 ) -> Variant:
     """Make a module known as a variant, in the place of attention.
 
-    name        of the variant and of its layer
-    module      a class; its signatures say what it needs (`attnlab.attention.layers.own`)
-    meaning     one sentence; the first line of the class's docstring if left out
-    equation    what it computes, as it is shown
-    source      where the idea comes from
-    claim       what it is to show
-    number      the argument of the constructor that may follow the name, as in `conv-gate:8`
+    Parameters
+    ----------
+    name
+        Of the variant and of its layer.
+    module
+        A class; its signatures say what it needs (`attnlab.attention.layers.own`).
+    meaning
+        One sentence; the first line of the class's docstring if left out.
+    equation
+        What it computes, as it is shown.
+    source
+        Where the idea comes from.
+    claim
+        What it is to show.
+    number
+        The argument of the constructor that may follow the name, as in `conv-gate:8`.
     """
     check_name(name)
     part = define_layer(name, module, equation)

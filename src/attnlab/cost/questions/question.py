@@ -27,8 +27,8 @@ class Question(AttentionChanges):
     Face or of its folder. A named size has GPT-2's vocabulary. A recipe is an architecture of the same name and an
     optimizer; the rest of it costs nothing. The architecture of a configuration is its own.
 
-    mixed_precision    bfloat16 weights, gradients and activations; float32 master weights and optimizer state
-    checkpointing      training keeps the inputs of blocks alone, and does their forward pass again
+    With `mixed_precision` weights, gradients and activations are bfloat16, master weights and the optimizer's state
+    float32. With `checkpointing` training keeps the inputs of blocks alone, and does their forward pass again.
     """
 
     what: ClassVar[str] = "a question of cost"

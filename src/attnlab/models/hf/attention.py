@@ -133,9 +133,8 @@ class VariantAttention:
     ) -> tuple[Tensor, Tensor | None]:
         """What the queries get, (batch, queries, heads, width), and their weights, if asked for.
 
-        query          (batch, heads, queries, width)
-        key, value     (batch, key-value heads, keys, width)
-        dropout        0 when the model is not training
+        `query` has the shape (batch, heads, queries, width), `key` and `value` (batch, key-value heads, keys, width).
+        `dropout` is 0 when the model is not training.
         """
         causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
         self._refuse(module, causal, query, key, dropout, others)
