@@ -90,6 +90,11 @@ def on_post_page(output: str, **_: object) -> str:
     return output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="search"')
 
 
+def on_post_template(output_content: str, **_: object) -> str:
+    """Do the same for the page that a host shows where there is none."""
+    return on_post_page(output_content)
+
+
 def _resolve(found: re.Match[str], uri: str, folder: Path, known: set[str]) -> str:
     mark, words, target, anchor = found.groups()
     if not target or "://" in target or target.startswith("mailto:"):

@@ -49,6 +49,21 @@ def test_a_worker_answers_in_turn_and_tells_what_is_wrong() -> None:
     with_worker(use)
 
 
+def test_a_worker_is_replaced_after_so_many_answers() -> None:
+    deaths: list[str] = []
+
+    async def use(worker: AsyncChild) -> list[int | None]:
+        seen: list[int | None] = []
+        for _ in range(5):
+            await worker.ask("presets")
+            seen.append(worker.pid)
+        return seen
+
+    first, second, third, fourth, fifth = with_worker(use, answers=2, on_death=deaths.append)
+    assert first == second != third == fourth != fifth
+    assert deaths == [], "nothing happened that visitors should know"
+
+
 def test_what_takes_too_long_is_ended_and_the_next_is_answered() -> None:
     async def use(worker: AsyncChild) -> None:
         with pytest.raises(AttnlabError, match="more than 1e-06 seconds"):

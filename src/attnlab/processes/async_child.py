@@ -53,17 +53,20 @@ class AsyncChild:
         seconds: float,
         threads: int | None = None,
         idle: float | None = None,
+        answers: int | None = None,
         once: Collection[str] = (),
         on_death: Callable[[str], None] | None = None,
     ) -> None:
         """`module` may be a template, whose copy the process then is.
 
-        `seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended.
-        Tasks named in `once` are never asked twice. `on_death` is told when a process that died was replaced.
+        `seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended, and one that was asked
+        for so many `answers` is replaced, which frees the memory that it gathered. Tasks named in `once` are never
+        asked twice. `on_death` is told when a process that died was replaced.
         """
         self._module, self._name, self._seconds, self._idle = module, name, seconds, idle
         self._arguments = tuple(arguments)
         self._threads = threads
+        self._most_answers, self._given = answers, 0  # the latter by the process there is now
         self._once, self._on_death = frozenset(once), on_death
         self._child: Child | None = None
         self._lock = asyncio.Lock()  # held by the question under way
@@ -163,8 +166,11 @@ class AsyncChild:
         again = question["task"] not in self._once
         while True:
             try:
+                if self._given == self._most_answers:
+                    await self._end()
                 if not self._stopped and (self._child is None or self._child.has_ended):
                     await self._start()
+                self._given += 1
                 return await self._put(question, seconds)
             except ChildError as error:
                 if error.died:
@@ -227,7 +233,7 @@ class AsyncChild:
 
     async def _end(self) -> None:
         """Kill the process; only under the lock, so that no thread reads from the pipes that are closed."""
-        child, self._child = self._child, None
+        child, self._child, self._given = self._child, None, 0
         if child is not None:
             child.kill()
             await asyncio.to_thread(child.close)

@@ -41,6 +41,7 @@ MOST_RUNNING = 2  # comparisons and studies at a time
 _ONCE = frozenset({"keep", "correct_fact", "retract_fact", "restore_fact"})  # would change the store twice
 _LONGEST_ALONE = 5.0  # seconds without a visitor, until the desk starts anyway
 _LONGEST_LESSON = 6 * 3600.0  # seconds
+_ANSWERS = 200  # of the desk, until it is replaced; the copy of a process starts within milliseconds
 _KEPT_BYTES = 4_000_000  # of pages that were made
 _KEPT_COSTS = 30  # answers
 _WORK = "attnlab.studio.work"  # run by the workers
@@ -119,7 +120,7 @@ class Studio:
         own = [] if settings.variants_from is None else [str(settings.variants_from)]
         self._template = Template(_WORK, own) if CAN_COPY else None
         worker = partial(AsyncChild, self._template or _WORK, arguments=own, once=_ONCE, on_death=self._tell_death)
-        self.desk = worker("the desk", seconds=30, threads=1)
+        self.desk = worker("the desk", seconds=30, threads=1, answers=_ANSWERS if self._template else None)
         self.bench = worker("the bench", seconds=120, idle=60)
         self.stage = worker("the stage", seconds=900, idle=20)
         self.counter = worker("the counter", seconds=30, threads=1, idle=20)
