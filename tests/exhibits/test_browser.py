@@ -11,6 +11,7 @@ import pytest
 from attnlab.exhibits import Outcome, exhibit_named
 from attnlab.exhibits.pages import outcome_page
 from attnlab.pages import write_page
+from support.browser import findings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(
@@ -30,7 +31,7 @@ OUTSIDE = """() => [...document.querySelectorAll('.js-plotly-plot')].flatMap(fig
 
 @pytest.fixture(scope="module")
 def outcomes() -> list[Outcome]:
-    names = ("worked-example", "movies", "copying", "kqv-construction", "scaling")
+    names = ("worked-example", "movies", "copying", "kqv-construction", "scaling", "analogy")
     return [exhibit_named(name).run() for name in names]
 
 
@@ -60,13 +61,14 @@ def test_pages_open_without_an_error_and_fit(
     figures = page.evaluate(
         "() => [...document.querySelectorAll('.js-plotly-plot')].map(one => !!one.querySelector('svg'))"
     )
-    assert len(figures) == 1 + 2 + 1 + 2 + 3
+    assert len(figures) == 1 + 2 + 1 + 2 + 3 + 3
     assert all(figures)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     assert page.evaluate(OUTSIDE) == []
     titles = page.evaluate("() => [...document.querySelectorAll('.xtitle, .ytitle')].map(one => one.textContent)")
     assert "entropy (nats)" in titles
     assert problems == []
+    assert findings(page) == []
     page.close()
 
 

@@ -15,6 +15,7 @@ from attnlab.corpora import ByteTokenizer, SymbolTokenizer
 from attnlab.lens import Look, look_at
 from attnlab.lens.pages.look import More
 from attnlab.models import LanguageModel, ModelSpec, build_model
+from support.browser import findings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(
@@ -115,6 +116,7 @@ def test_every_head_is_drawn_and_fits(browser: sync_api.Browser, tmp_path: Path,
         assert clear == pytest.approx(17 / 36, abs=0.01), "what is masked stays clear"
     assert "no map: linear attention" in visit.page.locator(".maps-none").inner_text()
     assert visit.fits()
+    assert findings(visit.page) == []
     first = small.first.evaluate("canvas => canvas.toDataURL()")
     visit.page.emulate_media(color_scheme="dark" if scheme == "light" else "light")
     visit.page.wait_for_function(

@@ -105,7 +105,7 @@ def equations_html(text: str) -> Markup:
         An element of the class `equations` with a paragraph for each line.
     """
     lines = [Markup("<p>{}</p>").format(equation_html(line)) for line in text.splitlines() if line.strip()]
-    return Markup('<div class="equations">{}</div>').format(Markup("").join(lines))
+    return Markup('<div class="equations" tabindex="0">{}</div>').format(Markup("").join(lines))
 
 
 def _pieces(text: str) -> Iterator[Markup]:
