@@ -156,6 +156,16 @@ def test_an_interrupted_retrofit_ends_with_the_same_numbers(
             assert [run.curve for run in healing.runs] == [run.curve for run in other.runs]
 
 
+def test_finetuning_that_harms_the_original_is_said(healed: RetrofitResult) -> None:
+    assert healed.control is not None
+    final = healed.control.final
+    assert final is not None
+    harmed = replace(healed, original_loss=final.low - 0.01)
+    assert sentences(harmed)[-1].startswith("Finetuning makes the original itself worse")
+    unharmed = replace(healed, original_loss=final.low + 0.01)
+    assert not any("worse" in line for line in sentences(unharmed))
+
+
 def test_page_json_and_csv_say_the_same(healed: RetrofitResult) -> None:
     page = render(healed.page())
     assert "tied-kv" in page

@@ -66,7 +66,7 @@ def result_tables(result: RetrofitResult) -> list[Table]:
 
 
 def sentences(result: RetrofitResult) -> list[str]:
-    """Return the result in words, a sentence or two for each variant."""
+    """Return the result in words, a sentence or two for each variant, and what to know about healing."""
     found = []
     for one in result.variants:
         cost = one.all_layers
@@ -85,6 +85,13 @@ def sentences(result: RetrofitResult) -> list[str]:
         found.append(words)
         if len(one.healing) == len(METHODS):
             found.append(f"{one.name}: {_methods_words(*one.healing)}")
+    final = None if result.control is None else result.control.final
+    if final is not None and final.low > result.original_loss:
+        losses = f"from {fixed(result.original_loss, 3)} to {fixed(final.mean, 3)} nats"
+        found.append(
+            f"Finetuning makes the original itself worse, {losses}: a lower learning rate (`--learning-rate`), or text "
+            "that it has not read, may heal better."
+        )
     return found
 
 
