@@ -11,8 +11,9 @@ from attnlab.errors import SpecError
 from attnlab.processes import machine
 from attnlab.training import Execution, RunSpec
 from attnlab.training import execution as execution_module
+from attnlab.training.engine import Engine
 from attnlab.training.execution import choose_execution, divide_cores, fast_precision
-from attnlab.training.fitting import fitted
+from attnlab.training.fitting import fitted, step_seconds
 from attnlab.training.spec import ResolvedRun
 
 CORPUS = open_corpus(CorpusSpec(name="mqar"))
@@ -50,6 +51,15 @@ def test_what_is_small_or_said_or_elsewhere_is_left_as_it_is() -> None:
         resolved("gpt2", Execution(device="cuda"), batch_size=4),
     ):
         assert fitted(run) == run
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.5, 5), (100.0, 1)])
+def test_a_long_step_is_timed_once(monkeypatch: pytest.MonkeyPatch, seconds: float, steps: int) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(Engine, "step", lambda _, number: taken.append(number))
+    monkeypatch.setattr("attnlab.training.fitting.time.perf_counter", lambda: seconds * len(taken))
+    assert step_seconds(resolved("nano"), CORPUS) == seconds
+    assert len(taken) == steps
 
 
 def test_precision_is_measured_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

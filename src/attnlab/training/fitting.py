@@ -18,7 +18,8 @@ from attnlab.training.spec import ResolvedRun, RunSpec
 
 _LARGE = 512 << 20  # bytes of activations that are kept at once without a thought
 _ENOUGH = 1024  # tokens, from which on products have their full speed
-_WARM_UP = 2
+_WARM_UP = 2  # steps
+_LONG = 5.0  # seconds of a step, beside which warming up does not count
 _SECONDS = 1.5
 _FOR_STEPS = 0.9  # of the time; the rest is for evaluations, checkpoints and a machine that slows down
 
@@ -50,13 +51,16 @@ def steps_in(spec: RunSpec, corpus: Corpus, execution: Execution) -> int:
 
 
 def step_seconds(run: ResolvedRun, corpus: Corpus, seconds: float = _SECONDS) -> float:
-    """Return the time of one step in this process, measured for about so many seconds."""
+    """Return the time of one step in this process, measured for about so many seconds; a long step is taken once."""
     check_run(run)
     engine = Engine.build(run, corpus)
     for number in range(_WARM_UP):
+        begin = time.perf_counter()
         engine.step(number)
-    begin, taken = time.perf_counter(), 0
-    while taken < 3 or time.perf_counter() - begin < seconds:
-        engine.step(_WARM_UP + taken)
-        taken += 1
-    return (time.perf_counter() - begin) / taken
+        if (taken := time.perf_counter() - begin) > _LONG:
+            return taken
+    begin, steps = time.perf_counter(), 0
+    while steps < 3 or time.perf_counter() - begin < seconds:
+        engine.step(_WARM_UP + steps)
+        steps += 1
+    return (time.perf_counter() - begin) / steps
