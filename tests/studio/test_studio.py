@@ -274,7 +274,7 @@ def test_the_desk_starts_once_a_page_stands(tmp_path: Path, monkeypatch: pytest.
     assert asked == ["form"]
     monkeypatch.setattr("attnlab.studio.studio._LONGEST_ALONE", 0.1)
     assert asyncio.run(use(visited=False)) == []
-    assert asked == ["form"], "nobody came, and it starts anyway"
+    assert asked == ["form"], "it does not wait for a visitor for ever"
 
 
 def test_costs_that_were_asked_lately_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
