@@ -40,7 +40,7 @@ def run_notebooks() -> None:
             notebook,
             timeout=_SECONDS,
             resources={"metadata": {"path": str(folder)}},
-            extra_arguments=["--log-level=ERROR"],  # without its warning that connections on this machine are not encrypted
+            extra_arguments=["--log-level=ERROR"],  # no warning that local connections are not encrypted
         ).execute()
         nbformat.write(notebook, made)
         keep(made, key)
