@@ -409,6 +409,7 @@ def test_comfort_theme_shortcuts_help_and_exports(browser: Any, server: StudioSe
     page.wait_for_selector(READY, state="attached")
     assert page.evaluate("() => document.documentElement.dataset.density") == "compact", "choices are remembered"
 
+    page.locator("main svg.main-svg").first.wait_for()
     page.keyboard.press("x")
     with page.expect_download() as download:
         page.get_by_role("dialog").get_by_role("button", name="CSV").first.click()
@@ -421,8 +422,10 @@ def test_comfort_theme_shortcuts_help_and_exports(browser: Any, server: StudioSe
             page.get_by_role("dialog").get_by_role("button", name=kind).first.click()
         assert Path(download.value.path()).read_bytes().startswith(begin)
     page.keyboard.press("Escape")
-    page.keyboard.press("g")
-    page.keyboard.press("c")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    # Both at once: on a busy machine the second would come too late.
+    press = "document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))"
+    page.evaluate(f"() => ['g', 'c'].forEach((key) => {press})")
     page.wait_for_url("**/compare")
     page.wait_for_selector(READY, state="attached")
     page.keyboard.press("/")

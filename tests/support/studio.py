@@ -175,5 +175,5 @@ class Visit:
         return False
 
     def finish(self) -> None:
-        assert self.problems == []
+        assert not self.problems, "\n".join(self.problems)
         self.page.close()
