@@ -13,6 +13,7 @@ import pytest
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError, SpecError, UnknownNameError
 from attnlab.experiments.launching.jobs import LaunchListener
+from attnlab.experiments.planning.pilot import recorded_rates
 from attnlab.experiments.planning.plan import Plan, Trial
 from attnlab.experiments.planning.planner import corpus_spec, make_plan
 from attnlab.experiments.planning.procedure import planned_effect
@@ -137,6 +138,18 @@ def test_the_recorded_pilot_is_used_for_what_it_was_recorded_of(
         upper_sd(plan.pilot.sd, plan.pilot.degrees), len(plan.seeds), len(plan.others), plan.procedure
     )
     assert (plan.detectable < alone.detectable) is believed
+
+
+def test_recorded_rates_serve_the_same_ladder_with_other_tokens() -> None:
+    ladder = {"size": "25k", "rungs": ("14k",)}
+    usual = {size: recorded_rates(Request(), size) for size in ("14k", "25k")}
+    assert set(usual["14k"]) == set(usual["25k"]) == {"softmax", *Request().variants}
+    twice = Request(**ladder, tokens_per_parameter=160)
+    assert {size: recorded_rates(twice, size) for size in usual} == usual
+    assert recorded_rates(twice, "55k") == {}
+    for changes in ({"recipe": "fast"}, {"corpus": "world"}, {"changes": ("context_length=32",)}):
+        assert recorded_rates(Request(**ladder, **changes, tokens_per_parameter=160), "25k") == {}, changes
+    assert recorded_rates(Request(size="25k", steps=100), "25k") == {}
 
 
 def test_trials_at_the_rates_that_are_taken_show_the_noise(tmp_path: Path) -> None:

@@ -79,12 +79,13 @@ DEFAULT = RecordedSetting(
     pilot_seeds=tuple(range(100, 110)),
 )
 
+_TOKENS = "tokens_per_parameter"
 # Fields of a request that the recorded numbers depend on.
 _SAME = (
     "recipe",
     "size",
     "rungs",
-    "tokens_per_parameter",
+    _TOKENS,
     "least_tokens",
     "steps",
     "corpus",
@@ -96,10 +97,10 @@ _SAME = (
 )
 
 
-def setting_of(request: Request) -> RecordedSetting | None:
-    """Return the recorded setting if the request keeps to it, else None."""
-    usual = Request()
-    return DEFAULT if all(getattr(request, name) == getattr(usual, name) for name in _SAME) else None
+def recorded_rates(request: Request, size: str) -> Mapping[str, float]:
+    """Return the recorded rates of a size by arm: those of the default setting, also with more or fewer tokens."""
+    known = request.tokens_per_parameter is not None and _keeps(request, [name for name in _SAME if name != _TOKENS])
+    return DEFAULT.rates.get(size, {}) if known else {}
 
 
 def find_noise(
@@ -144,7 +145,13 @@ def recorded_noise(request: Request) -> Pilot:
 
 def _is_recorded(request: Request) -> bool:
     """Return whether noise was recorded of this request: at the recorded rates, against the usual baseline."""
-    return setting_of(request) is not None and not request.tune and request.baseline == Request().baseline
+    return _keeps(request, _SAME) and not request.tune and request.baseline == Request().baseline
+
+
+def _keeps(request: Request, names: Sequence[str]) -> bool:
+    """Return whether these fields of the request are those of the default setting."""
+    usual = Request()
+    return all(getattr(request, name) == getattr(usual, name) for name in names)
 
 
 def _pilot(source: str, differences: Differences, size: str, seeds: tuple[int, ...] = ()) -> Pilot:

@@ -16,7 +16,7 @@ from attnlab.cost import model_cost
 from attnlab.errors import SpecError
 from attnlab.experiments.launching.jobs import Launcher, LaunchListener
 from attnlab.experiments.planning.budgets import bare_parameters, budget, check_text, match, on_rung
-from attnlab.experiments.planning.pilot import find_noise, recorded_noise, setting_of
+from attnlab.experiments.planning.pilot import find_noise, recorded_noise, recorded_rates
 from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Plan, Rung, Trial
 from attnlab.experiments.planning.procedure import Procedure, Sensitivity, planned_effect, rung_shares
 from attnlab.experiments.planning.rate_search import search_rates
@@ -153,8 +153,7 @@ def arms_at(request: Request, size: str, share: float, corpus: Corpus, *, record
     request itself names are known.
     """
     base = _base(request, size, share, corpus)
-    setting = setting_of(request) if recorded else None
-    known = request.rates.get(size, {}) or (setting.rates.get(size, {}) if setting is not None else {})
+    known = request.rates.get(size, {}) or (recorded_rates(request, size) if recorded else {})
     arms = []
     for name in (request.baseline, *_trained_at(request, size)):
         change = treatment(name)
