@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -51,6 +53,21 @@ def test_what_is_small_or_said_or_elsewhere_is_left_as_it_is() -> None:
         resolved("gpt2", Execution(device="cuda"), batch_size=4),
     ):
         assert fitted(run) == run
+
+
+def test_one_piece_of_a_large_batch_is_timed_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+    taken: list[int] = []
+
+    def build(run: ResolvedRun, _: object) -> SimpleNamespace:
+        built.append(run.batch_size)
+        return SimpleNamespace(step=taken.append)
+
+    monkeypatch.setattr(Engine, "build", build)
+    monkeypatch.setattr("attnlab.training.fitting.time.perf_counter", lambda: 10.0 * len(taken))
+    assert step_seconds(resolved("gpt2", batch_size=4), CORPUS) == 4 * 10.0
+    assert built == [1]
+    assert taken == [0]
 
 
 @pytest.mark.parametrize(("seconds", "steps"), [(0.5, 5), (100.0, 1)])

@@ -51,16 +51,22 @@ def steps_in(spec: RunSpec, corpus: Corpus, execution: Execution) -> int:
 
 
 def step_seconds(run: ResolvedRun, corpus: Corpus, seconds: float = _SECONDS) -> float:
-    """Return the time of one step in this process, measured for about so many seconds; a long step is taken once."""
+    """Return the time of one step in this process, measured for about so many seconds.
+
+    Of a batch that is taken in pieces, one is timed for all; a long step is taken once.
+    """
     check_run(run)
-    engine = Engine.build(run, corpus)
+    run = fitted(run)
+    rows = run.execution.micro_batch_size or run.batch_size
+    pieces = -(-run.batch_size // rows)
+    engine = Engine.build(run.model_copy(update={"batch_size": min(rows, run.batch_size)}), corpus)
     for number in range(_WARM_UP):
         begin = time.perf_counter()
         engine.step(number)
         if (taken := time.perf_counter() - begin) > _LONG:
-            return taken
+            return pieces * taken
     begin, steps = time.perf_counter(), 0
     while steps < 3 or time.perf_counter() - begin < seconds:
         engine.step(_WARM_UP + steps)
         steps += 1
-    return (time.perf_counter() - begin) / steps
+    return pieces * (time.perf_counter() - begin) / steps
