@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 
 from attnlab.errors import SpecError
 from attnlab.experiments.judging.judgement import Judgement, judge
+from attnlab.experiments.planning.pilot import DEFAULT
 from attnlab.experiments.planning.procedure import Procedure, planned_effect, rung_shares
+from attnlab.experiments.request import Request
 from attnlab.statistics import Noise, holm, pooled_sd, trend
 
 Kind = Literal["normal", "heavy tails", "unequal"]
@@ -37,7 +39,7 @@ Losses = NDArray[np.float64]  # (1 + arms, seeds), the baseline first
 
 ODD: tuple[Kind, ...] = ("heavy tails", "unequal")  # break what the tests assume
 PILOT_SEEDS = 3
-_FEW, _POOLED = 4, 10  # seeds of the default comparison, and of its pilot
+_FEW, _POOLED = Request().seeds, len(DEFAULT.pilot_seeds)  # of the default comparison, and of its pilot
 _QUIETER = 0.5  # the noise of a pilot that does not tell what to expect
 
 _BASELINE = "baseline"
