@@ -132,7 +132,8 @@ def test_a_study_that_was_interrupted_shows_what_there_is(tmp_path: Path) -> Non
             study = None
             half = follow(folder)
     (corpus,) = half["corpora"]
-    heads: Any = runs_with_heads(str(runs))["runs"]
+    listed: Any = runs_with_heads(str(runs))["runs"]
+    heads = [one for one in listed if one["group"] != "pretrained models"]  # SmolLM2, where it is installed
     assert {one["comparison"] for one in heads} == {corpus["comparison"]}, "its runs are found by their comparison"
     assert heads[0]["group"].startswith("tied-kv against softmax")
     assert (half["status"], corpus["ended"], corpus["total"]) == ("stopped", 8, 12)

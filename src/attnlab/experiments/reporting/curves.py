@@ -11,10 +11,12 @@ from attnlab.experiments.numbers import measure_interval
 from attnlab.experiments.planning.plan import Trial
 from attnlab.experiments.reporting.charts import error_bars, scatter
 from attnlab.experiments.results import ArmResult, ArmRun, Comparison
+from attnlab.formats import general
 from attnlab.pages import BLUE, GREY, ORANGE, Figure, new_figure
 from attnlab.statistics import mean_interval
 
 _HEIGHT = 210  # pixels
+_NEAREST = 0.3  # of the axis lie between two ticks at least, or they would run into each other
 _BAND = "rgba(61,133,198,0.22)"  # BLUE, through which lines are seen
 _BASELINE_BAND = "rgba(125,133,144,0.22)"  # GREY
 
@@ -159,8 +161,11 @@ def rate_chart(trials: Sequence[Trial], taken: float | None, baseline: Sequence[
     if taken is not None:
         figure.add_vline(x=taken, line_width=1, line_dash="dot")
     rates = sorted({trial.learning_rate for trial in (*trials, *baseline)})
-    rates = rates[:: -(-len(rates) // 4) or 1]  # more ticks would run into each other
-    figure.update_xaxes(type="log", tickvals=rates, ticktext=[f"{rate:g}" for rate in rates], tickangle=0)
+    ticks = rates[:1]
+    for rate in rates:
+        if rate > ticks[-1] * (rates[-1] / rates[0]) ** _NEAREST:
+            ticks.append(rate)
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[general(rate, 2) for rate in ticks], tickangle=0)
     figure.update_layout(showlegend=False)
     return figure
 

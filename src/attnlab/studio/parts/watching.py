@@ -17,7 +17,7 @@ from attnlab.studio.frame import Frame, guarded
 from attnlab.studio.studio import RUNNING, Studio
 from attnlab.studio.widgets import Handler, area, button, entry, facts_html, markup, switch
 
-_REFRESH = 2.0  # seconds between two looks
+_REFRESH = 3.0  # seconds between two looks; drawing takes from the training that is watched
 
 
 class Watching(ABC):

@@ -23,7 +23,7 @@ from attnlab.experiments.reporting.answer import ANSWER, Answer, find_answer
 from attnlab.experiments.reporting.tables import plan_rows
 from attnlab.experiments.request import Request, ScaleRequest
 from attnlab.experiments.status import ComparisonState, Following, looks_taken, status_of
-from attnlab.formats import clock_time, count
+from attnlab.formats import clock_time, count, general
 from attnlab.statistics import mean_interval
 from attnlab.storage.plans import PLAN
 from attnlab.storage.records import to_plain
@@ -192,9 +192,26 @@ def setting_of(request: Request | ScaleRequest) -> str:
     for name in type(request).model_fields:
         value = getattr(request, name)
         if name not in _TOLD and value and value != getattr(usual, name):
-            words.append(" ".join(value) if name == "changes" else f"{name.replace('_', ' ')} {value}")
+            words.append(_told(name, value))
     words += ["retrofits of a trained model"] if isinstance(request, Request) and request.starts else []
     return " · ".join(words)
+
+
+def _told(name: str, value: Any) -> str:
+    """Return a field that is not usual in words."""
+    words = name.replace("_", " ")
+    match value:
+        case bool():
+            return words
+        case int():
+            return f"{words} {value:,}"
+        case float():
+            return f"{words} {general(value)}"
+        case dict() if name == "up_to":
+            return ", ".join(f"{arm} up to {size}" for arm, size in value.items())
+        case tuple() if name == "changes":
+            return " ".join(value)
+    return f"{words} {value}"
 
 
 def _summary(folder: Path, root: Path) -> dict[str, object]:
