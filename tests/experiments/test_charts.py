@@ -9,8 +9,9 @@ from itertools import pairwise
 import pytest
 
 from attnlab.experiments.judging.trends import arm_trends
+from attnlab.experiments.planning.plan import Trial
 from attnlab.experiments.reporting.charts import DifferenceAxis, cost_chart, differences_chart, size_chart
-from attnlab.experiments.reporting.curves import curve_figures, gap_figures, measure_figures, rate_figures
+from attnlab.experiments.reporting.curves import curve_figures, gap_figures, measure_figures, rate_chart, rate_figures
 from attnlab.experiments.results import Comparison
 from support.comparisons import EFFECTS, make_comparison
 from support.ladders import make_ladder
@@ -162,6 +163,14 @@ def test_rates_are_drawn_only_if_they_were_tried() -> None:
     assert baseline.line.dash == "dash"
     assert list(own.x) == [3e-4, 1e-3, 3e-3]
     assert list(lost.x) == [1e-2]
+
+
+def test_ticks_of_rates_do_not_run_into_each_other() -> None:
+    rates = (0.002436, 0.004871, 0.006888, 0.009741, 0.01378, 0.03897)
+    trials = [Trial(learning_rate=rate, loss=2.0) for rate in rates]
+    axis = rate_chart(trials, None, ()).layout.xaxis
+    assert list(axis.ticktext) == ["0.0024", "0.0069", "0.039"]
+    assert list(rate_chart(trials[:1], None, ()).layout.xaxis.tickvals) == [0.002436]
 
 
 def test_a_measure_leaves_a_row_empty_for_an_arm_that_has_none() -> None:

@@ -13,7 +13,7 @@ import pytest
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError, SpecError, UnknownNameError
 from attnlab.experiments.launching.jobs import LaunchListener
-from attnlab.experiments.planning.pilot import recorded_rates
+from attnlab.experiments.planning.pilot import DEFAULT, recorded_rates
 from attnlab.experiments.planning.plan import Plan, Trial
 from attnlab.experiments.planning.planner import corpus_spec, make_plan
 from attnlab.experiments.planning.procedure import planned_effect
@@ -138,6 +138,12 @@ def test_the_recorded_pilot_is_used_for_what_it_was_recorded_of(
         upper_sd(plan.pilot.sd, plan.pilot.degrees), len(plan.seeds), len(plan.others), plan.procedure
     )
     assert (plan.detectable < alone.detectable) is believed
+
+
+def test_the_recorded_pilot_has_every_arm_at_every_seed() -> None:
+    for size, differences in DEFAULT.differences.items():
+        assert set(differences) == {*Request().variants}, size
+        assert {len(values) for values in differences.values()} == {len(DEFAULT.pilot_seeds)}, size
 
 
 def test_recorded_rates_serve_the_same_ladder_with_other_tokens() -> None:

@@ -20,7 +20,7 @@ from attnlab.experiments.planning.pilot import find_noise, recorded_noise, recor
 from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Plan, Rung, Trial
 from attnlab.experiments.planning.procedure import Procedure, Sensitivity, planned_effect, rung_shares
 from attnlab.experiments.planning.rate_search import search_rates
-from attnlab.experiments.request import Request, sha256_of
+from attnlab.experiments.request import DEFAULT_TOKENS, Request, sha256_of
 from attnlab.models.sizes import non_embedding
 from attnlab.models.sizes import size as size_by_name
 from attnlab.processes.machine import using_threads
@@ -29,6 +29,7 @@ from attnlab.training import Execution, ResolvedRun, RunSpec, treatment
 from attnlab.training.fitting import step_seconds
 
 UNCHECKED = "Your own variants were trained without the check for leaks and lost gradients."
+_RECORDED = f"a recorded search (docs/log.md), at {DEFAULT_TOKENS:g} tokens per parameter"
 _EVALUATIONS = 4  # of a run, unless it says otherwise
 _VALIDATION_TOKENS = 65_536
 _TIMING_SECONDS = 0.4  # for each arm
@@ -164,7 +165,7 @@ def arms_at(request: Request, size: str, share: float, corpus: Corpus, *, record
             rate_from = "as requested"
         elif name in known:
             run = run.replace(learning_rate=known[name])
-            rate_from = "searched for at this size" if request.rates else "a recorded search (docs/log.md)"
+            rate_from = "searched for at this size" if request.rates else _RECORDED
         elif request.baseline in known:
             run = run.replace(learning_rate=known[request.baseline])
             rate_from = "the baseline's, not tuned for this arm"
