@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,23 @@ def test_metrics_are_read_as_they_are_written(tmp_path: Path) -> None:
     assert following.look().runs[0].training[-1] == (8, 1.25)
     path.write_bytes(whole[: len(whole) // 2])  # taken up again from a checkpoint
     assert len(following.look().runs[0].training) < 6
+
+
+def test_a_long_run_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    path = next((folder / "runs").glob("softmax-*seed0*")) / "metrics.jsonl"
+    following, steps = Following(folder), 100_000
+    path.write_text("".join(f'{{"step": {step}, "loss": {step % 2}}}\n' for step in range(1, steps + 1)))
+    tracemalloc.start()
+    found = following.look().runs[0]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000, "neither the lines nor all points are kept"
+    assert found.step == found.training[-1][0] == steps
+    assert 60 <= len(found.training) <= 122
+    assert all(mean == 0.5 for _, mean in found.training[:-1]), "means over stretches, as a report draws them"
+    apart = [after - before for (before, _), (after, _) in pairwise(found.training[:-2])]
+    assert len({*apart}) == 1
 
 
 def test_whoever_holds_the_folder_is_at_work(tmp_path: Path) -> None:

@@ -349,17 +349,20 @@ def test_metrics_are_followed_while_they_are_written(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", {})
     path = run.path / "metrics.jsonl"
     follower = MetricsFollower(path)
-    assert follower.read() == ([], False)
+    assert not [*follower.read()]
     assert Metrics(path).last() is None
     run.log({"step": 1, "loss": 2.0})
     run.log({"step": 2, "loss": math.inf})
-    assert follower.read() == ([{"step": 1, "loss": 2.0}, {"step": 2, "loss": math.inf}], False)
+    assert [*follower.read()] == [{"step": 1, "loss": 2.0}, {"step": 2, "loss": math.inf}]
     with path.open("ab") as file:
         file.write(b'{"step": 3, "lo')
-    assert follower.read() == ([], False), "half a line is left for the next time"
+    assert not [*follower.read()], "half a line is left for the next time"
+    assert not follower.was_rewound()
     assert Metrics(path).last() == {"step": 2, "loss": math.inf}
     run.rewind(1)
-    assert follower.read() == ([{"step": 1, "loss": 2.0}], True)
+    assert follower.was_rewound()
+    assert [*follower.read()] == [{"step": 1, "loss": 2.0}]
     with path.open("ab") as file:
         file.write(b'garbled\n{"step": 2}\n')
-    assert follower.read() == ([{"step": 2}], False)
+    assert not follower.was_rewound()
+    assert [*follower.read()] == [{"step": 2}]

@@ -122,23 +122,45 @@ class _MetricsReader:
     arm: str
     seed: int
     ended: bool = False
-    _training: list[tuple[int, float]] = field(default_factory=list)
+    _training: _Stretches = field(default_factory=lambda: _Stretches())
     _validation: list[tuple[int, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._metrics = MetricsFollower(self.path / METRICS)
 
     def read(self) -> None:
-        entries, rewound = self._metrics.read()
-        if rewound:  # resumed from a checkpoint
-            self._training, self._validation = [], []
-        for entry in entries:
+        if self._metrics.was_rewound():  # resumed from a checkpoint
+            self._training, self._validation = _Stretches(), []
+        for entry in self._metrics.read():
             for name, points in (("loss", self._training), ("validation_loss", self._validation)):
                 value = entry.get(name)
                 if isinstance(value, int | float) and math.isfinite(value):
                     points.append((entry["step"], float(value)))
 
     def state(self) -> RunState:
-        steps = [points[-1][0] for points in (self._training, self._validation) if points]
-        training = thinned(self._training, _POINTS)
+        training = self._training.curve()
+        steps = [points[-1][0] for points in (training, self._validation) if points]
         return RunState(self.arm, self.seed, self.ended, max(steps, default=0), training, tuple(self._validation))
+
+
+class _Stretches:
+    """A curve as means over stretches of equal length, which grow with it: its memory does not."""
+
+    def __init__(self) -> None:
+        self._length = 1
+        self._means: list[tuple[int, float]] = []  # fewer than 2 * _POINTS
+        self._last: list[tuple[int, float]] = []  # of the stretch that is not whole yet
+
+    def append(self, point: tuple[int, float]) -> None:
+        self._last.append(point)
+        if len(self._last) < self._length:
+            return
+        self._means += thinned(self._last, 1)
+        self._last = []
+        if len(self._means) == 2 * _POINTS:
+            self._means = list(thinned(self._means, _POINTS))
+            self._length *= 2
+
+    def curve(self) -> Curve:
+        """Return at most `_POINTS` means, and that of the last stretch."""
+        return (*thinned(self._means, _POINTS), *thinned(self._last, 1))

@@ -7,7 +7,7 @@ as the number.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,20 +100,29 @@ class MetricsFollower:
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0
 
-    def read(self) -> tuple[list[dict[str, Any]], bool]:
-        """Return the new lines, and whether the file was rewound, so that they are all there are."""
+    def was_rewound(self) -> bool:
+        """Return whether lines that were read are gone, so that the next reading begins anew."""
+        try:
+            rewound = self._path.stat().st_size < self._offset
+        except OSError:
+            return False
+        if rewound:
+            self._offset = 0
+        return rewound
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Yield the new lines, one at a time: a long run has more of them than should be in memory at once."""
         try:
             with self._path.open("rb") as file:
-                rewound = file.seek(0, 2) < self._offset
-                self._offset = 0 if rewound else self._offset
                 file.seek(self._offset)
-                text = file.read()
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        return
+                    self._offset += len(line)
+                    if (found := _parse(line)) is not None:
+                        yield found[1]
         except OSError:
-            return [], False
-        whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        found = map(_parse, whole.splitlines())
-        return [line[1] for line in found if line is not None], rewound
+            return
 
 
 def _is_step(value: object) -> bool:
