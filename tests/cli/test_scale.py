@@ -11,6 +11,7 @@ import pytest
 
 from attnlab.cli import main
 from attnlab.experiments import comparing
+from attnlab.experiments.judging.claims import arms_of, published_claims
 from attnlab.experiments.planning import planner as planning
 from attnlab.experiments.planning import rate_search
 from support.requests import InProcess
@@ -33,7 +34,7 @@ def command(*words: str, **options: str) -> list[str]:
     return ["scale", "tied-kv", *(word for pair in pairs for word in pair), *CHANGES, *words]
 
 
-SMALL, FIXED = command(), command("--change", "learning_rate=0.01")
+SMALL, FIXED = command(), command("--change", "learning_rate=0.01", "--claims")
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,7 @@ def test_a_whole_study(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = output(capsys, [*FIXED, "--report", "page.html", "--csv", "runs.csv", "--figures", "made"])
     assert out.startswith("On kinship (context 8, 2 paired seeds), against softmax: tied-kv is ")
     assert "parameters and" in out
+    assert "One projection for key and value" in out
     assert "is an extrapolation, not a finding" in " ".join(out.split())
     assert "hours in all" in err
     assert "report: runs" in err
@@ -106,6 +108,7 @@ def test_a_whole_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIXED, "--quiet", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["corpora"][0]["headline"] in out
+    assert [one["claim"]["id"] for one in data["corpora"][0]["claims"]] == ["tied-kv-mild"]
     (folder,) = Path("runs").glob("scale-*/study-*")
     assert main(["scale", str(folder), "--quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["corpora"] == data["corpora"], "the folder names the study"
@@ -166,3 +169,11 @@ def test_a_report_that_cannot_be_written_is_told_first(capsys: pytest.CaptureFix
     _, err = output(capsys, [*SMALL, "--report", "no/such/folder.html"], code=2)
     assert "no folder" in err
     assert not Path("runs").exists()
+
+
+def test_all_published_claims_are_studied_if_no_variant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for word in SMALL if word != "tied-kv"]
+    assert main([*words, "--claims", "--plan", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["request"]["variants"] == list(arms_of(published_claims(), "softmax"))
+    assert data["request"]["claims"]

@@ -11,6 +11,7 @@ from attnlab.experiments.judging.claims import Claim, arms_of, judge_claims, pub
 from attnlab.lens.measures import MEASURES
 from attnlab.training import treatment
 from support.comparisons import make_comparison
+from support.ladders import make_ladder
 
 CARDS = published_claims()
 
@@ -79,6 +80,20 @@ def test_diverging_is_worse_than_anything() -> None:
     )
     assert [one.standing for one in (worse, fine, pair)] == ["reproduced", "not reproduced", "reproduced"]
     assert "diverged at seed 1" in worse.reason
+
+
+def test_the_largest_size_that_has_both_arms_decides() -> None:
+    effects = {"tied-kv": (0.08, 0.05, 0.02), "cosine": (0.3, 0.2, None)}
+    comparison = make_ladder(effects, half={"tied-kv": (0.5, 0.5), "cosine": (0.5, 0.5)})
+    cards = [card(low=-1.0, high=6.0), card(arm="cosine", low=1.0), card(arm="cosine", against="tied-kv", low=0.0)]
+    tied, cosine, pair = judge_claims(comparison, cards)
+    assert [one.standing for one in (tied, cosine, pair)] == ["reproduced"] * 3
+    assert [size for size, _ in tied.rungs] == ["6k", "14k", "25k"], "rungs with half the tokens are left out"
+    assert [size for size, _ in cosine.rungs] == [size for size, _ in pair.rungs] == ["6k", "14k"]
+    assert tied.mean == tied.rungs[-1][1] == pytest.approx(2.02, abs=0.5)
+    assert (tied.trend, cosine.trend, pair.trend) == ("falls", "falls", None), "a trend is tested against the baseline"
+    assert tied.over_sizes.startswith("6k: +8")
+    assert tied.over_sizes.endswith(" %; falls")
 
 
 def test_claims_about_what_was_not_trained_are_left_out() -> None:

@@ -26,6 +26,7 @@ def make_ladder(
     seeds: int = 5,
     noise: float = 0.002,
     diverged: Mapping[tuple[str, str], Sequence[int]] | None = None,
+    claims: bool = False,
 ) -> Comparison:
     """Return a comparison of arms with softmax; `half` are differences with half the tokens, below the largest size.
 
@@ -52,6 +53,7 @@ def make_ladder(
         seeds=seeds,
         margin=base.plan.request.margin,
         half_tokens=half is not None,
+        claims=claims,
     )
     facts = {
         "request": request,

@@ -48,6 +48,7 @@ def planted_study(
     half: Effects | None = None,
     held_out: bool = False,
     diverged: Mapping[tuple[str, str], Sequence[int]] | None = None,
+    claims: bool = False,
 ) -> ScaleStudy:
     """Return a study with planted differences, as if carried out, on one corpus or with a second that is held out."""
     corpora = ("python", "docstrings") if held_out else ("python",)
@@ -58,8 +59,9 @@ def planted_study(
         half_tokens=half is not None,
         corpora=corpora,
         held_out=corpora[1] if held_out else None,
+        claims=claims,
     )
-    comparison = make_ladder(effects, sizes=sizes, half=half, diverged=diverged)
+    comparison = make_ladder(effects, sizes=sizes, half=half, diverged=diverged, claims=claims)
     table = _rates(("softmax", *effects), sizes)
     costs = tuple(
         RungCost(size, 10_000, 6000, 800_000, ("softmax", *effects), (3.0,) * 2, (1e9,) * 2, halved=False)

@@ -67,6 +67,7 @@ class ExperimentRequest(Specification):
     first_seed: NonNegativeInt = 0
     margin: PositiveFloat = 0.03  # of perplexity
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    claims: bool = False  # whether published claims are judged too
     variants_from: str | None = None
     variants_sha256: str | None = None
     unchecked: bool = Field(default=False, exclude_if=lambda value: not value)  # train variants that fail their check
@@ -119,7 +120,6 @@ class Request(ExperimentRequest):
     tune: Annotated[int, Field(ge=0, le=MOST)] = 0  # learning-rate trials of each arm
     tune_seeds: Count = 1  # that each trial is a mean over
     pilot: Annotated[int, Field(ge=0, le=MOST)] | None = None  # seeds of the pilot; None: as many as are needed
-    claims: bool = False  # whether published claims are judged too
     starts: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude_if=lambda value: not value)
     # by arm, the run that it begins with, as `attnlab.training.starting.Start` has it
 

@@ -72,6 +72,19 @@ def test_the_page_begins_with_the_verdicts_and_has_every_section(words: str) -> 
     assert "docstrings: learning rates" not in words  # none were searched there
 
 
+def test_published_claims_are_judged_if_asked(four: ScaleStudy, words: str) -> None:
+    study = planted_study(EFFECTS, claims=True)
+    found = findings(study)
+    page = words_of(study, found)
+    assert page.index("python: forecast") < page.index("python: published claims") < page.index("The plan")
+    assert re.search(r"6k: \+[12]\.\d+ %, 14k: \+[34]\.\d+ %, .*; rises", page)
+    (tied, literal) = to_data(study, found)["corpora"][0]["claims"]
+    assert (tied["claim"]["id"], literal["claim"]["id"]) == ("tied-kv-mild", "cosine-literal-bad")
+    assert [size for size, _ in literal["rungs"]] == ["6k", "14k", "25k"], "the largest that it was trained at"
+    assert "published claims" not in words
+    assert not to_data(four, findings(four))["corpora"][0]["claims"]
+
+
 def test_an_extrapolation_is_called_so_and_not_a_finding(words: str) -> None:
     assert "is an extrapolation, not a finding" in words
     assert "at the target (extrapolation)" in words

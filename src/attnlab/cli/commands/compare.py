@@ -27,7 +27,7 @@ from attnlab.cli.printing import fits, pairs_table, say, show, show_json, showin
 from attnlab.cli.recorded import check_options
 from attnlab.errors import AttnlabError
 from attnlab.experiments.judging.claims import arms_of, published_claims
-from attnlab.experiments.reporting.answer import TONES, Answer, find_answer
+from attnlab.experiments.reporting.answer import TONES, Answer, claims_table, find_answer
 from attnlab.experiments.request import QUESTIONS, Request, ladder
 from attnlab.formats import byte_count
 from attnlab.pages import Table
@@ -337,8 +337,7 @@ def _tell(answer: Answer, *, markdown: bool) -> None:
     for note in answer.notes:
         show(f"\n{note}")
     if answer.claims:
-        headings = ("claim", "at this scale", "found", "source")
-        show("", Table(headings, answer.claims, text_columns=(0, 1, 3), wrap_columns=(0, 2, 3), tones=TONES))
+        show("", claims_table(answer.claims))
     if answer.report:
         say(f"\nreport: {answer.report}")
     if answer.receipt:

@@ -23,7 +23,8 @@ from attnlab.cli.options import (
 )
 from attnlab.cli.printing import pairs_table, say, show, show_json
 from attnlab.cli.recorded import check_options
-from attnlab.experiments.reporting.answer import TONES
+from attnlab.experiments.judging.claims import arms_of, published_claims
+from attnlab.experiments.reporting.answer import TONES, claims_table
 from attnlab.experiments.request import DEFAULT_TOKENS, QUESTIONS, RUNGS, ScaleRequest
 from attnlab.experiments.scale.record import StudyRecord, open_study
 from attnlab.formats import fixed, general
@@ -81,6 +82,8 @@ class StudyOptions:
         The largest difference that does not matter, as a share of perplexity.
     alpha
         Accepted chance of any false verdict.
+    claims
+        Judge published claims; without VARIANTS, all of them.
     unchecked
         Also train your own variants that leak or lose gradients; the report says so.
     """
@@ -105,6 +108,7 @@ class StudyOptions:
     rate_seeds: int = 3
     margin: float = 0.03
     alpha: float = 0.05
+    claims: Flag = False
     unchecked: Flag = False
 
     def fields(self) -> dict[str, Any]:
@@ -151,8 +155,9 @@ def scale(
     """
     opened = _opened(variants, launching.out)
     named = variants if opened is None else opened.request.variants
+    usual = arms_of(published_claims(), baseline) if design.claims else QUESTIONS
     request = ScaleRequest.with_variants_of(
-        launching.variants_from, variants=named or QUESTIONS, baseline=baseline, **design.fields()
+        launching.variants_from, variants=named or usual, baseline=baseline, **design.fields()
     )
     launch = launching.launch()
     if opened is not None:
@@ -211,6 +216,7 @@ def _show_rates(tables: Mapping[str, RateTable]) -> None:
 
 
 def _carry_out(request: ScaleRequest, launch: Mapping[str, Any], output: StudyOutput) -> int:
+    from attnlab.experiments.reporting.exports import standpoints_of
     from attnlab.experiments.reporting.tables import LONG_HEADINGS, long_rows
     from attnlab.experiments.scale.findings import EFFECT_HEADINGS, effect_rows, findings, forecast_words, headline
     from attnlab.experiments.scale.report import study_page, write_study
@@ -244,5 +250,7 @@ def _carry_out(request: ScaleRequest, launch: Mapping[str, Any], output: StudyOu
             pairs = [(heading.replace("\n", " "), cell) for heading, cell in zip(EFFECT_HEADINGS, arm, strict=True)]
             show(pairs_table(pairs), "")
         show(forecast_words(found, study.target), "")
+        if standpoints := standpoints_of(found.study.comparison):
+            show(claims_table([one.row for one in standpoints]), "")
     say(f"report: {page}")
     return 0

@@ -7,7 +7,8 @@ A claim says where a true difference lies; a comparison gives an interval for th
     underpowered      neither: with more seeds it would be one of both
 
 Intervals are as wide as the number of claims asks for, so that all of them hold together. A variant that diverged
-cannot be given an interval: it counts as worse than any. This file imports nothing heavy.
+cannot be given an interval: it counts as worse than any. Over several sizes the largest that has both arms decides, and
+the differences at the smaller ones stand beside it. This file imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from attnlab.formats import general
+from attnlab.formats import NOTHING, general
 
 if TYPE_CHECKING:
-    from attnlab.experiments.results import ArmResult, Comparison
+    from attnlab.experiments.results import ArmResult, Comparison, RungResult
     from attnlab.statistics import Interval
 
 Standing = Literal["reproduced", "not reproduced", "underpowered"]
@@ -85,6 +86,8 @@ class Standpoint(BaseModel):
     low: float | None
     high: float | None
     reason: str
+    rungs: tuple[tuple[str, float | None], ...] = ()  # each size with the mean there, where it has one
+    trend: str | None = None  # over sizes, where the claim is about the baseline
 
     @property
     def found(self) -> str:
@@ -95,13 +98,46 @@ class Standpoint(BaseModel):
         mean, low, high = (general(value, 3, sign=True) for value in (self.mean, self.low, self.high))
         return f"{mean}{unit} ({low} … {high})"
 
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Return what a terminal shows."""
+        return self.claim.statement, self.standing, self.found, self.claim.source
+
+    @property
+    def over_sizes(self) -> str:
+        """Return the difference at each size, and the trend if one was tested."""
+        unit = "" if self.claim.measure else " %"
+        means = (
+            f"{size}: {NOTHING if mean is None else general(mean, 3, sign=True) + unit}" for size, mean in self.rungs
+        )
+        return "; ".join([", ".join(means), *([] if self.trend is None else [self.trend])])
+
 
 def judge_claims(comparison: Comparison, cards: Sequence[Claim]) -> tuple[Standpoint, ...]:
     """Return what a comparison says about those claims whose arms were trained."""
-    known = {arm.name: arm for arm in comparison.arms}
-    wanted = [card for card in cards if {card.arm, card.against} <= known.keys()]
+    from attnlab.experiments.judging.trends import arm_trends
+
+    told = [(card, [one for one in comparison.rungs if _tells(one, card)]) for card in cards]
+    wanted = [(card, results) for card, results in told if results]
     level = 1 - comparison.plan.procedure.level / max(1, len(wanted))
-    return tuple(_judge(card, known, level) for card in wanted)
+    words = {one.arm: one.word for one in arm_trends(comparison)} if comparison.lower else {}
+    baseline = comparison.baseline.name
+    return tuple(
+        _over(card, results, level, words.get(card.arm) if card.against == baseline else None)
+        for card, results in wanted
+    )
+
+
+def _tells(result: RungResult, card: Claim) -> bool:
+    """Return whether a rung has both arms of a claim, and all its tokens."""
+    return not result.rung.halved and {card.arm, card.against} <= {arm.name for arm in result.arms}
+
+
+def _over(card: Claim, results: Sequence[RungResult], level: float, trend: str | None) -> Standpoint:
+    """Judge a claim at the largest size, with the differences at all sizes and the trend of losses over them."""
+    found = [_judge(card, {arm.name: arm for arm in result.arms}, level) for result in results]
+    means = tuple((result.rung.size, one.mean) for result, one in zip(results, found, strict=True))
+    return found[-1].model_copy(update={"rungs": means, "trend": trend if card.measure is None else None})
 
 
 def _judge(card: Claim, arms: Mapping[str, ArmResult], level: float) -> Standpoint:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnlab.experiments.request import Request, sha256_of
-from attnlab.pages.tables import Tone
+from attnlab.pages.tables import Table, Tone
 from attnlab.storage.files import write_whole
 from attnlab.storage.records import content_hash, to_plain
 
@@ -35,6 +35,12 @@ TONES: Mapping[str, Tone] = {
     "underpowered": "open",
 }
 _PYTHONS_OWN = ("pydoc", "python", "docstrings")  # the corpora that differ between releases of Python
+
+
+def claims_table(rows: Sequence[Sequence[str]]) -> Table:
+    """Return what became of published claims, as a terminal shows it."""
+    headings = ("claim", "at this scale", "found", "source")
+    return Table(headings, rows, text_columns=(0, 1, 3), wrap_columns=(0, 2, 3), tones=TONES)
 
 
 class ChangedAnswerWarning(UserWarning):

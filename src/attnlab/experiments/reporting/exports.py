@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +47,26 @@ def conclude(comparison: Comparison, *, report: Path | None = None, csv: Path | 
 
 def report_of(comparison: Comparison) -> Page:
     """Return the report, with published claims where they are to be judged."""
-    return comparison_page(comparison, _standpoints(comparison))
+    return comparison_page(comparison, standpoints_of(comparison))
 
 
-def _standpoints(comparison: Comparison) -> tuple[Standpoint, ...]:
+def standpoints_of(comparison: Comparison) -> tuple[Standpoint, ...]:
+    """Return what became of published claims, if they are to be judged."""
     return tuple(judge_claims(comparison, published_claims())) if comparison.plan.request.claims else ()
+
+
+def claims_data(standpoints: Sequence[Standpoint]) -> list[Any]:
+    """Return what became of claims for JSON."""
+    plain: list[Any] = to_plain([one.model_dump() for one in standpoints])
+    return plain
 
 
 def answer_of(comparison: Comparison, receipt: str) -> Answer:
     """Return what the terminal shows of a comparison with this receipt."""
-    standpoints = _standpoints(comparison)
+    standpoints = standpoints_of(comparison)
     data = to_dict(comparison)
     if standpoints:
-        data["claims"] = to_plain([standpoint.model_dump() for standpoint in standpoints])
+        data["claims"] = claims_data(standpoints)
     return Answer(
         request_hash=comparison.plan.request.hash,
         folder=str(comparison.path),
@@ -71,7 +78,7 @@ def answer_of(comparison: Comparison, receipt: str) -> Answer:
         python=comparison.plan.python,
         sources=comparison.plan.sources,
         markdown=to_markdown(comparison),
-        claims=tuple((one.claim.statement, one.standing, one.found, one.claim.source) for one in standpoints),
+        claims=tuple(one.row for one in standpoints),
         data=data,
         records=_records(comparison),
         receipt=receipt,

@@ -48,7 +48,7 @@ def comparison_page(comparison: Comparison, standpoints: Sequence[Standpoint] = 
         _sizes(comparison),
         _verdict(comparison),
         _differences(comparison),
-        _claims(standpoints),
+        claims_section(standpoints),
         _curves(comparison),
         _cost(comparison),
         gap_section(comparison),
@@ -153,25 +153,30 @@ def _witnesses(comparison: Comparison) -> list[Part]:
     return [Details("Every test", [words, table, Points(reasons)])]
 
 
-def _claims(standpoints: Sequence[Standpoint]) -> Section:
+def claims_section(standpoints: Sequence[Standpoint]) -> Section:
+    """Return the section on published claims; empty if none was judged."""
+    sizes = any(len(one.rungs) > 1 for one in standpoints)
     rows = [
         (
             one.claim.statement,
             one.standing,
             one.claim.range,
             one.found,
+            *([one.over_sizes] if sizes else []),
             f"{one.claim.published} ({one.claim.setting})",
             one.claim.source,
         )
         for one in standpoints
     ]
-    headings = ("claim", "at this scale", "claimed", "found", "published", "source")
+    over = ("over sizes",) if sizes else ()
+    headings = ("claim", "at this scale", "claimed", "found", *over, "published", "source")
     words = (
         "A claim is reproduced if the interval of what was found lies inside what is claimed, not reproduced if it "
         "lies outside, and underpowered if neither. The intervals are wide enough for all claims to hold together. "
         "A claim that is not reproduced at this scale may hold at the scale of its source."
     )
-    table = Table(headings, rows, text_columns=(0, 1, 4, 5), wrap_columns=(0, 4, 5), tones=TONES)
+    wide = tuple(range(4, len(headings)))
+    table = Table(headings, rows, text_columns=(0, 1, *wide), wrap_columns=(0, *wide), tones=TONES)
     return Section("Published claims", [words, table] if rows else [])
 
 

@@ -12,8 +12,8 @@ import plotly.graph_objects as go
 from attnlab.experiments.numbers import percent, percent_text
 from attnlab.experiments.reporting.charts import error_bars, scatter
 from attnlab.experiments.reporting.curves import filled, rate_chart
-from attnlab.experiments.reporting.exports import run_rows, to_dict, trend_data
-from attnlab.experiments.reporting.report import RATES_CAPTION, size_parts
+from attnlab.experiments.reporting.exports import claims_data, run_rows, standpoints_of, to_dict, trend_data
+from attnlab.experiments.reporting.report import RATES_CAPTION, claims_section, size_parts
 from attnlab.experiments.scale.findings import (
     BACKTEST_HEADINGS,
     EFFECT_HEADINGS,
@@ -83,6 +83,8 @@ def _corpus_sections(study: ScaleStudy, found: CorpusFindings) -> list[Section]:
         Section(f"{name}: difference against size", size_parts(comparison, [arm.trend for arm in found.arms])),
         Section(f"{name}: forecast", _forecast_parts(study, found)),
     ]
+    if standpoints := standpoints_of(comparison):
+        sections.append(Section(f"{name}: published claims", claims_section(standpoints).content))
     if not found.study.held_out and (figures := _rate_figures(found)):
         caption = RATES_CAPTION.format(comparison.baseline.name)
         sections.append(Section(f"{name}: learning rates", [Gallery(figures, caption)]))
@@ -174,6 +176,7 @@ def to_data(study: ScaleStudy, found: Sequence[CorpusFindings]) -> dict[str, Any
                 "backtest": one.backtest,
                 "tested_distance": one.tested_distance,
                 "widening": one.widening,
+                "claims": claims_data(standpoints_of(one.study.comparison)),
                 "comparison": to_dict(one.study.comparison),
             }
             for one in found
