@@ -1,4 +1,4 @@
-"""Small pictures as SVG, drawn without any library: intervals in a list, and a map of weights."""
+"""Small pictures as SVG, drawn without any library: intervals in a list, a map of weights, and a sign for each page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,42 @@ from typing import Any
 
 _WIDTH, _ROW, _PAD = 150, 9, 4
 _REACH = 3.0  # margins that an axis shows at most on each side
+_SIGN = 48  # pixels
+# What is on a page, in a few strokes of each kind (see studio.css).
+_SIGNS = {
+    "/seen": {
+        "soft": "M8 10C24 10 24 24 40 24M8 24C24 24 24 10 40 10M8 38C24 38 24 24 40 24",
+        "strong": "M8 38C24 38 24 10 40 10",
+        "dot": "M8 10h0M8 24h0M8 38h0M40 10h0M40 24h0M40 38h0",
+    },
+    "/playground": {
+        "fill": "M6 6h12v12h-12zM18 18h12v12h-12zM30 30h12v12h-12zM6 30h12v12h-12z",
+        "soft": "M6 6h36v36h-36zM18 6v36M30 6v36M6 18h36M6 30h36",
+    },
+    "/compare": {"soft": "M24 5v38", "strong": "M28 14h14M6 24h12M19 34h14", "dot": "M35 14h0M12 24h0M26 34h0"},
+    "/scale": {
+        "soft": "M6 5v37h37",
+        "strong": "M12 34L20 28L28 24",
+        "dashed": "M28 24L43 16",
+        "dot": "M12 34h0M20 28h0M28 24h0",
+    },
+    "/retrofit": {
+        "fill": "M8 20h22v9h-22z",
+        "soft": "M8 8h22v9h-22zM8 20h22v9h-22zM8 32h22v9h-22z",
+        "strong": "M44 14C44 24 42 25 34 25M38 21L34 25L38 29",
+    },
+    "/heads": {
+        "fill": "M6 6v16h16zM26 26v16h16z",
+        "strong": "M27 7L41 21M7 27L21 41",
+        "soft": "M6 6h16v16h-16zM26 6h16v16h-16zM6 26h16v16h-16zM26 26h16v16h-16z",
+    },
+    "/cost": {
+        "fill": "M8 26h8v16h-8zM20 18h8v24h-8zM32 32h8v10h-8z",
+        "soft": "M8 12h8v30h-8zM20 6h8v36h-8zM32 22h8v20h-8zM4 42h40",
+    },
+    "/ask": {"soft": "M6 8h36v24h-20l-8 9v-9h-8z", "strong": "M20 16a4 4 0 1 1 5 4q-1 1 -1 3M24 27v.5"},
+    "/exhibits": {"soft": "M6 8h36v32h-36zM6 16h36", "strong": "M15 28L21 34L33 22"},
+}
 
 
 def intervals_svg(rows: Sequence[Mapping[str, Any]], margin: float) -> str:
@@ -43,6 +79,13 @@ def weights_svg(rows: Sequence[Sequence[float]], words: str, size: int = 26) -> 
         for column, weight in enumerate(weights)
     ]
     return _svg(size * len(rows[0]), size * len(rows), parts, words, "weights")
+
+
+def page_sign(address: str) -> str:
+    """Return the sign of a page, which says no more than its name beside it."""
+    strokes = "".join(f'<path class="{kind}" d="{path}"/>' for kind, path in _SIGNS[address].items())
+    size = f'viewBox="0 0 {_SIGN} {_SIGN}" width="{_SIGN}" height="{_SIGN}"'
+    return f'<svg class="sign" aria-hidden="true" {size}>{strokes}</svg>'
 
 
 def _svg(width: int, height: int, parts: Sequence[str], words: str, kind: str) -> str:
