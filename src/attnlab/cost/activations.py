@@ -50,7 +50,7 @@ from attnlab.models import loss, mlp
 from attnlab.models.meta import nothing_drawn, on_meta
 
 _INDEX_BYTES = 8  # of a token's number
-_SMALL = 2**20  # numbers of a tensor that is quickly made
+_SMALL = 2**22  # numbers of a tensor that is quickly made; those of GPT-2 are smaller
 
 
 @functools.lru_cache(maxsize=512)
