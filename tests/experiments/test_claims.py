@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from attnlab.experiments.judging.claims import Claim, arms_of, judge_claims, published_claims
+from attnlab.experiments.results import Comparison
 from attnlab.lens.measures import MEASURES
 from attnlab.training import treatment
 from support.comparisons import make_comparison
@@ -94,6 +96,21 @@ def test_the_largest_size_that_has_both_arms_decides() -> None:
     assert (tied.trend, cosine.trend, pair.trend) == ("falls", "falls", None), "a trend is tested against the baseline"
     assert tied.over_sizes.startswith("6k: +8")
     assert tied.over_sizes.endswith(" %; falls")
+
+
+def test_smaller_sizes_tell_of_the_noise_unless_the_largest_is_noisier() -> None:
+    effects = {"tied-kv": (0.08, 0.05, 0.02), "cosine": (0.3, 0.2, 0.1)}
+    ladder, noisy = make_ladder(effects, seeds=4), make_ladder(effects, seeds=4, noise=0.05)
+    both = dataclasses.replace(ladder, arms=noisy.arms)
+
+    def width(comparison: Comparison) -> float:
+        (found,) = judge_claims(comparison, [card(low=0.0)])
+        assert found.low is not None
+        assert found.high is not None
+        return found.high - found.low
+
+    assert width(ladder) < 0.7 * width(dataclasses.replace(ladder, lower=()))
+    assert width(both) == width(dataclasses.replace(both, lower=()))
 
 
 def test_claims_about_what_was_not_trained_are_left_out() -> None:

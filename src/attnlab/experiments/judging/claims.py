@@ -7,16 +7,18 @@ A claim says where a true difference lies; a comparison gives an interval for th
     underpowered      neither: with more seeds it would be one of both
 
 Intervals are as wide as the number of claims asks for, so that all of them hold together. A variant that diverged
-cannot be given an interval: it counts as worse than any. Over several sizes the largest that has both arms decides, and
-the differences at the smaller ones stand beside it. This file imports nothing heavy.
+cannot be given an interval: it counts as worse than any. Over several sizes the largest that has both arms decides. The
+differences at the smaller ones stand beside it, and their spread is pooled with its own, unless that is significantly
+larger: smaller models are rather noisier. This file imports nothing heavy.
 """
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
+from statistics import fmean
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -25,9 +27,9 @@ from attnlab.formats import NOTHING, general
 
 if TYPE_CHECKING:
     from attnlab.experiments.results import ArmResult, Comparison, RungResult
-    from attnlab.statistics import Interval
 
 Standing = Literal["reproduced", "not reproduced", "underpowered"]
+_FEWEST = 2  # differences that have a spread
 
 
 class Claim(BaseModel):
@@ -135,44 +137,63 @@ def _tells(result: RungResult, card: Claim) -> bool:
 
 def _over(card: Claim, results: Sequence[RungResult], level: float, trend: str | None) -> Standpoint:
     """Judge a claim at the largest size, with the differences at all sizes and the trend of losses over them."""
-    found = [_judge(card, {arm.name: arm for arm in result.arms}, level) for result in results]
-    means = tuple((result.rung.size, one.mean) for result, one in zip(results, found, strict=True))
-    return found[-1].model_copy(update={"rungs": means, "trend": trend if card.measure is None else None})
+    arms = [{arm.name: arm for arm in result.arms} for result in results]
+    pairs = [(found[card.arm], found[card.against]) for found in arms]
+    means = tuple((result.rung.size, _mean(card, pair)) for result, pair in zip(results, pairs, strict=True))
+    found = _judge(card, pairs[-1], [_differences(card, *pair) for pair in pairs[:-1]], level)
+    return found.model_copy(update={"rungs": means, "trend": trend if card.measure is None else None})
 
 
-def _judge(card: Claim, arms: Mapping[str, ArmResult], level: float) -> Standpoint:
-    ours, theirs = arms[card.arm], arms[card.against]
-    for arm, expected in ((ours, math.isinf(card.high)), (theirs, math.isinf(card.low))):
-        if arm.diverged and card.measure is None:
-            words = f"{arm.name} diverged at seed {', '.join(map(str, arm.diverged))}"
-            return _standpoint(card, "reproduced" if expected else "not reproduced", None, words)
-    interval = _difference(card, ours, theirs, level)
-    if interval is None:
+def _judge(
+    card: Claim, pair: tuple[ArmResult, ArmResult], smaller: Sequence[Sequence[float]], level: float
+) -> Standpoint:
+    """Judge a claim by a pair of arms at one size; differences at smaller sizes tell of the noise."""
+    from attnlab.statistics import Noise, mean_interval, pooled_sd
+
+    if arm := _lost(card, pair):
+        words = f"{arm.name} diverged at seed {', '.join(map(str, arm.diverged))}"
+        expected = math.isinf(card.high if arm is pair[0] else card.low)
+        return _standpoint(card, "reproduced" if expected else "not reproduced", None, words)
+    values = _differences(card, *pair)
+    if len(values) < _FEWEST:
         return _standpoint(card, "underpowered", None, f"{card.arm} or {card.against} has no {card.measure}")
-    if card.low < interval.low and interval.high < card.high:
+    known = [group for group in smaller if len(group) >= _FEWEST]
+    found = mean_interval(values, level, Noise(*pooled_sd(known)) if known else None)
+    interval = (_shown(card, found.mean), _shown(card, found.low), _shown(card, found.high))
+    _, low, high = interval
+    if card.low < low and high < card.high:
         return _standpoint(card, "reproduced", interval, "the interval lies inside what is claimed")
-    if interval.high <= card.low or interval.low >= card.high:
+    if high <= card.low or low >= card.high:
         return _standpoint(card, "not reproduced", interval, "the interval lies outside what is claimed")
     return _standpoint(card, "underpowered", interval, "the interval reaches over an end of what is claimed")
 
 
-def _difference(card: Claim, ours: ArmResult, theirs: ArmResult, level: float) -> Interval | None:
-    """Return the difference of a measure as it is; of losses in per cent of perplexity."""
-    from attnlab.statistics import Interval, mean_interval
+def _lost(card: Claim, pair: tuple[ArmResult, ArmResult]) -> ArmResult | None:
+    """Return the arm of a claim on losses that diverged, if one did."""
+    return next((arm for arm in pair if arm.diverged and card.measure is None), None)
 
-    if card.measure is None:
-        pairs = zip(ours.runs, theirs.runs, strict=True)
-        values = [mine.loss - other.loss for mine, other in pairs if mine.loss is not None and other.loss is not None]
-    else:
-        values = ours.differences(theirs, "measures", card.measure)
-    if len(values) < 2:
-        return None
-    found = mean_interval(values, level)
+
+def _differences(card: Claim, ours: ArmResult, theirs: ArmResult) -> list[float]:
+    """Return the differences of a measure, or of losses in nats, at the seeds that have both."""
     if card.measure is not None:
-        return found
-    return Interval(*(100 * math.expm1(value) for value in (found.mean, found.low, found.high)))
+        return ours.differences(theirs, "measures", card.measure)
+    pairs = zip(ours.runs, theirs.runs, strict=True)
+    return [mine.loss - other.loss for mine, other in pairs if mine.loss is not None and other.loss is not None]
 
 
-def _standpoint(card: Claim, standing: Standing, interval: Interval | None, reason: str) -> Standpoint:
-    mean, low, high = (None, None, None) if interval is None else (interval.mean, interval.low, interval.high)
+def _mean(card: Claim, pair: tuple[ArmResult, ArmResult]) -> float | None:
+    """Return the mean difference of a pair of arms; None where one diverged or has no such measure."""
+    values = _differences(card, *pair)
+    return _shown(card, fmean(values)) if values and _lost(card, pair) is None else None
+
+
+def _shown(card: Claim, value: float) -> float:
+    """Return a difference of a measure as it is, one of losses in per cent of perplexity."""
+    return value if card.measure is not None else 100 * math.expm1(value)
+
+
+def _standpoint(
+    card: Claim, standing: Standing, interval: tuple[float, float, float] | None, reason: str
+) -> Standpoint:
+    mean, low, high = interval or (None, None, None)
     return Standpoint(claim=card, standing=standing, reason=reason, mean=mean, low=low, high=high)
