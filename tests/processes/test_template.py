@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from attnlab.errors import AttnlabError
 from attnlab.processes.async_child import AsyncChild
 from attnlab.processes.child import Child, ChildError, ChildTimeoutError
 from attnlab.processes.template import CAN_COPY, Template
@@ -135,5 +136,30 @@ def test_the_asyncio_face(template: Template) -> None:
             await asyncio.sleep(0.02)
         assert (await child.ask("hello", do="c"))["echo"] == "c"
         await child.close()
+
+    asyncio.run(use())
+
+
+def test_one_that_does_nothing_makes_room_for_another(template: Template) -> None:
+    async def use() -> None:
+        async def make_room() -> None:
+            for one in (idle, busy):
+                await one.end_if_idle(0.0)
+
+        idle, busy = (AsyncChild(template, name, seconds=30) for name in ("idle", "busy"))
+        await idle.ask("hello", do="a")
+        await busy.ask("hello", do="a")
+        sleeping = asyncio.ensure_future(busy.ask("hello", do="sleep"))
+        await asyncio.sleep(0)  # it is asked now
+        new = AsyncChild(template, "new", seconds=30, on_start=make_room)
+        assert (await new.ask("hello", do="b"))["echo"] == "b"
+        assert idle.pid is None
+        assert busy.pid is not None, "it is at work"
+        assert (await idle.ask("hello", do="c"))["echo"] == "c", "it starts again when it is asked"
+        await idle.end_if_idle(60.0)
+        assert idle.pid is not None, "it has not been idle for so long"
+        await asyncio.gather(*(one.close() for one in (idle, busy, new)))
+        with pytest.raises(AttnlabError, match="it was stopped"):
+            await sleeping
 
     asyncio.run(use())

@@ -17,6 +17,7 @@ from attnlab.errors import AttnlabError, InputError
 from attnlab.experiments.request import Request
 from attnlab.processes import async_child
 from attnlab.processes.async_child import AsyncChild, BusyError
+from attnlab.processes.template import CAN_COPY
 from attnlab.studio.studio import Settings, Studio, command_of
 from attnlab.studio.work.__main__ import TASKS, answer
 
@@ -275,6 +276,21 @@ def test_the_desk_starts_once_a_page_stands(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("attnlab.studio.studio._LONGEST_ALONE", 0.1)
     assert asyncio.run(use(visited=False)) == []
     assert asked == ["form"], "it does not wait for a visitor for ever"
+
+
+@pytest.mark.skipif(not CAN_COPY, reason="only where workers are copies are they soon there again")
+def test_workers_that_do_nothing_make_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnlab.studio.studio._REST", 0.0)
+
+    async def use() -> None:
+        studio = Studio(Settings(runs=tmp_path))
+        for worker in (studio.desk, studio.bench, studio.stage):
+            assert await worker.ask("form")
+        assert studio.bench.pid is None
+        assert studio.desk.pid is not None, "the desk must be quick"
+        await studio.close()
+
+    asyncio.run(use())
 
 
 def test_costs_that_were_asked_lately_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

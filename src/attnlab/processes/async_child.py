@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,18 +56,19 @@ class AsyncChild:
         answers: int | None = None,
         once: Collection[str] = (),
         on_death: Callable[[str], None] | None = None,
+        on_start: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`module` may be a template, whose copy the process then is.
 
         `seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended, and one that was asked
         for so many `answers` is replaced, which frees the memory that it gathered. Tasks named in `once` are never
-        asked twice. `on_death` is told when a process that died was replaced.
+        asked twice. `on_death` is told when a process that died was replaced, `on_start` before one is started.
         """
         self._module, self._name, self._seconds, self._idle = module, name, seconds, idle
         self._arguments = tuple(arguments)
         self._threads = threads
         self._most_answers, self._given = answers, 0  # the latter by the process there is now
-        self._once, self._on_death = frozenset(once), on_death
+        self._once, self._on_death, self._on_start = frozenset(once), on_death, on_start
         self._child: Child | None = None
         self._lock = asyncio.Lock()  # held by the question under way
         self._questions: list[_Question] = []  # the one under way and those that wait, in the order of their answers
@@ -134,6 +135,12 @@ class AsyncChild:
     def _stop_if_current(self, question: _Question) -> None:
         if question is self._current:
             self.stop()
+
+    async def end_if_idle(self, seconds: float) -> None:
+        """End the process if it was asked nothing for so long; the next question starts it again."""
+        if self._child is not None and not self._questions and time.monotonic() - self._asked > seconds:
+            async with self._lock:
+                await self._end()
 
     async def close(self) -> None:
         """End the process for good."""
@@ -207,6 +214,8 @@ class AsyncChild:
         if self._child is not None:  # it died between two questions
             self._tell_death()
         await self._end()
+        if self._on_start is not None:
+            await self._on_start()
         self._child = await asyncio.to_thread(self._new_child)
         await self._put({}, _SECONDS_TO_START)  # the start does not count against the question
         if self._idle is not None and (self._idle_check is None or self._idle_check.done()):
@@ -227,9 +236,7 @@ class AsyncChild:
     async def _end_when_idle(self, idle: float) -> None:
         while self._child is not None:
             await asyncio.sleep(min(_IDLE_CHECK, idle))
-            if not self._questions and time.monotonic() - self._asked > idle:
-                async with self._lock:
-                    await self._end()
+            await self.end_if_idle(idle)
 
     async def _end(self) -> None:
         """Kill the process; only under the lock, so that no thread reads from the pipes that are closed."""
