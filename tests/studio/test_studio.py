@@ -284,11 +284,13 @@ def test_workers_that_do_nothing_make_room_for_others(tmp_path: Path, monkeypatc
 
     async def use() -> None:
         studio = Studio(Settings(runs=tmp_path))
-        for worker in (studio.desk, studio.bench, studio.stage):
-            assert await worker.ask("form")
-        assert studio.bench.pid is None
-        assert studio.desk.pid is not None, "the desk must be quick"
-        await studio.close()
+        try:
+            for worker in (studio.desk, studio.bench, studio.stage):
+                assert await worker.ask("form")
+            assert studio.bench.pid is None
+            assert studio.desk.pid is not None, "the desk must be quick"
+        finally:
+            await studio.close()
 
     asyncio.run(use())
 
