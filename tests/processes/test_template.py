@@ -151,7 +151,7 @@ def test_one_that_does_nothing_makes_room_for_another(template: Template) -> Non
         await busy.ask("hello", do="a")
         sleeping = asyncio.ensure_future(busy.ask("hello", do="sleep"))
         await asyncio.sleep(0)  # it is asked now
-        new = AsyncChild(template, "new", seconds=30, on_start=make_room)
+        new = AsyncChild(template, "new", seconds=30, on_ask=make_room)
         assert (await new.ask("hello", do="b"))["echo"] == "b"
         assert idle.pid is None
         assert busy.pid is not None, "it is at work"

@@ -56,19 +56,19 @@ class AsyncChild:
         answers: int | None = None,
         once: Collection[str] = (),
         on_death: Callable[[str], None] | None = None,
-        on_start: Callable[[], Awaitable[None]] | None = None,
+        on_ask: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`module` may be a template, whose copy the process then is.
 
         `seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended, and one that was asked
         for so many `answers` is replaced, which frees the memory that it gathered. Tasks named in `once` are never
-        asked twice. `on_death` is told when a process that died was replaced, `on_start` before one is started.
+        asked twice. `on_death` is told when a process that died was replaced, `on_ask` before each question.
         """
         self._module, self._name, self._seconds, self._idle = module, name, seconds, idle
         self._arguments = tuple(arguments)
         self._threads = threads
         self._most_answers, self._given = answers, 0  # the latter by the process there is now
-        self._once, self._on_death, self._on_start = frozenset(once), on_death, on_start
+        self._once, self._on_death, self._on_ask = frozenset(once), on_death, on_ask
         self._child: Child | None = None
         self._lock = asyncio.Lock()  # held by the question under way
         self._questions: list[_Question] = []  # the one under way and those that wait, in the order of their answers
@@ -170,6 +170,8 @@ class AsyncChild:
 
     async def _answer(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
         self._progress, self._stopped = "", self._closed
+        if self._on_ask is not None:
+            await self._on_ask()
         again = question["task"] not in self._once
         while True:
             try:
@@ -214,8 +216,6 @@ class AsyncChild:
         if self._child is not None:  # it died between two questions
             self._tell_death()
         await self._end()
-        if self._on_start is not None:
-            await self._on_start()
         self._child = await asyncio.to_thread(self._new_child)
         await self._put({}, _SECONDS_TO_START)  # the start does not count against the question
         if self._idle is not None and (self._idle_check is None or self._idle_check.done()):
