@@ -19,8 +19,8 @@ OPTIONS = {
         "--tune --tune-seeds --unchecked --variants-from --vocabulary-size --where VARIANTS"
     ),
     "scale": (
-        "--alpha --baseline --bundle --bundle-limit --change --corpus --csv --figures --first-seed --half-tokens "
-        "--held-out --hours --json --least-tokens --margin --no-half-tokens --on "
+        "--alpha --baseline --bundle --bundle-limit --change --claims --corpus --csv --figures --first-seed "
+        "--half-tokens --held-out --hours --json --least-tokens --margin --no-half-tokens --on "
         "--out --plan --processes --quiet --rate-count --rate-rungs "
         "--rate-seeds --rates-only --recipe --report --rungs --seeds --target --threads --tokenizer "
         "--tokens-per-parameter --unchecked --up-to --variants-from --vocabulary-size --where VARIANTS"

@@ -282,8 +282,8 @@ class ScaleRequest(ExperimentRequest):
 
     @property
     def hash(self) -> str:
-        """Return the hash of everything that is asked, but the hours."""
-        return hash_of(self.model_dump(mode="json", exclude={"hours"}))
+        """Return the hash of everything that is asked, but the hours; earlier studies were not asked for claims."""
+        return hash_of(self.model_dump(mode="json", exclude={"hours"} if self.claims else {"hours", "claims"}))
 
     def comparison(self, corpus: str, rates: dict[str, dict[str, float]]) -> Request:
         """Return the comparison of this study on one corpus."""
