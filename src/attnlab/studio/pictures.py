@@ -1,4 +1,4 @@
-"""Small pictures as SVG, drawn without any library: intervals in a list, a map of weights, and a sign for each page."""
+"""Small pictures as SVG, drawn without a library: intervals in a list, a map of weights, an icon for each page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 _WIDTH, _ROW, _PAD = 150, 9, 4
 _REACH = 3.0  # margins that an axis shows at most on each side
-_SIGN = 48  # pixels
+_ICON_SIZE = 48  # pixels
 # What is on a page, in a few strokes of each kind (see studio.css).
-_SIGNS = {
+_ICONS = {
     "/seen": {
         "soft": "M8 10C24 10 24 24 40 24M8 24C24 24 24 10 40 10M8 38C24 38 24 24 40 24",
         "strong": "M8 38C24 38 24 10 40 10",
@@ -81,11 +81,11 @@ def weights_svg(rows: Sequence[Sequence[float]], words: str, size: int = 26) -> 
     return _svg(size * len(rows[0]), size * len(rows), parts, words, "weights")
 
 
-def page_sign(address: str) -> str:
-    """Return the sign of a page, which says no more than its name beside it."""
-    strokes = "".join(f'<path class="{kind}" d="{path}"/>' for kind, path in _SIGNS[address].items())
-    size = f'viewBox="0 0 {_SIGN} {_SIGN}" width="{_SIGN}" height="{_SIGN}"'
-    return f'<svg class="sign" aria-hidden="true" {size}>{strokes}</svg>'
+def page_icon(address: str) -> str:
+    """Return the icon of a page, which is decoration beside its name."""
+    strokes = "".join(f'<path class="{kind}" d="{path}"/>' for kind, path in _ICONS[address].items())
+    size = f'viewBox="0 0 {_ICON_SIZE} {_ICON_SIZE}" width="{_ICON_SIZE}" height="{_ICON_SIZE}"'
+    return f'<svg class="icon" aria-hidden="true" {size}>{strokes}</svg>'
 
 
 def _svg(width: int, height: int, parts: Sequence[str], words: str, kind: str) -> str:

@@ -39,7 +39,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RUNNING = frozenset({"starting", "planning", "running", "finishing"})
 MOST_RUNNING = 2  # comparisons and studies at a time
 _ONCE = frozenset({"keep", "correct_fact", "retract_fact", "restore_fact"})  # would change the store twice
-_REST = 1.0  # seconds that a worker may do nothing while others are asked
+_REST = 1.0  # seconds that a worker may be idle while another is asked
 _LONGEST_ALONE = 5.0  # seconds that the desk waits for a first visitor
 _LONGEST_LESSON = 6 * 3600.0  # seconds
 _ANSWERS = 200  # of the desk, until it is replaced; the copy of a process starts within milliseconds
@@ -122,10 +122,10 @@ class Studio:
         self._template = Template(_WORK, own) if CAN_COPY else None
         worker = partial(AsyncChild, self._template or _WORK, arguments=own, once=_ONCE, on_death=self._tell_death)
         self.desk = worker("the desk", seconds=30, threads=1, answers=_ANSWERS if self._template else None)
-        spared = partial(worker, on_ask=self._make_room if self._template else None)
-        self.bench = spared("the bench", seconds=120, idle=60)
-        self.stage = spared("the stage", seconds=900, idle=20)
-        self.counter = spared("the counter", seconds=30, threads=1, idle=20)
+        room = self._make_room if self._template else None
+        self.bench = worker("the bench", seconds=120, idle=60, on_ask=room)
+        self.stage = worker("the stage", seconds=900, idle=20, on_ask=room)
+        self.counter = worker("the counter", seconds=30, threads=1, idle=20, on_ask=room)
         self.teacher = worker("the teacher", seconds=_LONGEST_LESSON, idle=20)
         self.lessons = Lessons(self.teacher, str(settings.runs))
         self._pages: OrderedDict[str, bytes] = OrderedDict()  # compressed
@@ -147,7 +147,7 @@ class Studio:
         await self.desk.ask("form")
 
     async def _make_room(self) -> None:
-        """End workers that do nothing while another is asked; a copy of the template is soon there again."""
+        """End idle workers when another is asked; a new copy of the template starts within milliseconds."""
         for worker in (self.bench, self.stage, self.counter):
             await worker.end_if_idle(_REST)
 

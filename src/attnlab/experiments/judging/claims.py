@@ -9,7 +9,7 @@ A claim says where a true difference lies; a comparison gives an interval for th
 Intervals are as wide as the number of claims asks for, so that all of them hold together. A variant that diverged
 cannot be given an interval: it counts as worse than any. Over several sizes the largest that has both arms decides. The
 differences at the smaller ones stand beside it, and their spread is pooled with its own, unless that is significantly
-larger: smaller models are rather noisier. This file imports nothing heavy.
+larger: in the recorded pilot the smaller model was noisier. This file imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _over(card: Claim, results: Sequence[RungResult], level: float, trend: str |
 def _judge(
     card: Claim, pair: tuple[ArmResult, ArmResult], smaller: Sequence[Sequence[float]], level: float
 ) -> Standpoint:
-    """Judge a claim by a pair of arms at one size; differences at smaller sizes tell of the noise."""
+    """Judge a claim by a pair of arms at one size; the noise is pooled with that of smaller sizes."""
     from attnlab.statistics import Noise, mean_interval, pooled_sd
 
     if arm := _lost(card, pair):

@@ -172,8 +172,8 @@ def claims_section(standpoints: Sequence[Standpoint]) -> Section:
     headings = ("claim", "at this scale", "claimed", "found", *over, "published", "source")
     words = (
         "A claim is reproduced if the interval of what was found lies inside what is claimed, not reproduced if it "
-        "lies outside, and underpowered if neither. The intervals are wide enough for all claims to hold together, and "
-        "smaller sizes tell of the noise too. "
+        "lies outside, and underpowered if neither. The intervals are wide enough for all claims to hold together; "
+        "their noise is pooled with that of the smaller sizes, unless those are significantly quieter. "
         "A claim that is not reproduced at this scale may hold at the scale of its source."
     )
     wide = tuple(range(4, len(headings)))

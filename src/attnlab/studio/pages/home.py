@@ -15,7 +15,7 @@ from attnlab.formats import percent
 from attnlab.pages import prose
 from attnlab.studio.frame import Frame, page
 from attnlab.studio.matrices import number_text
-from attnlab.studio.pictures import intervals_svg, page_sign, weights_svg
+from attnlab.studio.pictures import intervals_svg, page_icon, weights_svg
 from attnlab.studio.studio import RUNNING, Studio
 from attnlab.studio.tour import STEPS, step_address
 from attnlab.studio.widgets import heading, markup
@@ -101,7 +101,7 @@ def _tour_html() -> str:
 def _card_html(address: str) -> str:
     title, words = _CARDS[address]
     said = f"<div><b>{escape(title)}</b><span>{escape(words)}</span></div>"
-    return f'<a class="card" href="{address}">{page_sign(address)}{said}</a>'
+    return f'<a class="card" href="{address}">{page_icon(address)}{said}</a>'
 
 
 def _running_html(found: Sequence[Mapping[str, Any]]) -> str:
