@@ -73,7 +73,7 @@ def test_rates_by_size_and_arm_are_those_of_the_points(corpus: Corpus) -> None:
 
 
 def test_what_was_verified_joins_the_law_for_the_rungs_above(corpus: Corpus) -> None:
-    def jump(spec: RunSpec) -> float:
+    def jump(spec: RunSpec) -> float:  # the same for both arms
         return 2 + 0.1 * octaves(spec, 0.02 if spec.size in ("6k", "14k") else 0.16) ** 2
 
     points = at(found(jump, corpus)[0], "softmax")
@@ -83,6 +83,23 @@ def test_what_was_verified_joins_the_law_for_the_rungs_above(corpus: Corpus) -> 
     b, a = np.polyfit([math.log(one.parameters) for one in tried], [math.log(one.rate) for one in tried], 1)
     for size in ("55k", "100k"):
         assert points[size].rate == pytest.approx(math.exp(a + b * math.log(points[size].parameters)), rel=1e-3)
+
+
+def test_the_exponent_above_is_shared_by_all_arms(corpus: Corpus) -> None:
+    """One arm's rate rises with the size and the other's falls as much: above, both stay where they are on average."""
+
+    def apart(spec: RunSpec) -> float:
+        exponent = 0.5 if spec.variant == "tied-kv" else -0.5
+        return 2 + 0.1 * octaves(spec, 0.02 * (COUNTS[spec.size] / 13_824) ** exponent) ** 2
+
+    table, _ = found(apart, corpus)
+    for arm in ("softmax", "tied-kv"):
+        assert abs(table.laws[arm][1]) < 0.1
+        points = at(table, arm)
+        assert points["100k"].rate == pytest.approx(points["55k"].rate, rel=0.1)
+        assert abs(math.log2(points["100k"].rate / 0.02)) < 0.5
+    rising = at(table, "tied-kv")
+    assert rising["25k"].rate > rising["6k"].rate  # where it is searched, each arm has its own
 
 
 def test_where_the_law_is_right_three_rates_verify_it(corpus: Corpus) -> None:

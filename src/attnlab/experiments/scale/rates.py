@@ -6,7 +6,8 @@ On the smaller rungs the rate is searched (`rate_search.py`). Through the search
 
 which gives the rate on the rungs above. On the first of them the law is verified: the rate that it gives is tried
 together with its two neighbours, a factor of two away, and the search is extended if a neighbour is better. What was
-found there joins the law for the rungs above.
+found there joins the law for the rungs above. There nothing corrects it, so its exponent b is shared by all arms: the
+found rates are a factor of √2 or 2 apart, and an exponent of each arm's own would magnify that.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class RatePoint:
 
 @dataclass(frozen=True)
 class RateTable:
-    """The rates of all arms on all rungs, and the law of each arm as (a, b) in natural logarithms."""
+    """The rates of all arms on all rungs, and the law of each searched arm as (a, b), in natural logarithms."""
 
     points: tuple[RatePoint, ...]
     laws: Mapping[str, tuple[float, float]]
@@ -80,11 +81,11 @@ def find_rates(
         arms = [arm for arm in arms if arm.run.learning_rate is None]
         if not arms:
             continue
-        guesses = [_guess(points, asked, arm, count, corpus) for arm in arms]
         if number > request.rate_rungs:
-            predicted = zip(arms, guesses, strict=True)
-            points += [RatePoint(size, count, arm.name, rounded(guess), "law") for arm, guess in predicted]
+            laws = _shared_laws(points)
+            points += [RatePoint(size, count, arm.name, rounded(_rate(laws[arm.name], count)), "law") for arm in arms]
             continue
+        guesses = [_guess(points, asked, arm, count, corpus) for arm in arms]
         source: Source = "searched" if number < request.rate_rungs else "verified"
         listener.note(f"learning rates at {size}: {source} for {len(arms)} arms")
         rates = request.rate_count if source == "searched" else NEIGHBOURS
@@ -94,27 +95,41 @@ def find_rates(
             RatePoint(size, count, arm.name, found.run.learning_rate or 0.0, source, found.trials)
             for arm, found in zip(arms, tuned, strict=True)
         ]
-    names = dict.fromkeys(point.arm for point in points)
-    return RateTable(tuple(points), {name: _law([one for one in points if one.arm == name]) for name in names})
+    return RateTable(tuple(points), _shared_laws(points))
 
 
 def _guess(points: Sequence[RatePoint], asked: Request, arm: Arm, count: int, corpus: Corpus) -> float:
-    """Return the first rate to try: by the arm's law, or by experience with the recipe."""
+    """Return the first rate to try: by the arm's own law, or by experience with the recipe."""
     own = [one for one in points if one.arm == arm.name and one.source != "law"]
     if own:
-        a, b = _law(own)
-        return math.exp(a + b * math.log(count))
+        return _rate(_own_law(own), count)
     if asked.recipe == "gpt2":
         return float(_FIRST_GUESS * (count / _GUESS_AT) ** _GUESS_EXPONENT)
     return arm.run.resolve(corpus, Execution()).optimizer.learning_rate
 
 
-def _law(points: Sequence[RatePoint]) -> tuple[float, float]:
-    """Fit log rate = a + b · log N by least squares; a single point is continued with the exponent of the guess."""
-    tried = [one for one in points if one.source != "law"] or list(points)
-    x = np.log([one.parameters for one in tried])
-    y = np.log([one.rate for one in tried])
-    if len(tried) < 2:
-        return float(y[0] - _GUESS_EXPONENT * x[0]), _GUESS_EXPONENT
-    b, a = np.polyfit(x, y, 1)
-    return float(a), float(b)
+def _rate(law: tuple[float, float], count: int) -> float:
+    a, b = law
+    return math.exp(a + b * math.log(count))
+
+
+def _own_law(points: Sequence[RatePoint]) -> tuple[float, float]:
+    """Fit log rate = a + b · log N to one arm."""
+    (law,) = _shared_laws(points).values()
+    return law
+
+
+def _shared_laws(points: Sequence[RatePoint]) -> dict[str, tuple[float, float]]:
+    """Fit log rate = a + b · log N by least squares to the rates that were tried, with an a for each arm and one b.
+
+    Where no arm has two of them, b is that of the first guess.
+    """
+    tried = [one for one in points if one.source != "law"]
+    x, y = {}, {}
+    for arm in dict.fromkeys(one.arm for one in tried):
+        x[arm] = np.log([one.parameters for one in tried if one.arm == arm])
+        y[arm] = np.log([one.rate for one in tried if one.arm == arm])
+    spread = sum(float(np.sum((one - one.mean()) ** 2)) for one in x.values())
+    together = sum(float(np.sum((x[arm] - x[arm].mean()) * y[arm])) for arm in x)
+    b = together / spread if spread else _GUESS_EXPONENT
+    return {arm: (float(y[arm].mean() - b * x[arm].mean()), b) for arm in x}
