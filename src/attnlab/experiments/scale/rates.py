@@ -82,7 +82,7 @@ def find_rates(
         if not arms:
             continue
         if number > request.rate_rungs:
-            laws = _shared_laws(points)
+            laws = _laws(points)
             points += [RatePoint(size, count, arm.name, rounded(_rate(laws[arm.name], count)), "law") for arm in arms]
             continue
         guesses = [_guess(points, asked, arm, count, corpus) for arm in arms]
@@ -95,14 +95,14 @@ def find_rates(
             RatePoint(size, count, arm.name, found.run.learning_rate or 0.0, source, found.trials)
             for arm, found in zip(arms, tuned, strict=True)
         ]
-    return RateTable(tuple(points), _shared_laws(points))
+    return RateTable(tuple(points), _laws(points))
 
 
 def _guess(points: Sequence[RatePoint], asked: Request, arm: Arm, count: int, corpus: Corpus) -> float:
     """Return the first rate to try: by the arm's own law, or by experience with the recipe."""
-    own = [one for one in points if one.arm == arm.name and one.source != "law"]
+    own = _laws([one for one in points if one.arm == arm.name])
     if own:
-        return _rate(_own_law(own), count)
+        return _rate(own[arm.name], count)
     if asked.recipe == "gpt2":
         return float(_FIRST_GUESS * (count / _GUESS_AT) ** _GUESS_EXPONENT)
     return arm.run.resolve(corpus, Execution()).optimizer.learning_rate
@@ -113,13 +113,7 @@ def _rate(law: tuple[float, float], count: int) -> float:
     return math.exp(a + b * math.log(count))
 
 
-def _own_law(points: Sequence[RatePoint]) -> tuple[float, float]:
-    """Fit log rate = a + b · log N to one arm."""
-    (law,) = _shared_laws(points).values()
-    return law
-
-
-def _shared_laws(points: Sequence[RatePoint]) -> dict[str, tuple[float, float]]:
+def _laws(points: Sequence[RatePoint]) -> dict[str, tuple[float, float]]:
     """Fit log rate = a + b · log N by least squares to the rates that were tried, with an a for each arm and one b.
 
     Where no arm has two of them, b is that of the first guess.
