@@ -1,9 +1,10 @@
 """Carry out a study and publish it in docs/: its report, the table of all runs, and its figures.
 
-    python -m website.publishing docs/study tied-kv --rungs 14k,25k,55k
+    python -m website.publishing docs/study scale tied-kv --rungs 14k,25k,55k
 
-What follows the folder is given to `attnlab scale`, so a study that is there already is only judged again. The report
-reads plotly.js from the site: a few hundred kilobytes are kept instead of five megabytes.
+What follows the folder is a command of attnlab: `scale`, or `compare` with or without `--ladder`. Runs that are there
+already are only judged again. The report reads plotly.js from the site: a few hundred kilobytes are kept instead of
+five megabytes.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from website.shared import share
 _FIRST = "-figure-1.svg"  # the first figure of a section
 
 
-def publish(to: Path, study: Sequence[str]) -> None:
+def publish(to: Path, command: Sequence[str]) -> None:
     """Write what a reader needs into `to`, a folder directly below docs/."""
     to.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         report, figures = Path(name) / "report.html", Path(name) / "figures"
         files = ("--report", str(report), "--csv", str(to / "runs.csv"), "--figures", str(figures))
-        subprocess.run([sys.executable, "-m", "attnlab", "scale", *study, *files], check=True)
+        subprocess.run([sys.executable, "-m", "attnlab", *command, *files], check=True)
         (to / report.name).write_text(share(report.read_text(encoding="utf-8"), "../"), encoding="utf-8")
         for figure in sorted(figures.glob(f"*{_FIRST}")):
             shutil.copy(figure, to / f"{figure.name.removesuffix(_FIRST)}.svg")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import re
 import shutil
@@ -173,11 +174,27 @@ def test_the_ladder_has_a_comparison_for_each_rung(capsys: pytest.CaptureFixture
     assert main([*FEW, "--ladder", "--quiet"]) == 0
     said = capsys.readouterr().out
     assert said.count("Against softmax at ") == 4
-    assert said.count("2 paired seeds") == 4
+    assert said.count(", 2 paired seeds)") == 4
     plans = [json.loads(path.read_text())["plan"] for path in Path("runs").glob("*/plan.json")]
     pairs = sorted(plan["request"]["corpus_options"].get("pairs", 0) for plan in plans)
     assert pairs == [0, 4, 8, 16]
     assert main([*FEW, "--ladder", "--json"]) == 0
     assert [len(one["verdicts"]) for one in json.loads(capsys.readouterr().out)] == [1, 1, 1, 1]
-    assert main([*FEW, "--ladder", "--report", "page.html"]) == 2
-    assert "for each rung" in capsys.readouterr().err
+    assert main([*FEW, "--ladder", "--bundle", "all.zip"]) == 2
+    assert "several comparisons" in capsys.readouterr().err
+
+
+def test_the_ladder_says_how_much_is_recalled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FEW, "--ladder", "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert "With 16 pairs softmax itself answers" in " ".join(said.split())
+    assert [path.parent.name for path in Path("runs").glob("*/recall.html")] == [
+        path.parent.name for path in Path("runs").glob("*/plan.json") if '"kinship"' in path.read_text()
+    ]
+    files = ["--report", "page.html", "--csv", "recall.csv", "--figures", "figures"]
+    assert main([*FEW, "--ladder", "--json", *files]) == 0
+    told = [arm["runs"] for one in json.loads(capsys.readouterr().out)[1:] for arm in one["arms"]]
+    rows = list(csv.DictReader(Path("recall.csv").read_text().splitlines()))
+    assert [float(row["accuracy"]) for row in rows] == [run["measures"]["accuracy"] for runs in told for run in runs]
+    assert "Recall against the number of pairs" in Path("page.html").read_text()
+    assert sorted(path.suffix for path in Path("figures").iterdir() if "figure" in path.name) == [".pdf", ".svg"]

@@ -9,7 +9,7 @@ from website.shared import NAME, library
 
 
 def test_a_study_is_published(tmp_path: Path) -> None:
-    words = "tied-kv --corpus kinship --rungs 6k,14k,25k --tokens-per-parameter 0.3 --no-half-tokens --seeds 2"
+    words = "scale tied-kv --corpus kinship --rungs 6k,14k,25k --tokens-per-parameter 0.3 --no-half-tokens --seeds 2"
     rates = "--rate-seeds 1 --rate-count 3"
     options = "--change context_length=16 --change validation_rows=16 --target 1M --quiet --out"
     to = tmp_path / "docs" / "study"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,6 +31,7 @@ from attnlab.experiments.reporting.answer import TONES, Answer, claims_table, fi
 from attnlab.experiments.request import QUESTIONS, Request, ladder
 from attnlab.formats import byte_count
 from attnlab.pages import Table
+from attnlab.storage.files import write_whole
 
 if TYPE_CHECKING:
     from attnlab.experiments.planning.plan import Plan
@@ -164,7 +165,8 @@ def compare(
         without training and then finetuned; softmax is the original. The text is the run's own unless --corpus names
         another.
     ladder_
-        Also compare the arms on associative recall with 4, 8 and 16 pairs.
+        Also compare the arms on associative recall with 4, 8 and 16 pairs. Then --report, --csv and --figures are about
+        recall.
     plan
         Write the plan and stop.
     smoke
@@ -196,25 +198,27 @@ def compare(
     if opened is not None:
         _check_recorded(out / variants[0], request, opened[0])
         request, out = opened
-    if ladder_ and (output.report or output.csv or output.figures or output.bundle):
-        raise AttnlabError(
-            "a ladder has a report and a table for each rung", hint="find them in the folders of the comparisons"
-        )
+    if ladder_ and output.bundle:
+        raise AttnlabError("a ladder is several comparisons", hint="bundle each by `attnlab compare FOLDER --bundle`")
     launch = launching.launch(out)
+    output.check()
+    each = replace(output, report=None, csv=None, figures=None) if ladder_ else output
     answers = []
     for wanted in [request, *(ladder(request) if ladder_ else [])]:
-        again = add_seeds or plan or output.csv or output.report or output.figures or output.bundle
+        again = add_seeds or plan or each.csv or each.report or each.figures or each.bundle
         answer = None if again else find_answer(wanted, out)
-        answer = answer or _make(wanted, launch, add_seeds, output, only_plan=plan)
+        answer = answer or _make(wanted, launch, add_seeds, each, only_plan=plan)
         if answer is not None:
             answers.append(answer)
     if output.as_json and not plan:
         show_json([answer.data for answer in answers] if ladder_ else answers[0].data)
-        return 0
-    for number, answer in enumerate(answers):
-        if number:
-            show("")
-        _tell(answer, markdown=markdown)
+    else:
+        for number, answer in enumerate(answers):
+            if number:
+                show("")
+            _tell(answer, markdown=markdown)
+    if ladder_ and not plan:
+        _recall(answers, output, markdown=markdown)
     return 0
 
 
@@ -289,7 +293,6 @@ def _make(
     from attnlab.experiments.comparing import plan_comparison
     from attnlab.experiments.reporting.exports import conclude, report_of
 
-    output.check()
     with output.console() as console:
         if only_plan:
             found = plan_comparison(request, listener=console, **launch)
@@ -342,6 +345,32 @@ def _tell(answer: Answer, *, markdown: bool) -> None:
         say(f"\nreport: {answer.report}")
     if answer.receipt:
         say(f"\nTo paste into a paper: {citation(answer.folder, answer.receipt)}")
+
+
+def _recall(answers: Sequence[Answer], output: StudyOutput, *, markdown: bool) -> None:
+    """Write and show how much each arm recalls; the first answer is that of the text."""
+    from attnlab.experiments.reporting.recall import (
+        PAGE,
+        RecallRung,
+        recall_csv,
+        recall_page,
+        recall_table,
+        recall_words,
+    )
+    from attnlab.pages import write_page
+
+    rungs = [RecallRung.of(answer) for answer in answers[1:]]
+    page, report = recall_page(rungs), output.report or Path(answers[0].folder, PAGE)
+    write_page(page, report)
+    if output.csv is not None:
+        write_whole(output.csv, recall_csv(rungs))
+    if output.figures is not None:
+        save_figures(page, output.figures)
+    if output.as_json:
+        return
+    table = recall_table(rungs)
+    show("", table.to_markdown() if markdown else table, *(f"\n{line}" for line in recall_words(rungs)))
+    say(f"\nreport on recall: {report}")
 
 
 def _table(answer: Answer) -> Table:

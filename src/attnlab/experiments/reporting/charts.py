@@ -26,7 +26,7 @@ from attnlab.statistics import Interval
 _ROW, _HEIGHT, _LABEL, _LETTER = 56, 450, 17, 7  # pixels
 _FRAME = 70  # pixels of a figure's height that its axis does not have
 _BAND = "rgba(125,133,144,0.22)"  # GREY
-_STYLES = ((BLUE, "circle"), (ORANGE, "square"), (GREEN, "diamond"), (GREY, "triangle-up"))
+STYLES = ((BLUE, "circle"), (ORANGE, "square"), (GREEN, "diamond"), (GREY, "triangle-up"))
 _PLACES = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)  # per cent of perplexity, for ticks
 _WIDE = 12  # margins beyond which an axis is not linear
 _TICKS = 6  # at most, or they run into each other on a telephone
@@ -256,7 +256,7 @@ def size_chart(trends: Sequence[ArmTrend], baseline: str, margin: float) -> go.F
 def _size_line(
     name: str, number: int, found: Sequence[RungDifference], axis: DifferenceAxis, shift: float
 ) -> go.Scatter:
-    colour, symbol = _STYLES[number % len(_STYLES)]
+    colour, symbol = STYLES[number % len(STYLES)]
     intervals = [interval for one in found if (interval := _interval(one.judgement)) is not None]
     return go.Scatter(
         name=name,
@@ -270,7 +270,7 @@ def _size_line(
             for one, at in zip(found, intervals, strict=True)
         ],
         hovertemplate=_HOVER,
-        line={"color": colour, "width": 2, "dash": "solid" if number < len(_STYLES) else "dot"},
+        line={"color": colour, "width": 2, "dash": "solid" if number < len(STYLES) else "dot"},
         marker={"color": colour, "symbol": symbol, "size": 9},
     )
 
