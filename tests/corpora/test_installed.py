@@ -194,3 +194,19 @@ def test_the_installed_sources_are_a_large_text(tmp_path: Path) -> None:
     corpus = open_corpus(CorpusSpec(name="python"), tmp_path)
     assert corpus.training_tokens + corpus.validation_tokens >= 50_000_000
     assert corpus.validation_tokens >= 1_000_000
+
+
+def test_requirements_of_other_systems_and_extras_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be installed for something else, as by the tests: the text must not change then."""
+    requires = {
+        "attnlab": ["Some_Package>=1", 'elsewhere; sys_platform == "nowhere"', 'tested; extra == "test"'],
+        "some-package": ['here; python_version >= "3.11"'],
+    }
+
+    class Installed(Package):
+        @property
+        def requires(self) -> list[str]:
+            return requires.get(self.name, [])
+
+    monkeypatch.setattr(python_sources.metadata, "distribution", lambda name: Installed(name, "1.0"))
+    assert python_sources.identity()[1:] == ["here 1.0", "some-package 1.0"]

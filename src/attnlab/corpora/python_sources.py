@@ -28,6 +28,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from attnlab.corpora.randomness import Stream
 from attnlab.errors import FileError
 
@@ -42,7 +45,6 @@ _ASCII = str.maketrans(
 )
 _OTHER = re.compile(r"[^\n -~]+")  # neither a line break nor printable ASCII
 _DISTRIBUTION = "attnlab"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHORTEST_DOCUMENT = 400  # characters
 _LONGEST_LINE = 400  # characters; longer lines are data
 _MOST_DIGITS = 0.15  # share of characters; more is a table
@@ -155,7 +157,10 @@ def _joined(documents: list[str]) -> str:
 
 
 def _distributions() -> list[metadata.Distribution]:
-    """Return attnlab's runtime dependencies and theirs, sorted by name; extras are left out."""
+    """Return attnlab's runtime dependencies and theirs, sorted by name.
+
+    Extras are left out, and so are requirements of other systems, which may be installed for something else.
+    """
     found: dict[str, metadata.Distribution] = {}
     todo = [_DISTRIBUTION]
     while todo:
@@ -165,12 +170,11 @@ def _distributions() -> list[metadata.Distribution]:
         try:
             distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            continue  # of another system, or of another Python
+            continue
         found[name] = distribution
-        for requirement in distribution.requires or ():
-            match = _NAME.match(requirement)
-            if match is not None and "extra ==" not in requirement:
-                todo.append(match.group().lower().replace("_", "-"))
+        for requirement in map(Requirement, distribution.requires or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                todo.append(canonicalize_name(requirement.name))
     found.pop(_DISTRIBUTION, None)
     return sorted(found.values(), key=lambda one: one.name.lower())
 
