@@ -6,7 +6,7 @@ from attnlab.experiments.reporting.recall import RecallRung, recall_csv, recall_
 from attnlab.pages import Figure
 
 
-def rung(pairs: int, verdict: str, **accuracies: tuple[float, ...]) -> RecallRung:
+def rung(pairs: int, verdict: str, **accuracies: tuple[float | None, ...]) -> RecallRung:
     arms = [
         {"name": name, "parameters": 30_000, "runs": [_run(seed, share) for seed, share in enumerate(shares)]}
         for name, shares in accuracies.items()
@@ -38,7 +38,7 @@ def test_a_baseline_that_has_not_learned_is_named() -> None:
 
 
 def test_an_arm_of_which_nothing_finished() -> None:
-    lost = rung(4, "unstable", softmax=(1.0, 1.0), tied=(None, None))  # type: ignore[arg-type]
+    lost = rung(4, "unstable", softmax=(1.0, 1.0), tied=(None, None))
     assert recall_table([lost]).rows[1] == ("tied", "– unstable")
     assert recall_csv([lost]).splitlines()[-1] == "4,tied,1,finished,0.5,,attnlab train"
     figure, *_ = recall_page([lost]).sections[0].content
