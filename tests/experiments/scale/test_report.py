@@ -61,6 +61,7 @@ def test_the_page_begins_with_the_verdicts_and_has_every_section(words: str) -> 
             "2 variants over 4 sizes",
             "On python (context 64",
             "python: difference against size",
+            "5 seeds can detect a difference of 1.2 %",
             "python: forecast",
             "python: learning rates",
             "docstrings: difference against size",

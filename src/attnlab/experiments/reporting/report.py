@@ -40,6 +40,7 @@ RATES_CAPTION = (
     "Mean loss at each learning rate that was tried; rings are single seeds, × diverged, the dotted line is the rate "
     "taken, the dashes are {}. Seeds of the search are used nowhere else."
 )
+RELY = "Before you rely on these verdicts:"
 
 
 def comparison_page(comparison: Comparison, standpoints: Sequence[Standpoint] = ()) -> Page:
@@ -109,7 +110,7 @@ def _verdict(comparison: Comparison) -> Section:
             verdict_table(comparison),
             row_words(comparison),
             Points(verdict_sentences(comparison)),
-            "Before you rely on this verdict:",
+            RELY,
             Points(notes(comparison)),
         ],
     )

@@ -13,7 +13,8 @@ from attnlab.experiments.numbers import percent, percent_text
 from attnlab.experiments.reporting.charts import error_bars, scatter
 from attnlab.experiments.reporting.curves import filled, rate_chart
 from attnlab.experiments.reporting.exports import claims_data, run_rows, standpoints_of, to_dict, trend_data
-from attnlab.experiments.reporting.report import RATES_CAPTION, claims_section, size_parts
+from attnlab.experiments.reporting.report import RATES_CAPTION, RELY, claims_section, size_parts
+from attnlab.experiments.reporting.wording import notes
 from attnlab.experiments.scale.findings import (
     BACKTEST_HEADINGS,
     EFFECT_HEADINGS,
@@ -79,8 +80,9 @@ def study_page(study: ScaleStudy, found: Sequence[CorpusFindings]) -> Page:
 
 def _corpus_sections(study: ScaleStudy, found: CorpusFindings) -> list[Section]:
     comparison, name = found.study.comparison, found.study.corpus
+    sizes = size_parts(comparison, [arm.trend for arm in found.arms])
     sections = [
-        Section(f"{name}: difference against size", size_parts(comparison, [arm.trend for arm in found.arms])),
+        Section(f"{name}: difference against size", [*sizes, RELY, Points(notes(comparison))]),
         Section(f"{name}: forecast", _forecast_parts(study, found)),
     ]
     if standpoints := standpoints_of(comparison):
