@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from attnlab.experiments.judging.trends import ArmTrend, arm_trends
-from attnlab.experiments.numbers import percent, percent_text
+from attnlab.experiments.numbers import percent, percent_range, percent_text
 from attnlab.experiments.reporting.wording import scope
 from attnlab.experiments.scale.study import CorpusStudy, ScaleStudy, StudyPlan
 from attnlab.formats import NOTHING, and_list, count, fixed
@@ -212,7 +212,7 @@ def plan_rows(plan: StudyPlan) -> list[tuple[str, str]]:
 
 
 def _range(found: Forecast) -> str:
-    return f"{percent_text(found.mean)} ({percent_text(found.low)} … {percent_text(found.high)})"
+    return f"{percent_text(found.mean)} ({percent_range(found.low, found.high)})"
 
 
 def _factor(found: Interval) -> str:
