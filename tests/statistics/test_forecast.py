@@ -88,6 +88,13 @@ def test_effective_size_and_tokens_of_the_arm() -> None:
     assert far.effective_size.mean == far.effective_tokens.high == math.inf
 
 
+def test_no_arm_is_forecast_below_the_irreducible_loss() -> None:
+    growing = ladder_of(lambda N, _D: -0.002 * (N / 16e3) ** 0.9, noise=0.001)  # −5 nats at the target
+    found = forecast(growing, 100e6, 5e9)
+    possible = LAW.irreducible - LAW.loss(100e6, 5e9)
+    assert (found.low, found.mean) == pytest.approx((possible, possible), rel=0.1)
+
+
 def test_naive_rule_and_distance() -> None:
     ladder = ladder_of(TRUTHS["growing"], noise=0.01)
     found = forecast(ladder, 256e3, level=0.8, resamples=20)

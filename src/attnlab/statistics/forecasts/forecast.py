@@ -104,7 +104,8 @@ class LadderFit:
     ) -> Forecast:
         """Forecast the difference at the target; without `target_tokens`, with the tokens per parameter of the largest.
 
-        `widening` multiplies the distances of `low` and `high` from the mean.
+        `widening` multiplies the distances of `low` and `high` from the mean. No arm is forecast to fall below the
+        irreducible loss, where a growing advantage would lead it.
         """
         largest = self.ladder.largest
         _check_target(target_size, largest.size, level, widening)
@@ -113,7 +114,8 @@ class LadderFit:
         predictions = np.stack([fit.predict(target_size, tokens) for fit in self.fits])  # (families, rows)
         distance = math.log(target_size / largest.size)
         misfit = self._misfit()
-        predictions += misfit[:, None]
+        least = -float(self.laws.reducible(target_size, tokens).max())
+        predictions = np.maximum(predictions + misfit[:, None], least)
         mean = float(self.weights @ predictions[:, 0])
         centers = mean + widening * (self._draws(predictions, self.inflation) - mean)
         # One rung ahead, the misfit is as uncertain as it is large.
@@ -124,7 +126,7 @@ class LadderFit:
             target_size=float(target_size),
             target_tokens=float(tokens),
             mean=mean,
-            low=min(mean, mixture.quantile((1 - level) / 2)),
+            low=min(mean, max(least, mixture.quantile((1 - level) / 2))),
             high=max(mean, mixture.quantile((1 + level) / 2)),
             level=level,
             probability_above=1 - mixture.below(0.0),

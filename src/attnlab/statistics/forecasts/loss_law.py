@@ -71,6 +71,10 @@ class LossLaws:
         """Return one of the laws."""
         return LossLaw(*(float(values[index]) for values in vars(self).values()))
 
+    def reducible(self, size: float, tokens: float) -> Array:
+        """Return the part of the loss that more parameters and tokens would remove, (laws,)."""
+        return self.size_coefficient * size**-self.size_exponent + self.token_coefficient * tokens**-self.token_exponent
+
 
 def fit_loss_law(
     sizes: Sequence[float], tokens: Sequence[float], losses: Sequence[float], errors: Sequence[float]
