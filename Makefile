@@ -101,8 +101,6 @@ study: $(TEST)
 	$(PUBLISH) docs/study $(STUDY) --rungs 14k,55k,150k,600k --up-to sigmoid=150k --up-to softmax-plus-one=150k
 	$(PUBLISH) docs/study-two-corpora $(STUDY) --rungs 14k,55k,150k --no-half-tokens --corpus python --corpus docstrings \
 	    --held-out docstrings
-	$(PUBLISH) docs/study-claims scale --claims --rungs 6k,14k,25k,55k --seeds 4 --tokens-per-parameter 40 \
-	    --least-tokens 2000000 --no-half-tokens --rate-count 3 --rate-seeds 2
 
 # $(call insert,NAME,FILE,COMMAND): what the command prints, between the marks of that name.
 define insert

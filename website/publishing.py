@@ -1,4 +1,4 @@
-"""Carry out a study and publish it in docs/: its report, the table of all runs, and its figures.
+"""Carry out a study and publish it in docs/: its report, the table of all runs, and the figures that pages there show.
 
     python -m website.publishing docs/study scale tied-kv --rungs 14k,25k,55k
 
@@ -29,8 +29,11 @@ def publish(to: Path, command: Sequence[str]) -> None:
         files = ("--report", str(report), "--csv", str(to / "runs.csv"), "--figures", str(figures))
         subprocess.run([sys.executable, "-m", "attnlab", *command, *files], check=True)
         (to / report.name).write_text(share(report.read_text(encoding="utf-8"), "../"), encoding="utf-8")
-        for figure in sorted(figures.glob(f"*{_FIRST}")):
-            shutil.copy(figure, to / f"{figure.name.removesuffix(_FIRST)}.svg")
+        pages = "".join(page.read_text(encoding="utf-8") for page in to.parent.glob("*.md"))
+        for figure in figures.glob(f"*{_FIRST}"):
+            shown = to / f"{figure.name.removesuffix(_FIRST)}.svg"
+            if f"({to.name}/{shown.name})" in pages:
+                shutil.copy(figure, shown)
 
 
 if __name__ == "__main__":
