@@ -77,6 +77,14 @@ def test_the_ladder_keeps_the_arms_and_changes_the_task() -> None:
     assert all(rung.corpus == "mqar" and rung.variants == request.variants and rung.seeds == 5 for rung in rungs)
     assert [rung.changes[-1] for rung in rungs] == ["context_length=32", "context_length=64", "context_length=128"]
     assert [rung.vocabulary_size for rung in rungs] == [32, 64, 128]
+    assert [rung.changes[0] for rung in rungs] == ["batch_size=96", "batch_size=48", "batch_size=24"]  # 384 queries
+    assert [rung.pilot for rung in rungs] == [0, 0, 0]
+    assert ladder(request.replace(pilot=3))[0].pilot == 3
+
+
+def test_the_user_decides_on_the_batch_of_the_ladder() -> None:
+    changes = ladder(Request(variants=("tied-kv",), changes=("batch_size=7",)))[0].changes
+    assert [change for change in changes if "batch" in change][-1] == "batch_size=7"  # the last one holds
 
 
 def test_asking_loads_no_pytorch() -> None:
