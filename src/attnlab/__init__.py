@@ -32,5 +32,5 @@ def __getattr__(name: str) -> Any:
 
 
 def compare(*arguments: Any, **options: Any) -> Any:
-    """`attnlab.experiments.compare`: train a baseline and its variants over paired seeds, and judge them."""
+    """Train a baseline and its variants over paired seeds, and judge them, by `attnlab.experiments.compare`."""
     return import_module("attnlab.experiments.comparing").compare(*arguments, **options)

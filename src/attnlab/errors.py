@@ -70,9 +70,9 @@ _BOUNDS = {"gt": "above {}", "ge": "from {} on", "lt": "below {}", "le": "up to 
 def as_spec_error(
     error: ValidationError, what: str, *, fields: Iterable[str] = (), hint: str | None = None
 ) -> AttnlabError:
-    """The first complaint of a validation of `what` as one sentence; an error of ours that pydantic wrapped comes back.
+    """Return the first complaint of a validation of `what` as one sentence, or the error of ours that pydantic wrapped.
 
-    With `fields`, a field that there is not gets the nearest of them as its hint; `hint` is for values of a wrong kind.
+    With `fields`, an unknown field gets the closest of them as its hint; `hint` is for values of a wrong kind.
     """
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")

@@ -140,13 +140,13 @@ def _first(vectors: Tensor | None) -> Tensor | None:
 
 
 def weight_entropy(weights: Tensor) -> Tensor:
-    """H of weights (…, keys) that sum to 1; 0 log 0 is 0."""
+    """Return the entropy H, in nats, of weights (…, keys) that sum to 1; 0 log 0 is 0."""
     entropy: Tensor = -torch.special.xlogy(weights, weights).sum(-1)
     return entropy
 
 
 def softmax_slope(weights: Tensor) -> Tensor:
-    """S of the weights (…, keys) of a softmax."""
+    """Return S = Σ ∂p_j / ∂s_j of the weights (…, keys) of a softmax."""
     return (weights * (1 - weights)).sum(-1)
 
 

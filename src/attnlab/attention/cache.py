@@ -33,13 +33,13 @@ class Cache:
 
     @property
     def held(self) -> dict[str, Tensor]:
-        """The tensors that are remembered, (batch, heads, tokens, width), as views."""
+        """The cached tensors, (batch, heads, tokens, width), as views."""
         end = self._begin + self.length - self.start
         return {name: room[:, :, self._begin : end] for name, room in self._room.items()}
 
     @property
     def nbytes(self) -> int:
-        """The bytes of what is remembered."""
+        """The size in bytes of all cached tensors, without unused buffer space."""
         kept = (self.state, self.padding, *self.held.values(), *self.own.values())
         return sum(tensor.nbytes for tensor in kept if tensor is not None)
 
@@ -63,7 +63,7 @@ class Cache:
         return None if padding is None else padding[:, start:]
 
     def of_held(self, tensor: Tensor) -> Tensor:
-        """What belongs to the tokens that are held, from a tensor (batch, all tokens)."""
+        """Return the part of a tensor (batch, all tokens) that belongs to the tokens in the cache."""
         if not self.start or not self.first:
             return tensor[:, self.start :]
         return torch.cat([tensor[:, : self.first], tensor[:, self.first + self.start :]], dim=1)
@@ -92,7 +92,7 @@ class Cache:
         return self.held
 
     def _make_room(self, like: dict[str, Tensor], old: int, added: int) -> None:
-        """Move what is held to the front of larger tensors."""
+        """Copy the cached tokens to the front of larger buffers."""
         for name, new in like.items():
             batch, heads, _, width = new.shape
             room = new.new_empty(batch, heads, 2 * (old + added), width)

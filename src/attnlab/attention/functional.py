@@ -62,7 +62,7 @@ def attend(
     training: bool = False,
     return_weights: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return what each query gets, (batch, heads, queries, value width).
+    """Return the output of attention for each query, (batch, heads, queries, value width).
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def attend(
     padding
         (batch, keys), True for each real token.
     visible
-        (batch or 1, heads or 1, queries, keys), True where a query may look, on top of the spec's mask.
+        (batch or 1, heads or 1, queries, keys), True where a query may attend, on top of the spec's mask.
     training
         Whether weight dropout is applied.
     return_weights
@@ -116,7 +116,7 @@ def attend(
 
 
 def by_maps(given: Matched, spec: AttentionSpec) -> Sequence[Matched]:
-    """What makes the scores of each map of softmax that the normaliser is made of."""
+    """Return the inputs of the score for each of the softmax maps that the normaliser combines."""
     count = spec.normaliser.maps
     if count == 1:
         return [given]
@@ -125,7 +125,7 @@ def by_maps(given: Matched, spec: AttentionSpec) -> Sequence[Matched]:
 
 
 def combined(made: Sequence[Tensor], spec: AttentionSpec, extras: Mapping[str, Tensor]) -> Tensor:
-    """What the maps made, weights or outputs of the heads, as one."""
+    """Return the weights, or the head outputs, of all maps combined into one."""
     if spec.normaliser.maps == 1:
         return made[0]
     return spec.normaliser.combine(*made, **spec.own(spec.normaliser, extras))

@@ -123,7 +123,7 @@ class _HeadNorm(torch.autograd.Function):
 
 
 def exclude(vectors: Tensor, along: Tensor) -> Tensor:
-    """Return what of the vectors y is orthogonal to others, v; all of it where v is zero.
+    """Return the component of the vectors y that is orthogonal to v; all of y where v is zero.
 
     With a = y·v / |v|², z = y − a v the result, g its gradient and b = g·v / |v|²,
 
@@ -135,7 +135,7 @@ def exclude(vectors: Tensor, along: Tensor) -> Tensor:
 
 
 def _squared_length(vectors: Tensor) -> Tensor:
-    """|v|², and the smallest number above 0 for a zero vector."""
+    """Return |v|², (…, 1), clamped to the smallest positive normal number, for zero vectors."""
     length: Tensor = torch.linalg.vecdot(vectors, vectors).unsqueeze(-1)
     return length.clamp(min=torch.finfo(vectors.dtype).tiny)
 
@@ -176,7 +176,7 @@ def _repeating(function: Piece, query: Tensor, key: Tensor, value: Tensor) -> Te
 
 
 def _runs(query: Tensor, key: Tensor) -> Iterator[tuple[slice, slice, slice]]:
-    """Runs of heads, of queries, keys and values."""
+    """Yield runs of heads, as slices of the query, key and value heads."""
     batch, heads, tokens, width = query.shape
     group = heads // key.shape[1]
     step = run_length(max(1, _CACHED // max(1, batch * tokens * width)), group)

@@ -72,7 +72,7 @@ class MultiHeadAttention(Observed):
         self.reset_parameters()
 
     def reset_parameters(self, std: float = 0.02) -> None:
-        """GPT-2's start: normal weights, zero biases; what the parts learn as they say."""
+        """Initialise as GPT-2: normal weights, zero biases; the parameters of the parts as these declare."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=std)
@@ -100,7 +100,7 @@ class MultiHeadAttention(Observed):
         first_values: FirstValues | None = None,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """(batch, tokens, model width) → the same; with `return_weights` also (batch, heads, queries, keys).
+        """Map (batch, tokens, model width) to the same; `return_weights` adds weights (batch, heads, queries, keys).
 
         `source` is the other sequence of cross-attention; with a cache it is needed only once. `padding` is True for
         the real tokens among the keys, those in the cache included. `first_values` go through all layers of a model,
@@ -154,9 +154,9 @@ class MultiHeadAttention(Observed):
         return (output, weights) if return_weights and weights is not None else output
 
     def project(self, x: Tensor, source: Tensor | None = None) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """Queries, keys and values, each (batch, heads, tokens, width), before they are rotated by their position.
+        """Return queries, keys and values, each (batch, heads, tokens, width), before the position `rope` is applied.
 
-        They are one tensor where one projection serves several, and None where the score wants none.
+        They are one tensor where they share a projection of the same tokens, and None where the score needs none.
         """
         check_tokens(self.spec, x, source, None)
         query, key, value = self._project(x, source)
@@ -167,7 +167,7 @@ class MultiHeadAttention(Observed):
     def _mixed(
         self, value: Tensor | None, extras: Mapping[str, Tensor], first_values: FirstValues | None
     ) -> Tensor | None:
-        """The values with those of the first layer, which this layer may be itself."""
+        """Return the values mixed with those of the first layer, which may be this layer itself."""
         spec = self.spec
         if spec.values is None or value is None:
             return value
@@ -192,9 +192,9 @@ class MultiHeadAttention(Observed):
         cache: Cache | None = None,
         extras: dict[str, Tensor] | None = None,
     ) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """The vectors as attention takes them: rotated by their position, with keys and values of the cache in front.
+        """Return the vectors as attention takes them: rotated by position, with the cached keys and values in front.
 
-        Where the value is the key, the cache keeps the one vector as it is, and it is rotated when it is read as a key.
+        Where the value is the key, the cache keeps one unrotated vector, which is rotated when it is read as a key.
         """
         rope, start = self.rope, 0 if cache is None else cache.length
         late = self.tied and cache is not None
@@ -217,7 +217,7 @@ class MultiHeadAttention(Observed):
     ) -> dict[str, Tensor]:
         """Add tokens to a cache, unless it holds the other sequence already, and return all that it holds.
 
-        What parts need of the tokens that are looked at is kept and extended likewise, in `extras`.
+        The projections that parts need of the attended tokens are cached likewise, and updated in `extras`.
         """
         if self.holds_source(cache):
             held = cache.held
@@ -246,7 +246,7 @@ class MultiHeadAttention(Observed):
         return query, key, key if self.tied else self._projected("value", tokens, made)
 
     def _made(self, x: Tensor) -> dict[str, Tensor]:
-        """The projections of x by name, in heads; none in cross-attention, where not all are of x."""
+        """Return the projections of x by name, in heads; none in cross-attention, where not all are of x."""
         spec = self.spec
         if spec.source == "cross":
             return {}
@@ -255,7 +255,7 @@ class MultiHeadAttention(Observed):
         return dict(zip(maps, together(x, [*maps.values()], widths), strict=True))
 
     def _projected(self, name: str, tokens: Tensor, made: dict[str, Tensor]) -> Tensor | None:
-        """Queries, keys or values, (batch, heads, tokens, width); None where the score wants none."""
+        """Return queries, keys or values, (batch, heads, tokens, width); None where the score needs none."""
         spec = self.spec
         if name == "query":
             width, wanted = spec.key_width, spec.score.projects_query
@@ -273,7 +273,7 @@ class MultiHeadAttention(Observed):
         return in_heads(tokens, width)
 
     def holds_source(self, cache: Cache | None) -> bool:
-        """Whether the cache holds the keys and values of the other sequence."""
+        """Return whether the cache holds the keys and values of the other sequence."""
         return cache is not None and cache.length > 0 and self.spec.source == "cross"
 
     def _decode(
@@ -286,7 +286,7 @@ class MultiHeadAttention(Observed):
         return_weights: bool,
         extras: Mapping[str, Tensor],
     ) -> Tensor:
-        """An operator's step from its state."""
+        """Decode new tokens with the operator from its state, and update the state in the cache."""
         operator = self.spec.operator
         if return_weights or not self.spec.mask.causal:
             what = "has no attention weights" if return_weights else "decodes only if it is causal"
@@ -309,7 +309,7 @@ class MultiHeadAttention(Observed):
         return finish(output.to(value.dtype), self.spec, extras, value)
 
     def _join(self, heads: Tensor) -> Tensor:
-        """(batch, heads, tokens, value width) → (batch, tokens, model width)."""
+        """Join the heads: (batch, heads, tokens, value width) → (batch, tokens, model width)."""
         if self.observer is not None:
             heads = self.observer("heads", heads)
         if self.spec.join == "average":
@@ -345,7 +345,7 @@ def _report_vectors(
 
 
 def _rotated_late(rope: Rope, held: Tensor, cache: Cache) -> Tensor:
-    """What a cache holds, rotated by the positions of its tokens."""
+    """Return the vectors that a cache holds, rotated by the positions of their tokens."""
     if not cache.first:
         return rope.rotate(held, cache.start)
     first, rest = held[:, :, : cache.first], held[:, :, cache.first :]
@@ -360,14 +360,14 @@ def _refuse_taps() -> NoReturn:
 
 
 def projection_shapes(spec: AttentionSpec) -> dict[str, tuple[int, int, bool]]:
-    """The projections that a spec has: the width that each makes, the width that it takes, whether it has a bias."""
+    """Return the projections of a spec by name: output width, input width, and whether there is a bias."""
     if spec.compression is not None:
         return spec.compression.shapes(spec)
     return {name: (width, spec.model_width, spec.bias) for name, width in projection_widths(spec).items()}
 
 
 def projection_widths(spec: AttentionSpec) -> dict[str, int]:
-    """The projections that a spec has, with the width that each makes."""
+    """Return the projections of a spec by name, with the output width of each."""
     if spec.compression is not None:
         return {name: shape[0] for name, shape in spec.compression.shapes(spec).items()}
     widths = {
@@ -380,7 +380,7 @@ def projection_widths(spec: AttentionSpec) -> dict[str, int]:
 
 
 def output_width(spec: AttentionSpec) -> int | None:
-    """What the output projection takes; None if there is none because values have the model's width already."""
+    """Return the input width of the output projection; None if values have the model's width and there is none."""
     if spec.value_map == "full":
         return None
     return spec.value_width if spec.join == "average" else spec.num_heads * spec.value_width

@@ -36,7 +36,7 @@ class Linear(nn.Linear):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x Wᵀ + b, for x (…, columns) and weight (rows, columns)."""
+    """Return x Wᵀ + b, for x (…, columns) and weight (rows, columns)."""
     rows, columns = weight.shape
     alone = x.numel() == columns and weight.numel() >= _SMALLEST
     if not alone or torch.is_grad_enabled() or not x.is_cpu or torch.compiler.is_compiling() or x.dtype != weight.dtype:
@@ -49,12 +49,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def in_pieces(weight: Tensor) -> Tensor:
-    """A matrix (rows, columns) as a batch (pieces, columns, rows / pieces) that a row is multiplied with."""
+    """View a matrix (rows, columns) as a batch (pieces, columns, rows / pieces), to multiply a row vector by."""
     return weight.view(PIECES, -1, weight.shape[1]).transpose(1, 2)
 
 
 def in_heads(x: Tensor, width: int) -> Tensor:
-    """(batch, tokens, heads · width) → (batch, heads, tokens, width)."""
+    """Split into heads: (batch, tokens, heads · width) → (batch, heads, tokens, width)."""
     batch, tokens, columns = x.shape
     return x.view(batch, tokens, columns // width, width).transpose(1, 2)
 
@@ -109,7 +109,7 @@ def adding_to_gradients() -> Iterator[None]:
 
 
 def weight_gradients(weights: Sequence[Tensor], grad: Tensor, x: Tensor) -> Sequence[Tensor | None]:
-    """gradᵀ x for the weights of several maps of x, whose rows follow each other in grad; None where it was added."""
+    """Return gradᵀ x for the weights of several maps of x, whose rows are concatenated in grad; None where added."""
     homes = [home for weight in weights if (home := _home(weight, grad)) is not None]
     if len(homes) < len(weights):
         return _parts(grad.t() @ x, weights)
@@ -125,14 +125,14 @@ def _parts(rows: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _home(weight: Tensor, grad: Tensor) -> Tensor | None:
-    """Where the gradient of a weight gathers, if it may be added to there."""
+    """Return `weight.grad` if a product may be added to it in place, else None."""
     if weight.numel() < _WORTH or not getattr(_here, "adding", False) or not weight.is_leaf or weight.grad is None:
         return None
     return weight.grad if weight.grad.dtype == grad.dtype else None
 
 
 def _joined(homes: list[Tensor]) -> list[Tensor]:
-    """Matrices that lie one behind the other as one, else as they are."""
+    """Return matrices that follow each other in memory as one, else as they are."""
     follows = all(
         after.untyped_storage().data_ptr() == before.untyped_storage().data_ptr()
         and after.storage_offset() == before.storage_offset() + before.numel()

@@ -23,7 +23,7 @@ from attnlab.attention.spec import AttentionSpec
 
 
 def scores(given: Matched, spec: AttentionSpec, like: Tensor) -> Tensor:
-    """The scores before the mask, (batch or 1, heads, queries, keys)."""
+    """Return the scores before the mask, (batch or 1, heads, queries, keys)."""
     if given.key is not None:
         given = replace(given, key=for_every_query_head(given.key, spec))
     result = spec.score.define(given, **spec.own(spec.score, given.extras))
@@ -36,7 +36,7 @@ def scores(given: Matched, spec: AttentionSpec, like: Tensor) -> Tensor:
 
 
 def weights(given: Matched, spec: AttentionSpec, visibility: Visibility, like: Tensor) -> Tensor:
-    """The attention weights, (batch or 1, heads, queries, keys), exactly 0 where masked."""
+    """Return the attention weights, (batch or 1, heads, queries, keys), exactly 0 where masked."""
     visible = visibility.grid(like.device)
     own = spec.own(spec.normaliser, given.extras)
     return spec.normaliser.defined(scores(given, spec, like), visible, **own)
@@ -45,7 +45,7 @@ def weights(given: Matched, spec: AttentionSpec, visibility: Visibility, like: T
 def attend(
     given: Matched, value: Tensor, spec: AttentionSpec, visibility: Visibility, dropout: WeightDropout | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The output (batch, heads, queries, value width) and the weights, before dropout."""
+    """Return the output (batch, heads, queries, value width), and the weights as they are before dropout."""
     value = for_every_query_head(value, spec)
     batch, heads = value.shape[:2]
     attention = weights(given, spec, visibility, value).expand(batch, heads, -1, -1)

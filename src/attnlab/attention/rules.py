@@ -40,14 +40,14 @@ def _mend_odd_width(s: AttentionSpec) -> dict[str, object]:
 
 
 def _wrongly_projected(s: AttentionSpec) -> dict[str, object]:
-    """The parts that need vectors of the tokens and cannot have them, with the defaults of their fields."""
+    """Return the fields whose parts need projections of the tokens and cannot have them, with their defaults."""
     parts = {"normaliser": s.normaliser, "mask": s.mask, "position": s.position}
     names = (name for name, part in parts.items() if part is not None and part.projections(s))
     return {name: type(s).model_fields[name].default for name in names}
 
 
 def _made_otherwise(s: AttentionSpec) -> dict[str, object]:
-    """What keys and values made from a latent cannot have, with what they have instead."""
+    """Return the fields that do not go with keys and values made from a latent, with their plain values."""
     plain: dict[str, object] = {"sharing": "none", "num_key_value_heads": s.num_heads, "operator": None}
     plain["values"] = None
     if s.normaliser.maps > 1:
@@ -70,7 +70,7 @@ def _rotates_badly(s: AttentionSpec) -> bool:
 
 
 def _looking_back(s: AttentionSpec) -> dict[str, Score | Normaliser | Operator]:
-    """The score, normaliser or operator that has no place for keys after the query."""
+    """Return those of score, normaliser and operator that cannot handle keys after the query, by field."""
     middle: dict[str, Score | Normaliser | Operator] = {"score": s.score, "normaliser": s.normaliser}
     parts = middle if s.operator is None else {"operator": s.operator}
     return {name: part for name, part in parts.items() if part.looks_back}
@@ -81,14 +81,14 @@ def _shows_later_keys(mask: Mask) -> bool:
 
 
 def _halves_unevenly(s: AttentionSpec) -> bool:
-    """Whether the maps of the normaliser cannot have equal halves of queries and keys, or of the pairs of RoPE."""
+    """Return whether the maps of the normaliser cannot have equal halves of queries and keys, or of RoPE's pairs."""
     matched = s.score.projects_query and s.score.projects_key
     pieces = 2 * s.normaliser.maps if isinstance(s.position, Rope) else s.normaliser.maps
     return s.operator is None and s.normaliser.maps > 1 and not (matched and s.key_width % pieces == 0)
 
 
 def _without_effect(s: AttentionSpec) -> dict[str, object]:
-    """The fields that a whole layer leaves without effect and that are not plain, with their plain values."""
+    """Return the fields that a whole layer ignores and that differ from their plain values, with these values."""
     if s.layer is None:
         return {}
     names = ["score", "normaliser", "sharing", "value_map", "join", "operator", "head_output"]
@@ -100,14 +100,14 @@ def _without_effect(s: AttentionSpec) -> dict[str, object]:
 
 
 def _unmasked(s: AttentionSpec) -> bool:
-    """Whether a whole layer cannot follow the mask of the spec."""
+    """Return whether a whole layer cannot apply the mask of the spec."""
     if s.layer is None:
         return False
     return s.mask.adds_bias or (s.source == "self" and "mask" not in s.layer.takes and s.mask != Mask())
 
 
 def _sized(s: AttentionSpec) -> str:
-    """The part whose parameters may have the size of the longest sequence."""
+    """Return the kind of the part whose parameters may have the size of the longest sequence."""
     return s.score.kind if s.layer is None else s.layer.kind
 
 

@@ -119,7 +119,7 @@ class AttentionSpec(Specification):
         return super().replace(**{**dict.fromkeys(self._derived(changes)), **changes})
 
     def _derived(self, changes: Mapping[str, object]) -> set[str]:
-        """The widths that a change of these fields leaves open, because they have the value that would be derived."""
+        """Return the fields to derive again after these changes: those that have the value that would be derived."""
         names = set()
         if {"model_width", "num_heads"} & changes.keys() and self.key_width * self.num_heads == self.model_width:
             names.add("key_width")
@@ -146,13 +146,13 @@ class AttentionSpec(Specification):
         return which_add_bias(self.position, self.mask)
 
     def parameters_of(self, part: Part) -> dict[str, Parameter]:
-        """What a part learns, by the names under which the layer keeps it."""
+        """Return the declared parameters of a part, by the names under which the layer keeps them."""
         names = self._names.get(part.family, {})
         return {key: one for key, one in names.values() if isinstance(one, Parameter)}
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """What the parts learn, by the names under which the layer keeps it."""
+        """Return the declared parameters of all parts, by the names under which the layer keeps them."""
         return {key: one for key, one in self._declared() if isinstance(one, Parameter)}
 
     @property
@@ -184,7 +184,7 @@ class AttentionSpec(Specification):
 
     @functools.cached_property
     def _names(self) -> dict[str, dict[str, tuple[str, Parameter | Projection]]]:
-        """For each family that declares any: its own names, those of the layer, and the declarations."""
+        """Return, by family, the own name of each declared tensor with its name in the layer and its declaration."""
         found = {}
         for part in self.parts:
             sized = self.one_map if part is self.score else self
@@ -196,7 +196,7 @@ class AttentionSpec(Specification):
 
     @property
     def one_map(self) -> AttentionSpec:
-        """One of the maps of softmax that the normaliser is made of, as a spec; itself where it is not made of any."""
+        """Return the spec of one of the softmax maps that the normaliser combines; itself if it combines none."""
         return self if self.normaliser.maps == 1 else self._one_map
 
     @functools.cached_property
@@ -207,27 +207,27 @@ class AttentionSpec(Specification):
 
     @property
     def group_size(self) -> int:
-        """How many query heads use one key and value head."""
+        """Return how many query heads share one key and value head."""
         return self.num_heads // self.num_key_value_heads
 
     @property
     def values_key(self) -> tuple[str, int, int]:
-        """Under which key `FirstValues` have values of this layer's kind and shape."""
+        """Return the key under which `FirstValues` holds values of this layer's source and shape."""
         return self.source, self.num_key_value_heads, self.value_width
 
     @property
     def has_map(self) -> bool:
-        """Whether there are attention weights to look at."""
+        """Return whether the layer has attention weights."""
         return self.operator is None and self.layer is None
 
     @property
     def observed_heads(self) -> int:
-        """How many heads there are to look at: none in a whole layer of one's own."""
+        """Return how many heads can be observed: none in a user-defined layer."""
         return self.num_heads if self.layer is None else 0
 
     @property
     def needs_context(self) -> bool:
-        """Whether parameters have the size of the longest sequence, so that places count from its start."""
+        """Return whether parameters have the size of the longest sequence, so that positions count from its start."""
         return self.score.needs_context if self.layer is None else self.layer.needs_context
 
     def to_json(self, indent: int | None = None) -> str:
@@ -235,7 +235,7 @@ class AttentionSpec(Specification):
 
     @classmethod
     def from_json(cls, text: str | bytes | Path) -> AttentionSpec:
-        """A spec from its JSON, or from a file that holds it."""
+        """Return a spec from its JSON, or from a file that holds it."""
         if isinstance(text, Path):
             path = text
             try:
@@ -246,7 +246,7 @@ class AttentionSpec(Specification):
 
 
 def borrowed(specs: Sequence[AttentionSpec]) -> list[frozenset[str]]:
-    """For each layer of a model the parameters that an earlier layer has for it, since they belong to the model."""
+    """Return, for each layer of a model, the names of its model-wide parameters that an earlier layer holds."""
     seen: set[tuple[str, tuple[str, Parameter]]] = set()
     found = []
     for spec in specs:
@@ -257,7 +257,7 @@ def borrowed(specs: Sequence[AttentionSpec]) -> list[frozenset[str]]:
 
 
 def first_value_layers(specs: Sequence[AttentionSpec]) -> dict[tuple[str, int, int], int]:
-    """The layers whose values later layers mix in, by the key of `FirstValues`."""
+    """Return the index of each layer whose values later layers mix in, by its key in `FirstValues`."""
     found: dict[tuple[str, int, int], int] = {}
     for number, spec in enumerate(specs):
         if spec.values is not None:

@@ -60,7 +60,7 @@ class BarSetting:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """All lengths by name, for texts."""
+        """Return all lengths by name, for texts."""
         long, longest = self.long, self.longest
         return {"tokens": self.size.tokens, "half": long // 2, "long": long, "longest": longest, "window": self.window}
 

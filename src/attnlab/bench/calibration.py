@@ -167,7 +167,7 @@ def trained_null(
 
 
 def allowed_rate(trials: int, rate: float) -> float:
-    """The highest share of the trials that does not lie significantly above a rate."""
+    """Return the highest share of the trials that is not significantly above a rate."""
     wrong = 0
     while wrong < trials and exceeds(wrong + 1, trials, rate) > SIGNIFICANT:
         wrong += 1
@@ -180,7 +180,7 @@ def _count(question: str, setting: str, wrong: int, trials: int, procedure: Proc
 
 
 def _judge(counts: Sequence[Counted], procedure: Procedure, which: str = "") -> list[JudgedBar]:
-    """A bar for each question, and what is only reported apart."""
+    """Judge a bar for each question; bars without a limit are only reported."""
     groups: dict[tuple[str, bool], list[Counted]] = {}
     for one in counts:
         groups.setdefault((one.question, one.bounded), []).append(one)

@@ -133,7 +133,7 @@ class Inputs:
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
-        """Each tensor once, whatever it serves as."""
+        """Return each tensor once, even if it serves as several."""
         present = (tensor for tensor in (self.query, self.key, self.value, *self.extras.values()) if tensor is not None)
         return tuple({id(tensor): tensor for tensor in present}.values())
 

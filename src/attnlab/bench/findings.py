@@ -96,10 +96,10 @@ class BenchListener:
     """Told how a measurement proceeds; this base ignores it, and the command line brings its own."""
 
     def step(self, what: str, done: int, total: int) -> None:
-        """`what` is about to be measured, after `done` of `total` others."""
+        """Receive the progress: `what` is about to be measured, after `done` of `total` others."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know, such as what is left out and why."""
+        """Receive something that the user should know, such as what is left out and why."""
 
 
 class NoteKeeper(BenchListener):
@@ -143,7 +143,7 @@ class Findings(ABC):
 
     @property
     def all_met(self) -> bool:
-        """Whether no bar was missed, and none was left unmeasured."""
+        """Return whether no bar was missed, and none was left unmeasured."""
         return all(bar.verdict in ("met", "reported") for bar in self.bars)
 
     def to_dict(self) -> dict[str, object]:

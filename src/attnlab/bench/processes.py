@@ -79,7 +79,7 @@ def _peak_on_cpu(call: Call) -> int:
 
 
 def _peak_on_cuda(call: Call, device: torch.device) -> int:
-    """Not yet run: no machine with CUDA was at hand."""
+    """Return the bytes that a call allocates at its peak. Not yet run: no machine with CUDA was at hand."""
     call()
     torch.cuda.synchronize(device)
     before = torch.cuda.memory_allocated(device)

@@ -71,7 +71,7 @@ class Design:
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """How many seeds there are at each look."""
+        """Return the number of seeds at each interim analysis."""
         return tuple(self.seeds + number * self.extension for number in range(self.procedure.looks))
 
     def draw(self, rng: np.random.Generator, noise: Kind, sd: float) -> tuple[Losses, Losses]:
@@ -97,9 +97,9 @@ class SimulatedTrial:
 
 
 def draw_losses(rng: np.random.Generator, noise: Kind, arms: int, seeds: int, sd: float) -> Losses:
-    """Losses of arms that do not differ; a difference to the baseline has the standard deviation `sd`.
+    """Draw losses of arms that do not differ; a difference to the baseline has the standard deviation `sd`.
 
-    Where arms are unequally noisy, it has that for one that is as noisy as the baseline.
+    Where arms are unequally noisy, this holds for one that is as noisy as the baseline.
     """
     shape = (1 + arms, seeds)
     if noise == "heavy tails":
@@ -114,7 +114,7 @@ def draw_losses(rng: np.random.Generator, noise: Kind, arms: int, seeds: int, sd
 def take_looks(
     losses: Losses, looks: tuple[int, ...], procedure: Procedure, pilot: Losses | None = None
 ) -> Iterator[tuple[Judgement, ...]]:
-    """The judgements at the first look, and at each further one as long as an arm is undecided."""
+    """Yield the judgements at the first interim analysis, and at each further one as long as an arm is undecided."""
     names = [_BASELINE, *(f"arm {number}" for number in range(1, len(losses)))]
     known = {}
     if pilot is not None and pilot.shape[1]:
@@ -129,13 +129,13 @@ def take_looks(
 
 
 def finds_difference(losses: Losses, looks: tuple[int, ...], procedure: Procedure, pilot: Losses | None = None) -> bool:
-    """Whether any arm comes out better or worse at any look."""
+    """Return whether any arm comes out better or worse at any interim analysis."""
     taken = take_looks(losses, looks, procedure, pilot)
     return any(one.verdict in ("better", "worse") for look in taken for one in look)
 
 
 def all_trials(design: Design) -> list[SimulatedTrial]:
-    """Every question, under noise as the tests assume it and under noise that they do not."""
+    """Return the trials of every question, under noise as the tests assume it and under noise that they do not."""
     margins: list[tuple[Kind, float]] = [("normal", sd) for sd in _AT_MARGIN]
     margins += [(noise, _AT_MARGIN[1]) for noise in ODD]
     pilots = list(dict.fromkeys((min(2, design.arms), design.arms)))

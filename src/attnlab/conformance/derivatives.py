@@ -63,7 +63,7 @@ def _unused(subject: Subject) -> str | None:
 
 
 def _slopes(subject: Subject, draw: int) -> dict[str, tuple[float, float, float]]:
-    """For the input and each parameter: the measured slope, the gradient, and the size of what they are made of."""
+    """Return for the input and each parameter the measured derivative, that of autograd, and the scale of both."""
     layer, x = subject.layer(seed=draw), subject.tokens(CONTEXT, batch=2, seed=draw).requires_grad_()
     with seeded(100 + draw):
         weights = torch.randn_like(x)

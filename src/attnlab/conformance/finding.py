@@ -40,7 +40,7 @@ class CheckReport:
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """Return one sentence: which checks fail, or how many pass."""
         passed = sum(finding.outcome == "pass" for finding in self.findings)
         if self.failures:
             names = ", ".join(finding.check for finding in self.failures)
@@ -53,7 +53,7 @@ class CheckReport:
         return Table(headings, rows, text_columns=(0, 1, 2), wrap_columns=(2,), tones=_TONES)
 
     def as_dict(self) -> dict[str, object]:
-        """Everything, for JSON."""
+        """Return everything as plain data, for JSON."""
         findings = [asdict(finding) for finding in self.findings]
         return {"variant": self.variant, "passes": not self.failures, "findings": findings}
 

@@ -49,7 +49,7 @@ class Subject:
 
     @property
     def takes_padding(self) -> bool:
-        """Whether the layer can leave out padding."""
+        """Return whether the layer can mask padding."""
         return self.spec.layer is None or "mask" in self.spec.layer.takes
 
     def layer(self, spec: AttentionSpec | None = None, seed: int = 0, *, at_start: bool = False) -> AnyLayer:

@@ -47,23 +47,23 @@ class Corpus(ABC):
     @property
     @abstractmethod
     def training_tokens(self) -> int:
-        """How many tokens there are to learn from; for an endless task, more than anybody reads."""
+        """Return the number of training tokens; for an endless task, more than any run reads."""
 
     @property
     @abstractmethod
     def validation_tokens(self) -> int:
-        """How many tokens are held back; for a task, how many targets its validation examples have."""
+        """Return the number of validation tokens; for a task, the number of targets in its validation examples."""
 
     @abstractmethod
     def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
-        """The batch of a step, or some rows of it.
+        """Return the batch of a step, or some rows of it.
 
         `batch_size` is that of all processes together: which rows a process asks for does not change what they hold.
         """
 
     @abstractmethod
     def validation_batches(self, *, batch_size: int, context_length: int, limit: int | None = None) -> Iterator[Batch]:
-        """The same batches every time, in order; the last may be smaller. At most `limit` rows, evenly spread."""
+        """Yield the same batches every time, in order; the last may be smaller. At most `limit` rows, evenly spread."""
 
     @property
     def bytes_per_token(self) -> float | None:
@@ -71,7 +71,7 @@ class Corpus(ABC):
         return None
 
     def tokens_per_step(self, batch_size: int, context_length: int) -> float:
-        """Tokens of an average batch, pads included: what its time is proportional to."""
+        """Return the tokens of an average batch, pads included; the time of a step is proportional to them."""
         return float(batch_size * context_length)
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ def check_sizes(*, batch_size: int, context_length: int, step: int = 0, limit: i
 
 
 def spread(count: int, limit: int | None) -> list[int]:
-    """0 … count − 1, or `limit` of them at even distances."""
+    """Return 0 … count − 1, or `limit` of them at even distances."""
     if limit is None or limit >= count:
         return list(range(count))
     return [place * count // limit for place in range(limit)]
@@ -111,11 +111,11 @@ class TaskCorpus(Corpus):
 
     @abstractmethod
     def words_needed(self, context_length: int) -> int:
-        """How many random words an example takes; refuses a context that is too short."""
+        """Return how many random words an example takes; refuse a context that is too short."""
 
     @abstractmethod
     def examples(self, words: NDArray[np.uint64], context_length: int) -> Batch:
-        """An example for each row of random words."""
+        """Make an example from each row of random words."""
 
     @property
     def training_tokens(self) -> int:

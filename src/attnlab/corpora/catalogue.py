@@ -45,7 +45,7 @@ def open_corpus(spec: CorpusSpec, cache: Path | None = None) -> Corpus:
 
 
 def _given(name: str) -> TextSource:
-    """A file or folder by its path. What does not look like a path is taken for a misspelt name."""
+    """Return the text of a file or folder; what does not look like a path is refused as an unknown name."""
     path = Path(name).expanduser()
     separators = [os.sep, os.altsep or os.sep]
     if not path.exists() and not path.suffix and not any(separator in name for separator in separators):

@@ -54,7 +54,7 @@ _MOST_REPEATED = 0.5  # share of a document's characters in long lines that earl
 
 
 def python_text() -> str:
-    """The topics of the reference and the docstrings of each module, a blank line between two."""
+    """Return the topics of the reference and the docstrings of each module, shuffled, a blank line between two."""
     pieces = Stream("pydoc", VERSION).shuffled([*_topics(), *_modules()])
     if not pieces:
         raise FileError("this Python has neither its topics nor its sources", hint="name a text file as the corpus")
@@ -99,7 +99,7 @@ def _long_docstrings(path: Path) -> list[str]:
 
 
 def read_docstrings(path: Path) -> Iterator[str]:
-    """The docstrings of a module, its classes and its functions, in order; none if it cannot be parsed."""
+    """Yield the docstrings of a module, its classes and its functions, in order; none if it cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the parser, about sources that are not ours
@@ -197,7 +197,7 @@ def _source(path: Path) -> str:
 
 
 def _is_text(document: str) -> bool:
-    """Whether a document is long enough, and text rather than data."""
+    """Return whether a document is long enough, and text rather than data."""
     if len(document) < _SHORTEST_DOCUMENT or any(len(line) > _LONGEST_LINE for line in document.splitlines()):
         return False
     digits = len(document) - len(document.translate(_WITHOUT_DIGITS))

@@ -20,34 +20,34 @@ WORDS_PER_COUNT = 4  # Philox-4x64 makes four words of 64 bits for each value of
 
 
 def digest(*parts: object) -> str:
-    """The SHA-256, in hex, of plain values (anything that JSON can hold)."""
+    """Return the SHA-256, in hex, of plain values (anything that JSON can hold)."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def words(key: str, count: int, *, skip: int = 0) -> NDArray[np.uint64]:
-    """`count` words of the key's stream, after the first `skip` × 4."""
+    """Return `count` words of the key's stream, after the first `skip` × 4."""
     return np.random.Philox(key=int(digest(key)[:32], 16), counter=skip).random_raw(count)
 
 
 def sample_words(key: str, first: int, samples: int, each: int) -> NDArray[np.uint64]:
-    """Words for consecutive samples, (samples, each): each has its own, whichever others are asked for."""
+    """Return words for consecutive samples, (samples, each): each has its own, whichever others are asked for."""
     counts = -(-each // WORDS_PER_COUNT)
     block = words(key, samples * counts * WORDS_PER_COUNT, skip=first * counts)
     return block.reshape(samples, counts * WORDS_PER_COUNT)[:, :each]
 
 
 def below(bound: int, raw: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Integers in [0, bound), for a bound under 2³²."""
+    """Return integers in [0, bound), for a bound under 2³²."""
     return (((raw >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
 
 def uniform(raw: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Numbers in the open interval (0, 1)."""
+    """Return numbers in the open interval (0, 1)."""
     return ((raw >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def permutation(key: str, size: int) -> NDArray[np.int64]:
-    """0 … size − 1 in a random order."""
+    """Return 0 … size − 1 in a random order."""
     return np.argsort(words(key, size), kind="stable").astype(np.int64, copy=False)
 
 
@@ -67,12 +67,12 @@ class Stream:
         return options[self.below(len(options))]
 
     def weighted(self, options: Sequence[T], cumulative: Sequence[float]) -> T:
-        """One of the options, by the running sums of their weights."""
+        """Draw one of the options, by the running sums of their weights."""
         point = (next(self._words) >> 12) * 2.0**-52 * cumulative[-1]
         return options[min(bisect_right(cumulative, point), len(options) - 1)]
 
     def sample(self, options: Sequence[T], size: int) -> list[T]:
-        """`size` different ones of the options, in a random order."""
+        """Draw `size` of the options without replacement, in a random order."""
         pool = list(options)
         for place in range(size):
             other = place + self.below(len(pool) - place)

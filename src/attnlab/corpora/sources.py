@@ -39,7 +39,7 @@ class TextSource:
 
     @classmethod
     def find(cls, path: Path) -> TextSource:
-        """A file, or the text files in a folder at any depth, in the order of their paths and without hidden ones."""
+        """Find a file, or the text files in a folder at any depth, in order of their paths and without hidden ones."""
         if path.is_file():
             return cls(str(path), (path,))
         if path.is_dir():
@@ -60,11 +60,11 @@ class TextSource:
         return [TextSource(self.name, files) for files in both]
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes."""
+        """Yield the bytes, block by block."""
         return (block for _, _, block in self._blocks())
 
     def _blocks(self) -> Iterator[tuple[Path, int, bytes]]:
-        """The bytes, with where they come from: file and offset."""
+        """Yield the bytes, block by block, with where they come from: file and offset."""
         last = b"\n"
         for path in (*self.files, *self.held_out):
             if last != b"\n":
@@ -84,7 +84,7 @@ class TextSource:
                 raise FileError(f"{path} cannot be read: {error.strerror}", hint="check its permissions") from None
 
     def texts(self) -> Iterator[str]:
-        """The text, decoded, in pieces that end anywhere."""
+        """Yield the decoded text in pieces that end anywhere."""
         decoder = codecs.getincrementaldecoder("utf-8")()
         before: Path | None = None
         for path, offset, block in self._blocks():
@@ -102,7 +102,7 @@ class TextSource:
             _decode(decoder, b"", before, before.stat().st_size, final=True)
 
     def chunks(self) -> Iterator[str]:
-        """The text in pieces that can be encoded one by one."""
+        """Yield the text in pieces that can be encoded one by one."""
         rest = ""
         for text in self.texts():
             rest += text
@@ -118,7 +118,7 @@ class TextSource:
             yield rest
 
     def hash(self) -> str:
-        """The SHA-256 of the bytes; an empty source is refused."""
+        """Return the SHA-256 of the bytes; refuse an empty source."""
         total, empty = hashlib.sha256(), True
         for block in self.blocks():
             total.update(block)
@@ -151,7 +151,7 @@ def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, offset
 
 
 def _last_cut(text: str) -> int:
-    """The last place where a chunk may end, or 0."""
+    """Return the last place where a chunk may end, or 0."""
     step = 4096  # searched backwards in pieces, because the last place is mostly near the end
     for end in range(len(text), 0, -step):
         found = [match.start() for match in CUT.finditer(text, max(0, end - step), end)]

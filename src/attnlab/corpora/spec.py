@@ -165,7 +165,7 @@ class CorpusSpec(Specification):
 
     @property
     def is_task(self) -> bool:
-        """Whether the corpus consists of examples made on the spot, and not of text."""
+        """Return whether the corpus consists of examples made on the fly, and not of text."""
         return self.name in TASKS
 
     @property

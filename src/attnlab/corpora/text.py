@@ -57,11 +57,11 @@ class WindowOrder:
         self._epochs: dict[tuple[int, int, int], NDArray[np.int64]] = {}
 
     def windows(self, context_length: int) -> int:
-        """The windows of an epoch: all that fit whatever the phase, and at least one. Targets need one token more."""
+        """Return how many windows an epoch has: all that fit at any phase, at least 1. Targets need one token more."""
         return max(1, (self._tokens - context_length) // context_length)
 
     def starts(self, samples: NDArray[np.int64], seed: int, context_length: int) -> NDArray[np.int64]:
-        """Where the window of each sample begins."""
+        """Return where the window of each sample begins."""
         epochs, places = np.divmod(samples, self.windows(context_length))
         starts = np.empty_like(samples)
         for epoch in np.unique(epochs).tolist():
@@ -70,7 +70,7 @@ class WindowOrder:
         return starts
 
     def _epoch(self, seed: int, epoch: int, context_length: int) -> NDArray[np.int64]:
-        """The starts of all windows of an epoch, in its order."""
+        """Return the starts of all windows of an epoch, in its order."""
         name = (seed, epoch, context_length)
         starts = self._epochs.get(name)
         if starts is None:
@@ -91,7 +91,7 @@ class TextCorpus(Corpus):
     def __init__(
         self, spec: CorpusSpec, tokenizer: Tokenizer, tokens: Tokens, content: str, split: int | None = None
     ) -> None:
-        """`content` is a hash of the tokens; from `split` on they are validation text, by default the last share."""
+        """Validate on the tokens from `split` on, by default the last share; `content` is a hash of the tokens."""
         self.spec = spec
         self.tokenizer = tokenizer
         if split is None:
@@ -173,7 +173,7 @@ def _windows(tokens: Tokens, starts: NDArray[np.int64], context_length: int) -> 
 
 
 def _ready_tokenizer(spec: CorpusSpec) -> Tokenizer | None:
-    """A tokenizer that does not depend on the text, if it is one of those."""
+    """Return the tokenizer of a spec if it does not depend on the text, else None."""
     if spec.tokenizer == "byte":
         return ByteTokenizer()
     if spec.tokenizer.startswith(GPT2):
@@ -253,7 +253,7 @@ def bigram_loss(corpus: Corpus, context_length: int, rows: int | None = None) ->
 
 
 def _counts(corpus: TextCorpus) -> NDArray[np.float64]:
-    """How often each token follows each."""
+    """Return how often each token is followed by each, (vocabulary, vocabulary)."""
     size, counts = corpus.vocabulary_size, np.zeros(corpus.vocabulary_size**2)
     for start in range(0, len(corpus.train) - 1, _STRETCH):
         tokens = np.asarray(corpus.train[start : start + _STRETCH + 1], dtype=np.int64)

@@ -40,14 +40,14 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode_array(self, text: str) -> NDArray[Any]:
-        """The tokens of a text, as an array of integers."""
+        """Return the tokens of a text, as an array of integers."""
 
     @abstractmethod
     def _decode(self, ids: Sequence[int]) -> str: ...
 
     @abstractmethod
     def _content(self) -> Mapping[str, object]:
-        """What `_from_content` needs to build the tokenizer again."""
+        """Return what `_from_content` needs to build the tokenizer again."""
 
     @classmethod
     @abstractmethod
@@ -95,7 +95,7 @@ class Tokenizer(ABC):
 
 
 def utf8(text: str) -> bytes:
-    """The bytes of a text; half a surrogate pair has none."""
+    """Return the UTF-8 bytes of a text; refuse half a surrogate pair, which has none."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -299,7 +299,7 @@ class PretrainedTokenizer(BpeTokenizer):
 
     @classmethod
     def from_file(cls, path: Path) -> PretrainedTokenizer:
-        """From a `tokenizer.json`."""
+        """Read the tokenizer from a `tokenizer.json`."""
         try:
             return cls(tokenizers.Tokenizer.from_file(str(path)))
         except Exception as error:  # the library raises nothing narrower
@@ -313,7 +313,7 @@ class Gpt2Tokenizer(BpeTokenizer):
 
     @classmethod
     def from_folder(cls, folder: Path) -> Gpt2Tokenizer:
-        """From `tokenizer.json`, or from `vocab.json` and `merges.txt`."""
+        """Read the tokenizer from `tokenizer.json`, or from `vocab.json` and `merges.txt`."""
         whole, vocabulary, merges = (folder / name for name in ("tokenizer.json", "vocab.json", "merges.txt"))
         try:
             if whole.is_file():

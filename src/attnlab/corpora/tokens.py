@@ -13,7 +13,7 @@ SHARD = 1 << 26  # tokens
 
 
 def dtype_for(vocabulary_size: int) -> np.dtype[Any]:
-    """The smallest type that holds the tokens, little-endian."""
+    """Return the smallest type that holds the tokens, little-endian."""
     return np.dtype("<u2" if vocabulary_size <= 1 << 16 else "<u4")
 
 
@@ -58,7 +58,7 @@ class Tokens(Sequence[int]):
         return cls([np.memmap(file, dtype=dtype, mode="r", shape=(n,)) for file, n in zip(files, counts, strict=True)])
 
     def part(self, start: int, stop: int) -> Tokens:
-        """The tokens from `start` up to `stop`, which must be in range."""
+        """Return the tokens from `start` up to `stop`, which must be in range."""
         pieces = []
         for shard, end in zip(self._shards, self._ends.tolist(), strict=True):
             first = end - shard.size
@@ -72,7 +72,7 @@ class Tokens(Sequence[int]):
         return self._shards[0].dtype
 
     def gather(self, starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-        """The windows of `length` tokens that begin at these places, (windows, length)."""
+        """Return the windows of `length` tokens that begin at these places, (windows, length)."""
         if len(self._shards) == 1:
             places = starts[:, None] + np.arange(length)
             return np.asarray(self._shards[0][places], dtype=np.int64)

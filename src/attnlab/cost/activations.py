@@ -55,7 +55,7 @@ _SMALL = 2**22  # numbers of a tensor that is quickly made; those of GPT-2 are s
 
 @functools.lru_cache(maxsize=512)
 def kept_for_backward(call: AttentionCall) -> Kept:
-    """What a layer keeps in training. Decoding keeps nothing: a cache cannot be differentiated.
+    """Return what a layer keeps for the backward pass. Decoding keeps nothing: a cache cannot be differentiated.
 
     Every tensor has the batch as a factor of its size, or is the same for all batches. So two walks serve all of them.
     """
@@ -109,7 +109,7 @@ def _walking(numbers: int, dtype: torch.dtype) -> Iterator[None]:
 
 
 def _largest(call: AttentionCall) -> int:
-    """How many numbers the largest tensor of a layer has; a table of scores has one for each pair of tokens."""
+    """Return the size of a layer's largest tensor; a table of scores has a number per head and pair of tokens."""
     spec, tokens = call.spec, max(call.queries, call.keys)
     table = 0 if spec.score.projects_key else spec.num_heads * tokens
     return call.batch * tokens * max(spec.model_width, spec.num_heads * max(spec.key_width, spec.value_width), table)
@@ -125,7 +125,7 @@ class _Walk:
     extras: dict[str, Tensor] = field(default_factory=dict)  # what the parts learn, and need of the tokens
 
     def vectors(self) -> tuple[Tensor | None, Tensor | None, Tensor]:
-        """Queries, keys and values, (batch, heads or those that groups share, tokens, width)."""
+        """Return queries, keys and values, (batch, heads or those that groups share, tokens, width)."""
         spec = self.call.spec
         x = source = self._input("input", self.call.queries)
         if spec.source == "cross":
@@ -161,13 +161,13 @@ class _Walk:
         return made
 
     def _learned(self, x: Tensor, source: Tensor) -> None:
-        """Collect what the parts learn, and need of the tokens."""
+        """Collect the parts' learned parameters and their projections of the tokens."""
         with self.ledger.watch("token projection"):
             self.extras.update(self.layer.learned(x, source))
         self.ledger.made("token projection", *(self.extras[name] for name in self.call.spec.projections))
 
     def operated(self, operator: Operator, query: Tensor | None, key: Tensor | None, value: Tensor) -> Tensor:
-        """What an operator gives, (batch, heads, queries, value width)."""
+        """Return the output of an operator, (batch, heads, queries, value width)."""
         assert query is not None
         assert key is not None
         if not operator.takes_groups:
@@ -187,7 +187,7 @@ class _Walk:
         return output
 
     def scored(self, query: Tensor | None, key: Tensor | None) -> list[InnerProduct | Table]:
-        """What the kernel makes the scores of, for each map."""
+        """Return, for each map, the inner product or the table that the kernel computes the scores from."""
         spec = self.call.spec
         if key is not None and not spec.score.takes_groups:
             key = self._repeated(key)
@@ -203,7 +203,7 @@ class _Walk:
         return found
 
     def weighted(self, maps: list[InnerProduct | Table], value: Tensor) -> Tensor:
-        """What the kernel gives, (batch, heads, queries, value width)."""
+        """Return the weighted sums of the values, all maps combined, (batch, heads, queries, value width)."""
         made = []
         seed = torch.empty((), dtype=torch.int64) if self.call.spec.weight_dropout else None
         for logits in maps:
@@ -217,7 +217,7 @@ class _Walk:
         return result
 
     def finished(self, heads: Tensor, value: Tensor) -> Tensor:
-        """What leaves the heads."""
+        """Return the outputs of the heads, after the head output if the spec has one."""
         if self.call.spec.head_output is None:
             return heads
         with self.ledger.watch("head output"):
@@ -226,7 +226,7 @@ class _Walk:
         return result
 
     def joined(self, heads: Tensor) -> None:
-        """The way back to the model's width."""
+        """Join the heads, project them back to the model's width and apply dropout."""
         spec = self.call.spec
         with self.ledger.watch("output projection"):
             if spec.join == "average":
@@ -285,7 +285,7 @@ class _Walk:
 
 @functools.lru_cache(maxsize=512)
 def products_of_head_output(call: AttentionCall) -> int:
-    """The multiply–adds of matrix products in what happens to the outputs of the heads, counted by PyTorch."""
+    """Return the multiply–adds of the matrix products in the head output, counted by PyTorch."""
     spec = call.spec
     assert spec.head_output is not None
     with on_meta(), torch.no_grad():
@@ -298,7 +298,7 @@ def products_of_head_output(call: AttentionCall) -> int:
 
 @functools.lru_cache(maxsize=512)
 def products_of_operator(call: AttentionCall) -> int:
-    """The multiply–adds of matrix products in an operator that does not state them, counted by PyTorch."""
+    """Return the multiply–adds of the matrix products in an operator that does not state them, counted by PyTorch."""
     spec = call.spec
     assert spec.operator is not None
     with on_meta(), torch.no_grad():
@@ -311,17 +311,17 @@ def products_of_operator(call: AttentionCall) -> int:
 
 
 def _extras(call: AttentionCall) -> dict[str, Tensor]:
-    """What the parts learn and need of the tokens, without numbers."""
+    """Return the parts' learned parameters and their projections of empty tokens."""
     tokens = (torch.empty(call.batch, count, call.spec.model_width) for count in (call.queries, call.keys))
     return MultiHeadAttention(call.spec).learned(*tokens)
 
 
 @functools.lru_cache(maxsize=512)
 def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
-    """The bytes that one norm, one perceptron and the embedding's dropout keep of so many tokens a sequence.
+    """Return the bytes that one norm, one MLP and the embedding's dropout keep of so many tokens per sequence.
 
-    They are in proportion to the tokens, for a perceptron on either side of the size from which on it keeps less. So a
-    walk with few sequences serves for many.
+    They are proportional to the tokens; for an MLP, on either side of the size above which it keeps less. So a walk
+    with few sequences serves for many.
     """
     spec = call.spec
     one = tokens * spec.mlp_width * call.bytes_per_number  # of the pre-activations of a sequence
@@ -343,12 +343,12 @@ def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
 
 
 def kept_by_embedding(call: ModelCall) -> int:
-    """The tokens themselves, those of the source included."""
+    """Return the bytes of the token IDs, those of the source included."""
     return call.batch * (call.tokens + (call.source_tokens or 0)) * _INDEX_BYTES
 
 
 def kept_by_loss(call: ModelCall) -> int:
-    """The bytes that the head and the cross-entropy keep."""
+    """Return the bytes that the head and the cross-entropy keep."""
     spec, rows, number = call.spec, call.batch * call.tokens, call.bytes_per_number
     hidden = rows * spec.model_width * number
     if rows > loss.rows_at_once(rows, spec.vocabulary_size, number):

@@ -81,7 +81,7 @@ class Cost:
 
     @property
     def backward_flops(self) -> int:
-        """Those of the gradients alone, without what is computed again."""
+        """Return the FLOPs of the gradients alone, without recomputation."""
         return self._sums.backward_flops
 
     @property
@@ -90,7 +90,7 @@ class Cost:
 
     @property
     def training_flops(self) -> int:
-        """Those of one step on the batch, without the optimizer's."""
+        """Return the FLOPs of one step on the batch, without those of the optimizer."""
         return self._sums.training_flops
 
     @property
@@ -98,11 +98,11 @@ class Cost:
         return self._sums.activation_bytes
 
     def part(self, name: str) -> PartCost:
-        """A part by its name; one that costs nothing if there is none."""
+        """Return a part by its name; one that costs nothing if there is none."""
         return next((part for part in self.parts if part.name == name), PartCost(name))
 
     def as_dict(self) -> dict[str, object]:
-        """The sums and the parts, for JSON."""
+        """Return the sums and the parts, for JSON."""
         sums = {field: getattr(self, field) for field in _NUMBERS}
         return {**sums, "parts": [asdict(part) for part in self.parts]}
 
@@ -128,14 +128,14 @@ class AttentionCost(Cost):
 
     @property
     def cache_bytes_per_token(self) -> int:
-        """What a token of one sequence adds to the cache, until a window is full; 0 where there is a state instead."""
+        """Return the bytes a token of one sequence adds to the cache, until a window is full; 0 if there is a state."""
         if self.call.spec.layer is not None:
             return (layer_cache_bytes(self.call, 2) - layer_cache_bytes(self.call, 1)) // self.call.batch
         return _cache_numbers(self.call.spec) * self.call.bytes_per_number
 
     @property
     def state_bytes(self) -> int:
-        """The state that an operator decodes from, for the whole batch; it is never kept in half precision."""
+        """Return the bytes of the state that an operator decodes from, for the whole batch, never in half precision."""
         spec = self.call.spec
         if spec.operator is None or not spec.operator.keeps_state or not spec.mask.causal:
             return 0
@@ -143,7 +143,7 @@ class AttentionCost(Cost):
         return self.call.batch * numbers * self.call.exact.itemsize
 
     def cache_bytes(self, tokens: int) -> int:
-        """The cache of the batch after decoding so many tokens one by one; in cross-attention, of so many keys."""
+        """Return the bytes cached for the batch after decoding so many tokens; in cross-attention, for so many keys."""
         require_count("tokens", tokens, least=0)
         if self.call.spec.layer is not None:
             return layer_cache_bytes(self.call, tokens)
@@ -152,7 +152,7 @@ class AttentionCost(Cost):
         return self.call.batch * held * self.cache_bytes_per_token + (self.state_bytes if tokens else 0)
 
     def as_dict(self) -> dict[str, object]:
-        """Everything as plain numbers, for JSON."""
+        """Return everything as plain values, for JSON."""
         sizes = {name: getattr(self.call, name) for name in ("batch", "queries", "keys", "bytes_per_number")}
         own = ("visible_only", "kernel", "cache_bytes_per_token", "state_bytes")
         return {**sizes, **{name: getattr(self, name) for name in own}, **super().as_dict()}
@@ -235,7 +235,7 @@ _ORDER = (
 
 
 def _parameters(spec: AttentionSpec, lent: frozenset[str]) -> dict[str, int]:
-    """A projection that makes two vectors is counted once, at the one that it is named after."""
+    """Return the parameters by part; a projection that makes two vectors is counted once, under its own name."""
     if spec.layer is not None:
         return {"layer": sum(math.prod(shape) for _, shape in layer_tensors(spec))}
     shapes = projection_shapes(spec)
@@ -253,7 +253,7 @@ def _parameters(spec: AttentionSpec, lent: frozenset[str]) -> dict[str, int]:
 
 
 def _token_width(spec: AttentionSpec, of: str | None = None) -> int:
-    """The numbers that parts need of each token, in all heads."""
+    """Return how many numbers the parts' own projections make of each token, in all heads."""
     return sum(one.columns(spec.num_heads) for one in spec.projections.values() if of in (None, one.of))
 
 
@@ -262,7 +262,7 @@ _PLACES = {family: family for family in ("operator", "head output", "compression
 
 
 def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
-    """Those of the forward pass, part by part."""
+    """Return the multiply–adds of the forward pass by part."""
     spec = call.spec
     if spec.layer is not None:
         return {"layer": layer_flops(call).forward // 2}
@@ -283,7 +283,7 @@ def multiply_adds(call: AttentionCall, visible_only: bool) -> dict[str, int]:
 
 
 def _operated(call: AttentionCall, operator: Operator, visible_only: bool) -> int:
-    """The multiply–adds of an operator, as it states them or as PyTorch counts them."""
+    """Return the multiply–adds of an operator, as it states them or as PyTorch counts them."""
     spec, heads = call.spec, call.batch * call.spec.num_heads
     if type(operator).multiply_adds is Operator.multiply_adds:
         return products_of_operator(call)
@@ -299,13 +299,13 @@ def _operated(call: AttentionCall, operator: Operator, visible_only: bool) -> in
 
 
 def state_heads(spec: AttentionSpec) -> int:
-    """How many heads have a state to decode from."""
+    """Return how many heads have a state to decode from."""
     assert spec.operator is not None
     return spec.num_key_value_heads if spec.operator.takes_groups else spec.num_heads
 
 
 def _projected(call: AttentionCall) -> dict[str, int]:
-    """The multiply–adds that make queries, keys and values, also where one projection makes two of them."""
+    """Return the multiply–adds that make queries, keys and values, also where one projection makes two of them."""
     spec = call.spec
     if spec.compression is not None:
         return {name: rows * columns * width for name, (rows, columns, width) in projected(call).items()}
@@ -322,13 +322,13 @@ def _projected(call: AttentionCall) -> dict[str, int]:
 
 
 def _pairs(call: AttentionCall, visible_only: bool) -> int:
-    """The (query, key) pairs of one head of one sequence."""
+    """Return the number of (query, key) pairs of one head of one sequence."""
     structure = call.visibility.structure
     return structure.num_visible() if visible_only else structure.num_queries * structure.num_keys
 
 
 def _cache_numbers(spec: AttentionSpec) -> int:
-    """The numbers that the cache keeps of one token: a key and a value per head, or the one vector that is both."""
+    """Return how many numbers are cached per token: a key and a value per head, or the one vector that is both."""
     if spec.operator is not None and spec.operator.keeps_state and spec.source == "self":
         return 0
     if spec.compression is not None:

@@ -14,7 +14,7 @@ from attnlab.models.mlp import MLP
 
 
 def mlp_shapes(spec: ModelSpec) -> dict[str, tuple[int, int]]:
-    """Return the perceptron's matrices by name, each as (outputs, inputs)."""
+    """Return the MLP's matrices by name, each as (outputs, inputs)."""
     up, down = (spec.mlp_width, spec.model_width), (spec.model_width, spec.mlp_width)
     return {**({"gate": up} if spec.gated else {}), "widen": up, "narrow": down}
 
@@ -27,5 +27,5 @@ def norm_vectors(spec: ModelSpec) -> tuple[str, ...]:
 
 
 def block_modules(spec: ModelSpec) -> dict[str, nn.Module]:
-    """Return one norm and one perceptron."""
+    """Return one norm and one MLP."""
     return {"norm": make_norm(spec), "mlp": MLP(spec)}

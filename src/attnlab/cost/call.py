@@ -48,12 +48,12 @@ class AttentionCall:
 
     @property
     def decodes(self) -> bool:
-        """Whether there are tokens in the cache. Then nothing is kept for a backward pass, for there is none."""
+        """Return whether there are tokens in the cache. Then there is no backward pass, and nothing is kept for one."""
         return self.spec.source == "self" and self.keys > self.queries
 
     @property
     def kernel(self) -> Kernel:
-        """Which kernel serves it; weights are dropped in training alone."""
+        """Return the kernel that serves it; decoding does without dropout of the attention weights."""
         return kernel_for(self.spec, self.visibility, dropout=self.spec.weight_dropout > 0 and not self.decodes)
 
     @property
@@ -62,17 +62,17 @@ class AttentionCall:
 
     @property
     def exact(self) -> torch.dtype:
-        """The type of what must not be rounded to half precision: a row's statistics, an operator's state."""
+        """Return the dtype of what must not be rounded to half precision: a row's statistics, an operator's state."""
         return _TYPES[max(4, self.bytes_per_number)]
 
     @property
     def new_keys(self) -> int:
-        """How many tokens become keys and values in this call."""
+        """Return how many tokens become keys and values in this call."""
         return self.queries if self.decodes else self.keys
 
     @property
     def visibility(self) -> Visibility:
-        """The mask at work. In decoding, a window has forgotten what no query can see."""
+        """Return the mask in effect. In decoding, a window has dropped the keys that no query can see."""
         held = self.keys
         if self.decodes and self.spec.mask.window is not None:
             held = min(held, (self.spec.mask.first or 0) + self.spec.mask.window - 1 + self.queries)

@@ -58,12 +58,12 @@ class CostEstimate:
 
     @functools.cached_property
     def training(self) -> ModelCost:
-        """One training step, products of visible pairs alone."""
+        """Return the cost of one training step, counting the products of visible pairs alone."""
         return self._cost(visible_only=True)
 
     @functools.cached_property
     def defined(self) -> ModelCost:
-        """The same, every pair: what PyTorch's counter finds where attention computes what it is defined to be."""
+        """Return the cost of a step, every pair counted, as PyTorch's counter does where attention is as defined."""
         return self._cost(visible_only=False)
 
     @functools.cached_property
@@ -72,25 +72,25 @@ class CostEstimate:
 
     @functools.cached_property
     def prefill(self) -> InferencePass:
-        """Reading a prompt as long as the context."""
+        """Return the cost of reading a prompt as long as the context."""
         return self._pass(tokens=self.model.context_length, cached=0)
 
     @functools.cached_property
     def decoding(self) -> InferencePass | None:
-        """Writing the last token that the context has room for; an encoder writes none."""
+        """Return the cost of generating the last token that fits into the context; None for an encoder."""
         cached = self.model.context_length - 1
         return None if self.model.family == "encoder" or not cached else self._pass(tokens=1, cached=cached)
 
     @functools.cached_property
     def serving(self) -> ServingMemory:
-        """The memory to serve the batch, each sequence as long as the context."""
+        """Return the memory to serve the batch, each sequence as long as the context."""
         return serving_memory(
             self.model, batch=self.question.batch_size, bytes_per_number=self.question.bytes_per_number
         )
 
     @functools.cached_property
     def tensors(self) -> tuple[NamedTensor, ...]:
-        """Every parameter by its name."""
+        """Return every parameter with its name."""
         return named_tensors(self.model)
 
     @property
@@ -99,7 +99,7 @@ class CostEstimate:
 
     @property
     def defined_flops(self) -> int:
-        """To train on one batch, every pair."""
+        """Return the FLOPs to train on one batch, counting every pair, without recomputation."""
         return self.defined.forward_flops + self.defined.backward_flops
 
     @property
@@ -108,23 +108,23 @@ class CostEstimate:
 
     @property
     def tokens(self) -> int:
-        """Of one training step."""
+        """Return the tokens of one training step."""
         return self.question.batch_size * self.model.context_length
 
     @property
     def cache_bytes(self) -> int:
-        """Of the whole batch after the whole context."""
+        """Return the bytes that are cached for the whole batch after the whole context."""
         return self.training.cache_bytes(self.model.context_length)
 
     @property
     def cache_bytes_per_token(self) -> int:
-        """What one token of one sequence adds, in all layers; 0 where there is a state instead, or no decoding."""
+        """Return the bytes a token of one sequence adds in all layers; 0 if there is a state, or no decoding."""
         if self.model.family == "encoder":
             return 0
         return sum(cost.cache_bytes_per_token for cost in self.training.attention)
 
     def parts(self) -> tuple[PartCost, ...]:
-        """By kind, attention by its own parts, norms together, those that cost nothing left out."""
+        """Return the parts by kind, attention by its own parts, norms together, those that cost nothing left out."""
         every = (part for cost in self.training.attention for part in cost.parts)
         inside = {part.name: part for part in sum_by(every, str)}
         named = [inside[name] for name in ATTENTION_PARTS if name in inside]
@@ -143,7 +143,7 @@ class CostEstimate:
         return *found, Cost(tuple(norms)).total("norms")
 
     def as_dict(self, *, tensors: bool = False) -> dict[str, object]:
-        """Everything as plain numbers, for JSON."""
+        """Return everything as plain values, for JSON."""
         spec, memory = self.model, self.memory
         return {
             "question": self.question.model_dump(),
@@ -240,7 +240,7 @@ class MachineRates:
 
     @property
     def balance(self) -> float:
-        """FLOPs per byte at which arithmetic and memory take the same time."""
+        """Return the FLOPs per byte at which compute and memory take the same time."""
         return self.flops_per_second / self.bytes_per_second
 
 
@@ -258,7 +258,7 @@ class MeasuredCost:
 
     @property
     def predicted_step_seconds(self) -> float:
-        """The products of a step, what is recomputed included, at the machine's best rate."""
+        """Return the time for the products of a step, recomputed ones included, at the machine's best rate."""
         return self.estimate.training.training_flops / self.rates.flops_per_second
 
     def predicted_seconds(self) -> dict[str, float | None]:

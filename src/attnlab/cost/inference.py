@@ -40,7 +40,7 @@ class PassPart:
 
     @property
     def intensity(self) -> float:
-        """FLOPs per byte."""
+        """Return the arithmetic intensity, in FLOPs per byte."""
         return self.flops / self.bytes_moved if self.bytes_moved else 0.0
 
 
@@ -63,11 +63,11 @@ class InferencePass:
 
     @property
     def intensity(self) -> float:
-        """FLOPs per byte."""
+        """Return the arithmetic intensity, in FLOPs per byte."""
         return self.flops / self.bytes_moved
 
     def seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
-        """The least time that it takes where each part is bound by arithmetic or by memory, whichever is slower."""
+        """Return the least time it takes where each part is bound by compute or by memory, whichever is slower."""
         return sum(max(part.flops / flops_per_second, part.bytes_moved / bytes_per_second) for part in self.parts)
 
     def as_dict(self) -> dict[str, object]:
@@ -145,7 +145,7 @@ _ORDER = (
 
 
 def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
-    """The numbers that one layer moves, part by part."""
+    """Yield each part of one layer with how many numbers it moves."""
     spec, batch = call.spec, call.batch
     if spec.layer is not None:
         held = layer_cache_bytes(call, call.keys - call.queries if call.decodes else 0) // call.bytes_per_number
@@ -184,7 +184,7 @@ def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
 
 
 def _extras_read(call: AttentionCall, spec: AttentionSpec) -> int:
-    """The numbers that parts learned and that these queries and keys need."""
+    """Return how many learned numbers of the parts these queries and keys need."""
     held, queries = call.visibility.num_keys, call.queries
     total = 0
     for parameter in spec.parameters.values():
@@ -199,7 +199,7 @@ def _extras_read(call: AttentionCall, spec: AttentionSpec) -> int:
 
 
 def _operator_numbers(call: AttentionCall, spec: AttentionSpec) -> int:
-    """Keys and values of the new tokens, and the state read and written where it decodes."""
+    """Return how many numbers an operator moves besides queries and output: keys, values, and the state it has."""
     assert spec.operator is not None
     vectors = call.batch * spec.num_key_value_heads * call.new_keys * (spec.key_width + spec.value_width)
     if not call.decodes:
@@ -211,5 +211,5 @@ def _operator_numbers(call: AttentionCall, spec: AttentionSpec) -> int:
 
 
 def _product(rows: int, columns: int, width: int) -> int:
-    """The numbers that a product of (rows, columns) and (columns, width) reads and writes."""
+    """Return how many numbers a product of (rows, columns) and (columns, width) reads and writes."""
     return rows * columns + columns * width + rows * width

@@ -16,13 +16,13 @@ from attnlab.cost.call import AttentionCall
 
 
 def absorbs(call: AttentionCall) -> bool:
-    """Whether queries look at latents, and not at keys made from them."""
+    """Return whether queries attend to latents, and not to keys made from them."""
     part = call.spec.compression
     return part is not None and call.decodes and part.absorbs(call.spec, call.queries, call.visibility.num_keys)
 
 
 def looked_at(call: AttentionCall) -> tuple[int, int, int]:
-    """The widths of keys and of values as the kernel has them, and how many heads have their own."""
+    """Return the widths of keys and of values as the kernel has them, and how many heads have their own."""
     spec = call.spec
     if not absorbs(call):
         return spec.key_width, spec.value_width, spec.num_key_value_heads
@@ -31,7 +31,7 @@ def looked_at(call: AttentionCall) -> tuple[int, int, int]:
 
 
 def projected(call: AttentionCall) -> dict[str, tuple[int, int, int]]:
-    """The products with the maps of a layer by name: rows, and what a row has before and after."""
+    """Return the sizes of a layer's projections by name: rows, input width and output width."""
     spec, batch = call.spec, call.batch
     held = call.visibility.num_keys if call.decodes else call.keys
     up = call.queries if absorbs(call) else held

@@ -21,7 +21,7 @@ class Ledger:
         self._parameters = {parameter.untyped_storage() for parameter in layer.parameters()}
 
     def made(self, part: str, *tensors: Tensor) -> None:
-        """A storage belongs to the part that made it first."""
+        """Record that a part made these tensors; a storage belongs to the part that made it first."""
         for tensor in tensors:
             self._maker.setdefault(tensor.untyped_storage(), part)
 

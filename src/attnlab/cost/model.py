@@ -46,7 +46,7 @@ class ModelCost(Cost):
 
     @property
     def useful_training_flops(self) -> int:
-        """What one step cannot do without, under either count of pairs."""
+        """Return the FLOPs that one step cannot do without, under either count of pairs."""
         return 3 * self.useful_forward_flops
 
     @property
@@ -55,14 +55,15 @@ class ModelCost(Cost):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The kernels that serve its attention, each once."""
+        """Return the kernels that serve its attention, each once."""
         every = (*self.encoder_attention, *self.attention, *self.cross_attention)
         return tuple(dict.fromkeys(cost.kernel for cost in every))
 
     def cache_bytes(self, tokens: int) -> int:
-        """The cache of the batch after generating so many tokens one by one; an encoder has none.
+        """Return the bytes cached for the batch after generating so many tokens one by one; an encoder has none.
 
-        That of an encoder–decoder holds keys and values of the source too, but what they were made from is not counted.
+        The cache of an encoder–decoder holds keys and values of the source too, but what they were made
+        from is not counted.
         """
         self.call.require_context("tokens", tokens, least=0)
         if self.call.spec.family == "encoder" or tokens == 0:
@@ -71,7 +72,7 @@ class ModelCost(Cost):
         return own + sum(cost.cache_bytes(cost.call.keys) for cost in self.cross_attention)
 
     def by_kind(self) -> tuple[PartCost, ...]:
-        """The parts of all layers together: one for attention, one for perceptrons, and so on."""
+        """Return the parts of all layers together: one for attention, one for MLPs, and so on."""
         return sum_by(self.parts, lambda name: name.rpartition(": ")[2])
 
 
@@ -134,7 +135,7 @@ class _Builder:
     def attention(
         self, specs: tuple[AttentionSpec, ...], queries: int, keys: int | None = None
     ) -> tuple[AttentionCost, ...]:
-        """The attention of each layer, worked out once for layers that are alike."""
+        """Return the cost of attention in each layer, computed once for layers that are alike."""
         layers = list(zip(specs, borrowed(specs), strict=True))
         known = {
             (spec, lent): attention_cost(
@@ -176,7 +177,7 @@ class _Builder:
         cross: tuple[AttentionCost, ...],
         output_bytes: int = 0,
     ) -> Iterator[PartCost]:
-        """Positions, layers and the last norm."""
+        """Yield the parts of a stack: positions, layers and the last norm."""
         spec, kept = self.call.spec, kept_outside_attention(self.call, tokens)
         at = f"{place.strip()}: " if place else ""
         if spec.learns_positions:
@@ -193,13 +194,13 @@ class _Builder:
         yield replace(norm, name=f"{at}final norm", activation_bytes=norm.activation_bytes + output_bytes)
 
     def held_going_backward(self, attention: AttentionCost, cross: AttentionCost | None) -> Cost:
-        """A block with all that it keeps beyond its input, as it is while it goes backward."""
+        """Return a block with all that it keeps beyond its input, as it is during its backward pass."""
         tokens, kept = self.call.tokens, kept_outside_attention(self.call, self.call.tokens)
         block = _block(self._norm(kept["norm"]), self._mlp(tokens, kept["mlp"]), attention, cross)
         return Cost((replace(block[0], activation_bytes=kept["norm"] - self._stream(tokens)), *block[1:]))
 
     def _stream(self, tokens: int) -> int:
-        """The bytes of the residual stream."""
+        """Return the bytes of the residual stream."""
         return self.call.batch * tokens * self.call.spec.model_width * self.call.bytes_per_number
 
     def _norm(self, kept: int) -> PartCost:
@@ -217,7 +218,7 @@ class _Builder:
 def _block(
     norm: PartCost, mlp: PartCost, attention: AttentionCost, cross: AttentionCost | None
 ) -> tuple[PartCost, ...]:
-    """The parts of one block in the order in which they compute."""
+    """Return the parts of one block in the order in which they compute."""
     parts = [replace(norm, name="attention norm"), attention.total("attention")]
     if cross is not None:
         seen = tuple(part for part in cross.parts if part.name != "source")
@@ -226,12 +227,12 @@ def _block(
 
 
 def _made_again(parts: tuple[PartCost, ...]) -> tuple[PartCost, ...]:
-    """The same parts when they keep nothing, and do their forward pass again in the backward pass."""
+    """Return the same parts where they keep nothing, and repeat their forward pass in the backward pass."""
     return tuple(
         replace(part, activation_bytes=0, recomputed_flops=part.recomputed_flops + part.forward_flops) for part in parts
     )
 
 
 def _products(name: str, multiply_adds: int, **others: int) -> PartCost:
-    """A part whose products have gradients for both of their factors."""
+    """Return a part whose products have gradients for both of their factors."""
     return PartCost(name, forward_flops=2 * multiply_adds, backward_flops=4 * multiply_adds, **others)

@@ -50,12 +50,12 @@ class TrainingMemory:
 
     @property
     def always(self) -> int:
-        """Weights, gradients, the optimizer's memory and the master weights."""
+        """Return the bytes of the weights, the gradients, the optimizer state and the master weights."""
         return self.weights + self.gradients + self.optimizer + self.master_weights
 
     @property
     def moment(self) -> str:
-        """When most is held."""
+        """Return the moment of peak memory."""
         return max(self.moments, key=lambda name: self.moments[name])
 
     @property
@@ -93,7 +93,7 @@ def training_memory(
 
 
 def _optimizer_numbers(tensors: tuple[NamedTensor, ...], kind: OptimizerKind) -> int:
-    """AdamW has two moments for each parameter; Muon has one for each matrix inside a block."""
+    """Return the numbers in the optimizer state: two per parameter, or one in the matrices that Muon updates."""
     hidden = sum(tensor.parameters for tensor in tensors if tensor.is_hidden_matrix)
     return 2 * sum(tensor.parameters for tensor in tensors) - (hidden if kind == "muon" else 0)
 
@@ -153,7 +153,7 @@ def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:
 
 
 def _attention_scratch(cost: AttentionCost, flow: int) -> int:
-    """Gradients and their copies: of what the kernel takes and gives, or of the projections behind it."""
+    """Return the bytes of gradients and their copies: of the kernel's inputs and output, or of its projections."""
     call, spec = cost.call, cost.call.spec
     if spec.layer is not None:  # which has as many gradients at the most as it keeps tensors
         return max(flow, cost.part("layer").activation_bytes)
@@ -170,7 +170,7 @@ def _attention_scratch(cost: AttentionCost, flow: int) -> int:
 
 
 def _blocks(cost: AttentionCost) -> int:
-    """The blocks of scores that a blocked kernel works in."""
+    """Return the bytes of the score blocks that a blocked kernel works in."""
     if cost.call.kernel != "blocked":
         return 0
     one = blocked._ROWS * cost.call.keys

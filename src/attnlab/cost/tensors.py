@@ -49,7 +49,7 @@ class NamedTensor:
 
     @property
     def is_hidden_matrix(self) -> bool:
-        """Whether it is a matrix inside a block, and no parameter of a score: what Muon is for."""
+        """Return whether it is a matrix inside a block, and no parameter of a score: what Muon is for."""
         return len(self.shape) == 2 and ".blocks." in self.name and ".extras." not in self.name
 
 
@@ -63,7 +63,7 @@ class TensorGroup:
 
     @property
     def parameters(self) -> int:
-        """Of all of them together."""
+        """Return the parameters of all of them together."""
         return self.count * math.prod(self.shape)
 
 
@@ -79,7 +79,7 @@ def named_tensors(spec: ModelSpec) -> tuple[NamedTensor, ...]:
 
 
 def grouped(tensors: Iterable[NamedTensor]) -> tuple[TensorGroup, ...]:
-    """The same with layers that are alike on one line, such as `stack.blocks.0…11.mlp.widen.weight`."""
+    """Return the tensors with layers that are alike on one line, such as `stack.blocks.0…11.mlp.widen.weight`."""
     places: dict[tuple[str, tuple[int, ...]], list[int | None]] = {}
     for tensor in tensors:
         found = _LAYER.search(tensor.name)
@@ -92,7 +92,7 @@ def grouped(tensors: Iterable[NamedTensor]) -> tuple[TensorGroup, ...]:
 
 
 def _spans(layers: list[int]) -> str:
-    """0…3,5: runs of numbers that follow each other."""
+    """Return the runs of consecutive layers as text, such as 0…3,5."""
     runs: list[list[int]] = []
     for layer in layers:
         if runs and layer == runs[-1][-1] + 1:
@@ -193,28 +193,28 @@ class PerHead:
 
     @property
     def head(self) -> int:
-        """The maps of a head together, those that it shares included."""
+        """Return the parameters of the maps of a head, those that it shares included."""
         return sum(one.parameters for one in self.maps)
 
     @property
     def layer(self) -> int:
-        """The maps of all heads of a layer, each once."""
+        """Return the parameters of the maps of all heads of a layer, each counted once."""
         heads = self.estimate.model.attention[0].num_heads
         return sum(one.parameters * heads // one.shared_by for one in self.maps)
 
     @property
     def attention(self) -> int:
-        """All of attention: maps, biases, and what scores bring."""
+        """Return the parameters of all attention: maps, biases, and those of the scores."""
         return self.estimate.attention_parameters
 
     @property
     def full_value(self) -> int:
-        """An unfactored value map."""
+        """Return the parameters of an unfactored value map."""
         return self.width**2
 
     @property
     def rounded_width(self) -> int:
-        """The width in whole thousands, as one says it."""
+        """Return the width rounded down to whole thousands, or as it is below 1000."""
         return self.width // 1000 * 1000 or self.width
 
     def as_dict(self) -> dict[str, object]:

@@ -113,7 +113,7 @@ def _filled(layer: WholeLayer, call: AttentionCall, device: str) -> Cache:
 
 
 def kept_by_module(call: AttentionCall, device: str) -> Kept:
-    """What a whole layer of one's own keeps, as autograd has it."""
+    """Return what a whole custom layer keeps for the backward pass, as recorded by autograd."""
     with torch.random.fork_rng(devices=[]), torch.device(device), torch.enable_grad():
         layer = WholeLayer(call.spec).to(call.dtype)
         ledger = Ledger(layer)

@@ -182,14 +182,14 @@ def _series(kind: SeriesKind, name: str, x: Any, y: Any, error: Any = ()) -> Ser
 
 
 def flat(values: Any) -> tuple[float, ...]:
-    """Numbers of a tensor, an array or a list, one after the other."""
+    """Return the numbers of a tensor, an array or a list, one after the other."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     return tuple(np.asarray(values, dtype=np.float64).reshape(-1).tolist())
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell as it is read: whole numbers with their thousands, others to five digits."""
+    """Return a cell as text: whole numbers with thousands separators, others to five digits."""
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, int):
@@ -220,7 +220,7 @@ AXES: tuple[Axis, Axis] = ("x", "y")
 
 
 def extent(plot: Plot, axis: Axis) -> list[float]:
-    """All numbers that an axis must show; a histogram stands on 0."""
+    """Return all numbers that an axis must show; a histogram stands on 0."""
     values = [value for one in plot.series for value in (one.x if axis == "x" else one.y)]
     if axis == "y":
         pairs = [(y, e) for one in plot.series for y, e in zip(one.y, one.error, strict=False)]
@@ -231,7 +231,7 @@ def extent(plot: Plot, axis: Axis) -> list[float]:
 
 
 def round_places(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers that reach from below `low` to above `high`, at most so many."""
+    """Return round numbers that reach from below `low` to above `high`, at most so many."""
     if high <= low:
         spread = abs(low) * 0.1 or 1.0
         low, high = low - spread, high + spread
@@ -243,7 +243,7 @@ def round_places(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def powers(values: Sequence[float]) -> list[float]:
-    """The places to name on a logarithmic axis: powers of ten, with 2 and 5 between them where they are few."""
+    """Return the ticks of a logarithmic axis: powers of ten, with 2 and 5 between them where they are few."""
     low, high = min(values), max(values)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 2 else (1,)

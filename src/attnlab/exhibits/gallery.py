@@ -183,7 +183,7 @@ class Exhibit(Generic[P]):
 
     @property
     def claim(self) -> str:
-        """The claim in a sentence: the docstring of the function."""
+        """Return the claim in a sentence: the docstring of the function."""
         return " ".join((inspect.getdoc(self.act) or "").split("\n\n")[0].split())
 
     @property

@@ -36,7 +36,7 @@ _HEADINGS = ("claim", "", "what was checked, and the figure")
 
 
 def outcome_page(outcomes: Sequence[Outcome]) -> Page:
-    """One exhibit with its sections, or several, each as a section."""
+    """Return the page of one exhibit with its sections, or of several, each as a section."""
     if len(outcomes) > 1:
         return _several(outcomes)
     outcome = outcomes[0]
@@ -81,7 +81,7 @@ def _several(outcomes: Sequence[Outcome]) -> Page:
 
 
 def _content(shown: Sequence[blocks.Block | Check]) -> list[Part]:
-    """The parts in order; checks that follow each other share a table."""
+    """Return the parts in order; checks that follow each other share a table."""
     parts: list[Part] = []
     for _, group in groupby(shown, key=lambda block: isinstance(block, Check)):
         members = list(group)
@@ -122,7 +122,7 @@ _SHADES = ((0.0, "rgba(61,133,198,0.04)"), (1.0, "rgba(61,133,198,0.75)"))
 
 
 def plot_figure(plot: blocks.Plot) -> Figure:
-    """Series over two axes."""
+    """Return a figure of series over two axes."""
     height = 130 + 30 * len(plot.labels) * len(plot.series) if plot.labels else 380
     # Bars lie, so that their labels can be read.
     across, up = (plot.y, plot.x) if plot.labels else (plot.x, plot.y)
@@ -145,7 +145,7 @@ def plot_figure(plot: blocks.Plot) -> Figure:
 
 
 def heatmap_figure(drawn: blocks.Heatmap) -> Figure:
-    """A matrix with the number in each cell, as long as they are few."""
+    """Return a heatmap of a matrix, with the number in each cell as long as there are few."""
     figure = new_figure(x=_wrapped(drawn.x), y=_wrapped(drawn.y), height=140 + 34 * max(3, min(14, len(drawn.rows))))
     few = len(drawn.rows) <= 12 and len(drawn.columns) <= 12
     texts = [[general(value, 3) for value in row] for row in drawn.cells]
@@ -207,7 +207,7 @@ def _trace(one: blocks.Series, number: int, plot: blocks.Plot) -> go.Scatter | g
 
 
 def _room(plot: blocks.Plot) -> list[float]:
-    """From the smallest to the largest bar, with room beyond them for their numbers on a narrow page."""
+    """Return the range from the smallest to the largest bar, with space beyond for their numbers on a narrow page."""
     values = [value for one in plot.series for value in one.y if math.isfinite(value)]
     low, high = min([0.0, *values]), max([0.0, *values])
     spare = 0.45 * ((high - low) or 1.0)
@@ -215,7 +215,7 @@ def _room(plot: blocks.Plot) -> list[float]:
 
 
 def _wrapped(title: str) -> str:
-    """A long title of an axis on two lines, so that it fits a narrow page."""
+    """Return the title of an axis, a long one on two lines, so that it fits a narrow page."""
     if len(title) <= _TITLE:
         return title
     blanks = [place for place, letter in enumerate(title) if letter == " "]
@@ -224,7 +224,7 @@ def _wrapped(title: str) -> str:
 
 
 def _unique(names: tuple[str, ...]) -> list[str]:
-    """Names that plotly does not take for one place: the second x becomes x with a blank that takes no room."""
+    """Return names that plotly keeps apart: the second x becomes x with a zero-width space."""
     return [name + "\u200b" * names[:place].count(name) for place, name in enumerate(names)]
 
 

@@ -142,7 +142,7 @@ class Printer(Watcher):
 
 
 def _side_by_side(*texts: Text) -> RichTable:
-    """Texts in columns of their own, so that a long last one is indented as a whole."""
+    """Return texts in columns of their own, so that a long last one is indented as a whole."""
     table = RichTable.grid(padding=(0, 2, 0, 0))
     for number, _ in enumerate(texts, start=1):
         table.add_column(no_wrap=number < len(texts))
@@ -164,7 +164,7 @@ _ONE_TURN = threading.Lock()  # plotext has one figure for all
 
 
 def plot_text(plot: blocks.Plot, width: int, *, colour: bool) -> str:
-    """The plot as lines of text; with `colour`, with the codes for it."""
+    """Return the plot as lines of text; with `colour`, with the codes for it."""
     if plot.labels:
         return bars_text(plot, width)
     import plotext  # takes long to load
@@ -194,7 +194,7 @@ def plot_text(plot: blocks.Plot, width: int, *, colour: bool) -> str:
 
 
 def bars_text(plot: blocks.Plot, width: int) -> str:
-    """Bars from left to right, one under the other, each with its number; those below 0 run from the same line."""
+    """Return horizontal bars, one below the other, each with its number; negative ones start from the same line."""
     room = max(10, width - max(map(len, plot.labels)) - 14)
     largest = max((abs(value) for one in plot.series for value in one.y if math.isfinite(value)), default=0.0) or 1.0
     indent = max(map(len, plot.labels))
@@ -210,7 +210,7 @@ def bars_text(plot: blocks.Plot, width: int) -> str:
 
 
 def heatmap_text(drawn: blocks.Heatmap, width: int) -> str:
-    """A shade for each cell, with its number where there is room."""
+    """Return a shade for each cell, with its number where there is space."""
     values = [value for row in drawn.cells for value in row if math.isfinite(value)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     indent = max(map(len, drawn.rows))
@@ -231,7 +231,7 @@ def heatmap_text(drawn: blocks.Heatmap, width: int) -> str:
 
 
 def _letters(series: Sequence[blocks.Series]) -> list[tuple[str, str]]:
-    """For each series the marker that plotext draws it with, and how that looks."""
+    """Return for each series the marker that plotext draws it with, and how that looks."""
     left = {kind: cycle(letters) for kind, letters in _LETTERS.items()}
     return [next(left[one.kind]) for one in series]
 

@@ -91,7 +91,7 @@ class Asker:
         return self.ask_all([question])[0]
 
     def ask_all(self, questions: Sequence[str]) -> list[Reply]:
-        """A reply to each question, in their order."""
+        """Return a reply to each question, in order."""
         tidied = [tidy(question, "question") for question in questions]
         for place, question in enumerate(tidied):
             if not question:
@@ -135,7 +135,7 @@ class Asker:
         return self._made("unknown", None, answer, evidence, doubts)
 
     def _doubts(self, answer: ModelAnswer) -> tuple[str, ...]:
-        """Why an answer from memory is not to be trusted, however sure the model is of it."""
+        """Return the reasons not to trust an answer from memory, however confident the model is."""
         if answer.problem is not None:
             return (answer.problem,)
         name = self.model.template.name(answer.question)
@@ -160,7 +160,7 @@ class Asker:
 def agree(
     model: KnowledgeModel, risk: float | None = None, delta: float | None = None, score: ScoreName | None = None
 ) -> Guarantee:
-    """The threshold that holds: the one that was set, unless other terms are named or the weights have changed."""
+    """Return the run's guarantee; set it again if other terms are named or there is no valid one."""
     asked = {"risk": risk, "delta": delta, "score": score}
     terms: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     found = find_guarantee(model)
@@ -173,6 +173,6 @@ def agree(
 
 
 def _basis(one: Evidence) -> str:
-    """What a piece of evidence rests on, in few words."""
+    """Return the source of a piece of evidence and, if known, who gave it."""
     who = f", {one.who}" if one.who else ""
     return f"{one.source}{who}"

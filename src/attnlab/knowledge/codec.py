@@ -32,7 +32,7 @@ class Row:
 
 
 def make_tokenizer(kind: str, texts: Iterable[str], vocabulary_size: int | None) -> Tokenizer:
-    """A tokenizer for these texts that has the two marks as well."""
+    """Build a tokenizer for these texts, with MASK and PAD in its vocabulary."""
     if kind == "char":
         return CharTokenizer({sign for text in texts for sign in text} | _SPACES | set(MARKS))
     if kind == "bpe":
@@ -60,11 +60,11 @@ class Codec:
         return self.tokenizer.vocabulary_size
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """The tokens of a text, whose marks are none."""
+        """Return the tokens of a text, in which ordinary characters first replace MASK and PAD."""
         return tuple(self.tokenizer.encode(self._begin + clean(text)))
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text of tokens, without what fills up."""
+        """Return the text of tokens, leaving out MASK and PAD."""
         return clean(self.tokenizer.decode(token for token in tokens if token not in (self.pad, self.mask)))
 
     def prompt(self, question: str) -> tuple[int, ...]:
@@ -72,7 +72,7 @@ class Codec:
         return (*self.encode(question), self.mask)
 
     def pair(self, pair: Pair) -> Row:
-        """question MASK answer MASK; the loss counts from the first MASK on."""
+        """Return question MASK answer MASK; the loss counts from the first MASK on."""
         question = self.encode(pair.question)
         return Row((*question, self.mask, *self.encode(pair.answer), self.mask), len(question))
 
@@ -83,7 +83,7 @@ class Codec:
         return Row((*document[:room], *tail)[: context_length + 1])
 
     def around_name(self, template: QuestionTemplate) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tokens of a question before and behind the name, the mark that ends it included."""
+        """Return the tokens of a question before and after the name, including the MASK that ends it."""
         before = f"{self._begin}{template.before}"
         if self._begin:
             before = before.rstrip()  # the name takes the space along
@@ -91,7 +91,7 @@ class Codec:
         return encoded[0], (*encoded[1], self.mask)
 
     def known(self, text: str) -> str | None:
-        """None if the text can be encoded, else why not."""
+        """Return None if the text can be encoded, else the reason why not."""
         try:
             self.encode(text)
         except InputError as error:

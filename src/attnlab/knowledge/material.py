@@ -65,7 +65,7 @@ class Material:
 
     @cached_property
     def template(self) -> QuestionTemplate:
-        """What the questions have in common."""
+        """Return what the training questions have in common."""
         return QuestionTemplate.find([pair.question for pair in self.train])
 
     @cached_property
@@ -96,7 +96,7 @@ class Material:
 
     @classmethod
     def read(cls, folder: Path) -> Material:
-        """From a run's folder."""
+        """Read the material from a run's folder."""
         uses: dict[str, Any] = {use: _read_written(folder / PAIRS / f"{use}.tsv") for use in get_args(Use)}
         text = folder / TEXT
         documents = [line for line in read_lines(text) if line] if text.exists() else []
@@ -160,7 +160,7 @@ class _Splits:
         self._before: dict[str, str] = {pair.question: use for use, pair in uses}
 
     def put(self, use: str, pairs: Sequence[Pair]) -> None:
-        """Pairs for a use. What a pretrained model has learned cannot be put aside any more."""
+        """Assign pairs to a use. Questions from the pretrained model's training split cannot be held out any more."""
         learned = [pair for pair in pairs if use != "train" and self._before.get(pair.question) == "train"]
         if learned:
             self._notes.append(f"{len(learned)} {use} questions were learned in pretraining and are left out")
@@ -216,7 +216,7 @@ def read_record(folder: Path) -> Mapping[str, Any]:
 
 
 def _open(what: str, pairs: float | Path | Sequence[Pair], notes: list[str]) -> list[Pair]:
-    """The pairs of a file or a list; a share is none yet."""
+    """Return the pairs of a file or a list; none for a share, which is drawn later."""
     if isinstance(pairs, float | int):
         return []
     if not isinstance(pairs, Path):

@@ -45,7 +45,7 @@ class PairList:
 
     @property
     def problems(self) -> str | None:
-        """What was left out, as a sentence; None where nothing was."""
+        """Return a sentence about what was left out; None if nothing was."""
         parts = []
         if self.duplicates:
             parts.append(f"{self.duplicates} pairs were said twice and count once")
@@ -92,7 +92,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def sort_out(pairs: Iterable[Pair]) -> PairList:
-    """Each question once; those with different answers apart."""
+    """Keep each question once, and set those with different answers apart."""
     answers: dict[str, dict[str, None]] = {}
     count = 0
     for pair in pairs:
@@ -149,7 +149,7 @@ def commonest_answer(pairs: Iterable[Pair]) -> str:
 
 
 def _shared(texts: Sequence[str]) -> str:
-    """What all texts begin with."""
+    """Return the longest common prefix of the texts."""
     first, last = min(texts), max(texts)
     same = (place for place, sign in enumerate(first) if last[place : place + 1] != sign)
     return first[: next(same, len(first))]
@@ -164,7 +164,7 @@ class QuestionTemplate:
 
     @classmethod
     def find(cls, questions: Sequence[str]) -> QuestionTemplate:
-        """The longest beginning and end that all questions share, cut at the borders of words."""
+        """Return the longest beginning and end that all questions share, cut at word boundaries."""
         questions = list(dict.fromkeys(questions))
         if len(questions) < 2:
             return cls("", "")
@@ -177,7 +177,7 @@ class QuestionTemplate:
         return cls(before, after[start:])
 
     def name(self, question: str) -> str | None:
-        """Whom a question asks about; None where the template does not fit."""
+        """Return whom a question asks about; None if the template does not fit."""
         question = clean(question)
         fits = question.startswith(self.before) and question.endswith(self.after)
         inside = question[len(self.before) : len(question) - len(self.after)] if fits else ""

@@ -155,7 +155,7 @@ class Story:
 
 
 def story_recipe(size: StorySize) -> KnowledgeRecipe:
-    """The fast recipe at the size of the world."""
+    """Return the fast recipe, scaled to the size of the world."""
     fast = recipe_by_name("fast")
     layers, width, heads, vocabulary = (3, 128, 4, 1024) if size == "full" else (1, 32, 2, 320)
     read, asked, alone = (6, 40, 20) if size == "full" else (1, 1, 1)
@@ -195,7 +195,7 @@ def tell(size: StorySize = "full", options: Options | None = None, recipe: Knowl
 
 
 def separate(score: ScoreName, known: Evaluation, unseen: Sequence[ModelAnswer]) -> Separation:
-    """Return the known against unseen entities by one confidence score."""
+    """Measure how well one confidence score separates known from unseen entities."""
     ours, theirs = ([score_of(answer, score) for answer in answers] for answers in (known.answers, unseen))
     threshold = keeping(ours, KEPT)
     rejected = Proportion(sum(value < threshold for value in theirs), len(theirs))
@@ -203,6 +203,6 @@ def separate(score: ScoreName, known: Evaluation, unseen: Sequence[ModelAnswer])
 
 
 def keeping(values: Sequence[float], share: float) -> float:
-    """The largest threshold that at least this share of the values reaches."""
+    """Return the largest threshold that at least this share of the values reaches."""
     ordered = sorted(values, reverse=True)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

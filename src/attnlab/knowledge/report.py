@@ -53,7 +53,7 @@ class Description:
 
     @cached_property
     def baselines(self) -> dict[str, Proportion]:
-        """The exact matches of the model and of those who know less."""
+        """Return the exact matches of the model and of the baselines."""
         rows = {"this model": self.found.exact_match}
         if self.alone is not None:
             rows["finetuned without having read the text"] = self.alone.exact_match
@@ -63,7 +63,7 @@ class Description:
 
     @cached_property
     def answered(self) -> Proportion | None:
-        """Of the held-out questions that the threshold lets the model answer, how many are right."""
+        """Return how many of the held-out questions that the threshold lets the model answer are answered exactly."""
         if self.guarantee is None or self.guarantee.threshold is None:
             return None
         let = [
@@ -74,7 +74,7 @@ class Description:
         return Proportion(sum(let), len(let))
 
     def sentences(self) -> list[str]:
-        """The findings in words."""
+        """Return the findings as sentences."""
         score = self.found.exact_match
         lines = [f"{score.correct} of {score.total} held-out questions are answered exactly: {_percent(score.share)}"]
         for one in self.scores:
@@ -145,8 +145,7 @@ def describe(
 
 
 def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Pair]) -> Evaluation | None:
-    """The run beside this one that learned the same pairs with the same recipe and had read nothing."""
-    same = ("recipe", "settings", "text_sha256")
+    """Evaluate the run beside this one with the same recipe and held-out pairs but no pretraining, if there is one."""
     for path in find_paths(model.path.parent):
         try:
             record = read_record(path)
@@ -155,7 +154,7 @@ def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Pair]) -> Evaluation 
             other = KnowledgeModel.open(path)
         except FileError:
             continue  # no knowledge run, or not finished
-        alike = all(record.get(name) == model.record.get(name) for name in same if name in model.record)
+        alike = all(record.get(name) == model.record.get(name) for name in ("recipe", "settings"))
         if alike and other.pairs("heldout") == tuple(pairs):
             return evaluate(other, pairs)
     return None

@@ -16,7 +16,7 @@ _BAND = "rgba(61,133,198,0.2)"  # BLUE
 
 
 def shares_chart(scores: Mapping[str, Proportion]) -> go.Figure:
-    """A row for each share with its interval, in per cent."""
+    """Draw a row for each share with its interval, in per cent."""
     names = list(scores)[::-1]
     shares = [scores[name].share for name in names]
     figure = new_figure(x="answered exactly (%)", height=90 + _ROW * len(names))
@@ -49,7 +49,7 @@ def reliability_figures(found: Sequence[ScoreFindings]) -> list[Figure]:
 
 
 def reliability_chart(found: Reliability) -> go.Figure:
-    """Accuracy against confidence; on the diagonal, confidence tells the truth. Rings are as large as bins are full."""
+    """Draw accuracy against confidence; the diagonal is perfect calibration, and fuller bins have larger dots."""
     figure = new_figure(x="confidence", y="share that is right", height=_SMALL)
     figure.add_trace(
         go.Scatter(
@@ -86,7 +86,7 @@ def risk_figures(found: Sequence[ScoreFindings]) -> list[Figure]:
 
 
 def risk_chart(found: RiskCoverage, top: float = 1.0) -> go.Figure:
-    """The risk among the answered, from the surest to all, with its band; the dots are a score that knows nothing."""
+    """Draw the risk–coverage curve with its band; the dotted line is the risk of a score that knows nothing."""
     figure = new_figure(x="share answered (%)", y="wrong among them (%)", height=_SMALL)
     x = [100 * value for value in found.coverage]
     low, high, risk = ([100 * value for value in values] for values in (found.low, found.high, found.risk))
@@ -112,7 +112,7 @@ def risk_chart(found: RiskCoverage, top: float = 1.0) -> go.Figure:
 
 
 def separation_chart(seen: Sequence[float], unseen: Sequence[float]) -> go.Figure:
-    """The share of both groups that reaches a confidence: the further apart, the better they are told."""
+    """Draw the share of each group that reaches a confidence: the further apart, the better the separation."""
     figure = new_figure(x="confidence", y="reach it (%)", height=_SMALL + 30)
     for name, values, colour, dash in (("in the text", seen, BLUE, "solid"), ("unseen", unseen, ORANGE, "dash")):
         ordered = sorted(values)

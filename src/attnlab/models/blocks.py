@@ -37,7 +37,7 @@ class RMSNorm(nn.Module):
 
 
 def make_norm(spec: ModelSpec) -> nn.Module:
-    """The norm in front of every part of a block, and behind the last."""
+    """Return a norm as it precedes every part of a block, and follows the last block."""
     if spec.norm != "layer":
         return RMSNorm(spec.model_width, spec.norm_epsilon, weighted=spec.norm == "rms-weight")
     return nn.LayerNorm(spec.model_width, spec.norm_epsilon, bias=spec.bias)
@@ -90,7 +90,7 @@ class TransformerBlock(Observed):
         cache: LayerCache | None = None,
         first_values: FirstValues | None = None,
     ) -> Tensor:
-        """(batch, tokens, model width) → the same. `first_values` is one for all blocks, where one mixes them in."""
+        """Return the output for `x`, both (batch, tokens, model width). All blocks share `first_values`, if any."""
         own, other = (None, None) if cache is None else (cache.own, cache.other)
         observer = self.observer
         y = self.attention_norm(x)

@@ -35,7 +35,7 @@ class TokenDecoder:
     """A model that has read a prompt, and reads on token by token."""
 
     def __init__(self, model: LanguageModel, cache: ModelCache, most: int | None = None) -> None:
-        """Go on from a cache, up to `most` tokens in all; by default as many as the context has."""
+        """Continue from a cache, up to `most` tokens in all; by default as many as the context has."""
         self.model = model
         self.length = cache.length
         room = min(most or model.spec.context_length, model.spec.context_length)
@@ -56,7 +56,7 @@ class TokenDecoder:
 
     @staticmethod
     def serves(model: LanguageModel) -> bool:
-        """Whether all layers are ordinary, projections, a map, keys kept or a window, and alike, and none is tapped."""
+        """Return whether this is an untapped float32 decoder on the CPU, whose layers are ordinary and of one shape."""
         shapes = {(spec.num_key_value_heads, spec.key_width, spec.value_width) for spec in model.spec.attention}
         weight = model.embedding.weight
         return (
@@ -71,7 +71,7 @@ class TokenDecoder:
         )
 
     def read(self, token: int) -> Tensor:
-        """The logits (1, vocabulary) of what follows `token`."""
+        """Read `token` and return the logits (1, vocabulary) of the next one."""
         model = self.model
         self.residual.copy_(model.embedding.weight[token])
         if model.stack.positions is not None:
@@ -189,7 +189,7 @@ class _Product:
 
 
 def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """A norm without the detour through its module."""
+    """Return a norm as a function, without the overhead of its module."""
     if isinstance(module, RMSNorm):
         return module.forward
     assert isinstance(module, nn.LayerNorm)
@@ -199,7 +199,7 @@ def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def _activation(name: str) -> Callable[[Tensor], Tensor]:
-    """φ for a single row, where one slow step takes less time than several fast ones."""
+    """Return φ for a single row, where one slow operation takes less time than several fast ones."""
     if name == "gelu-tanh":
         return functools.partial(F.gelu, approximate="tanh")
     return ACTIVATIONS[name].apply
@@ -220,7 +220,7 @@ class _Held:
         self.values = self._room([of.get("value", of["key"]) for of in held])
 
     def _room(self, held: Sequence[Tensor]) -> Tensor:
-        """What each layer holds, with room: (layers, 1, heads, length, width)."""
+        """Return what each layer holds, in a buffer with space for more: (layers, 1, heads, length, width)."""
         _, heads, tokens, width = held[0].shape
         room = held[0].new_empty(len(held), 1, heads, self.length, width)
         for own, known in zip(room, held, strict=True):
@@ -228,7 +228,7 @@ class _Held:
         return room
 
     def add(self) -> tuple[Iterator[_Place], Iterator[_Place]]:
-        """Make room for a token; return its places among the keys and among the values, for one layer after another."""
+        """Make space for a token; return its slots among the keys and among the values, for one layer after another."""
         if self.count == self.length:
             self._forget()
         place, self.count = self.count, self.count + 1
@@ -260,11 +260,11 @@ class _Rotation:
         self.sines[:, : self.half].neg_()
 
     def at(self, vectors: Tensor, position: int) -> Tensor:
-        """Vectors (1, heads, 1, width) at a position."""
+        """Rotate vectors (1, heads, 1, width) to a position."""
         return self._rotated(vectors, self.cosines[position], self.sines[position])
 
     def up_to(self, vectors: Tensor, position: int) -> Tensor:
-        """Vectors (1, heads, tokens, width), of which the last is at a position, and the others before it."""
+        """Rotate vectors (1, heads, tokens, width), of which the last is at a position, the others right before it."""
         places = slice(position + 1 - vectors.shape[2], position + 1)
         return self._rotated(vectors, self.cosines[places], self.sines[places])
 

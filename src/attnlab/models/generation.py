@@ -131,7 +131,7 @@ class _Reader:
         return logits[:, -1]
 
     def _align(self, texts: list[list[int]]) -> Tensor:
-        """Tokens (rows, longest); and, if some are shorter, which are real, and where each stands."""
+        """Return the tokens (rows, longest), padded on the left; set padding and positions if some are shorter."""
         longest = max(map(len, texts))
         missing = torch.tensor([longest - len(text) for text in texts], device=self.device)[:, None]
         place = torch.arange(longest, device=self.device) - missing
@@ -168,7 +168,7 @@ class _Writer:
                 return
 
     def _choose(self, logits: Tensor) -> list[int]:
-        """The next token of each row, from logits (rows, vocabulary)."""
+        """Choose the next token of each row, from logits (rows, vocabulary)."""
         sampling = self.sampling
         if sampling.temperature < _GREEDY:
             best: list[int] = logits.argmax(-1).tolist()
@@ -183,7 +183,7 @@ class _Writer:
 
 
 def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor | None]:
-    """The probabilities (rows, candidates) that a token is drawn from, and which tokens these are; None for all."""
+    """Return the probabilities (rows, candidates) to sample from, and which tokens these are; None for all."""
     logits = logits.float()
     kept = min(sampling.top_k or logits.shape[-1], logits.shape[-1])
     if sampling.top_k is None and sampling.top_p is None:
@@ -197,7 +197,7 @@ def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor | Non
 
 
 def _batches(model: LanguageModel, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The numbers of the prompts that can go together."""
+    """Return the indices of the prompts by batch, each of prompts that can go together."""
     spec = model.spec
     layers = (*spec.attention, *spec.encoder_attention)
     # A table of scores knows places from the start alone, and a layer without a mask cannot leave out padding.

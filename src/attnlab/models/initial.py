@@ -58,12 +58,12 @@ def restore_constants(model: nn.Module) -> None:
 
 
 def _writes_residual(path: str) -> bool:
-    """Whether a linear map adds to the residual path: the output of attention and of the perceptron."""
+    """Return whether a linear layer writes to the residual stream: the output of attention and of the MLP."""
     return path.endswith(("attention.output", "attention.module.output", "mlp.narrow"))
 
 
 def _draw(parameter: Tensor, mean: float, std: float, seed: int, name: str) -> None:
-    """Normal numbers, drawn on the CPU so that every device begins alike."""
+    """Fill a parameter with normal samples, drawn on the CPU so that every device begins alike."""
     if std == 0:
         parameter.fill_(mean)
         return
@@ -72,6 +72,6 @@ def _draw(parameter: Tensor, mean: float, std: float, seed: int, name: str) -> N
 
 
 def _number(seed: int, name: str) -> int:
-    """The seed of what is drawn under a name."""
+    """Return the seed of what is drawn under a name."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1

@@ -44,7 +44,7 @@ class ModelCache:
 
     @property
     def length(self) -> int:
-        """How many tokens it has seen."""
+        """Return how many tokens it has seen."""
         return self.layers[0].own.length
 
     @property
@@ -80,7 +80,7 @@ class Stack(Observed):
         memory_padding: Tensor | None = None,
         cache: ModelCache | None = None,
     ) -> Tensor:
-        """Embedded tokens → what the head reads, (batch, tokens, model width)."""
+        """Return the hidden states that the head reads, from embedded tokens; both (batch, tokens, model width)."""
         observer = self.observer
         if observer is not None:
             x = observer("embedding", x)
@@ -109,7 +109,7 @@ class Stack(Observed):
         return result if observer is None else observer("norm.output", result)
 
     def place(self, count: int, positions: Tensor | None = None, start: int = 0) -> Tensor:
-        """The learned vectors (tokens, model width) of so many positions, or those of given ones (batch, tokens, …)."""
+        """Return the learned vectors (tokens, model width) of positions from `start`, or of given ones (batch, …)."""
         assert self.positions is not None
         if positions is None:
             weight = self.positions.weight
@@ -135,7 +135,7 @@ class LanguageModel(Observed):
 
     @property
     def head_weight(self) -> Tensor:
-        """(vocabulary, model width)."""
+        """Return the weight of the head, (vocabulary, model width)."""
         return self.embedding.weight if self.head is None else self.head.weight
 
     def forward(
@@ -149,7 +149,7 @@ class LanguageModel(Observed):
         cache: ModelCache | None = None,
         last_only: bool = False,
     ) -> Tensor:
-        """Tokens (batch, tokens) → logits (batch, tokens, vocabulary), or those of the last token (batch, 1, …)."""
+        """Return the logits (batch, tokens, vocabulary) of tokens (batch, tokens), or of the last one (batch, 1, …)."""
         hidden = self.hidden(
             tokens,
             source=source,
@@ -171,7 +171,7 @@ class LanguageModel(Observed):
         positions: Tensor | None = None,
         cache: ModelCache | None = None,
     ) -> Tensor:
-        """What the head reads, (batch, tokens, model width).
+        """Return the hidden states that the head reads, (batch, tokens, model width).
 
         `padding` is True for real tokens, those in the cache included. `positions` (batch, tokens) are needed only
         where sequences of different lengths are padded on the left. With a cache the source is needed only once.
@@ -206,7 +206,7 @@ class LanguageModel(Observed):
         source_padding: Tensor | None = None,
         padding: Tensor | None = None,
     ) -> Tensor:
-        """The mean cross-entropy in nats over the targets that are not `IGNORED`.
+        """Return the mean cross-entropy in nats over the targets that are not `IGNORED`.
 
         A prefix sees all of itself, so its tokens are given and not predicted.
         """
@@ -219,7 +219,7 @@ class LanguageModel(Observed):
         return F.cross_entropy(exact.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
 
     def asked(self, targets: Tensor) -> Tensor:
-        """The targets (batch, tokens) that the loss counts; the others are `IGNORED`."""
+        """Return the targets (batch, tokens), those inside a prefix replaced by `IGNORED`."""
         given = max(spec.mask.prefix or 0 for spec in self.spec.attention) - 1
         if given > 0:
             targets = targets.clone()
@@ -242,7 +242,7 @@ class LanguageModel(Observed):
         return tapping.tap(self, names)
 
     def new_cache(self) -> ModelCache:
-        """An empty memory for decoding one batch."""
+        """Return an empty cache for decoding one batch."""
         return ModelCache(self.spec.num_layers)
 
     def num_parameters(self) -> int:
@@ -274,10 +274,10 @@ def build_model(spec: ModelSpec, seed: int = 0, device: torch.device | str = "cp
 
 
 def empty_model(spec: ModelSpec, device: torch.device | str = "cpu") -> LanguageModel:
-    """A model whose weights mean nothing yet, and need not even be there.
+    """Return a model whose weights are still to be set; those of a large one are on the meta device.
 
-    PyTorch draws weights of its own, which are to be replaced. A large model is spared that; for a small one the detour
-    by tensors without memory takes longer.
+    PyTorch initialises weights, which are then replaced. A large model is spared that; for a small one the detour by
+    the meta device takes longer.
     """
     large = spec.num_layers * spec.model_width * (spec.model_width + spec.mlp_width) > _LARGE
     with torch.random.fork_rng(devices=[]), on_meta() if large else torch.device(device):

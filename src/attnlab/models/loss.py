@@ -25,7 +25,7 @@ _WORDS = 1024  # of the vocabulary, multiplied at a time on a CPU, so that what 
 
 
 def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-    """The mean over the targets that are not `IGNORED`: hidden (tokens, width), weight (vocabulary, width)."""
+    """Return the mean over the targets that are not `IGNORED`: hidden (tokens, width), weight (vocabulary, width)."""
     rows = rows_at_once(len(hidden), len(weight), hidden.element_size())
     if len(hidden) <= rows or torch.compiler.is_compiling():
         return F.cross_entropy(_logits(hidden, weight), targets, ignore_index=IGNORED)
@@ -37,9 +37,9 @@ def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
 
 @torch.no_grad()
 def token_losses(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-    """The loss of each token, 0 where its target is `IGNORED`, of shape (tokens,); without gradients.
+    """Return the loss of each token, 0 where its target is `IGNORED`, of shape (tokens,); without gradients.
 
-    Logits are made for a block of tokens and words at a time, and log Σ exp is updated by each.
+    Logits are computed for a block of tokens and of the vocabulary at a time, and log Σ exp is updated by each.
     """
     kind = torch.promote_types(hidden.dtype, torch.float32)
     real = targets != IGNORED
@@ -57,19 +57,19 @@ def token_losses(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
 
 
 def rows_at_once(tokens: int, vocabulary: int, bytes_per_number: int) -> int:
-    """For how many tokens the logits are there at the same time: all, or about the same number each time."""
+    """Return for how many tokens the logits are in memory at once: all, or about the same number each time."""
     most = max(1, _CHUNK_BYTES // (vocabulary * bytes_per_number))
     return -(-tokens // max(1, -(-tokens // most)))
 
 
 def _logits(hidden: Tensor, weight: Tensor) -> Tensor:
-    """(rows, vocabulary), at least in float32: the loss is a difference of large numbers."""
+    """Return the logits (rows, vocabulary), at least in float32: the loss is a difference of large numbers."""
     logits = F.linear(hidden, weight)
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def _space(hidden: Tensor, weight: Tensor, rows: int) -> Tensor | None:
-    """Room for the logits of so many rows, where they are better written into the same place again and again."""
+    """Return a buffer for the logits of so many rows, reused by every chunk; None where it cannot be used."""
     exact = hidden.dtype == weight.dtype and hidden.dtype in {torch.float32, torch.float64}
     if not hidden.is_cpu or not exact or torch.is_autocast_enabled("cpu"):
         return None
@@ -86,7 +86,7 @@ def _logits_in(space: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
 def _chunked(
     hidden: Tensor, weight: Tensor, targets: Tensor, rows: int, hidden_grad: Tensor | None, weight_grad: Tensor | None
 ) -> Tensor:
-    """The loss; gradients are written where they are wanted."""
+    """Return the mean loss; write the gradients into the buffers that are given."""
     real = targets != IGNORED
     count = real.sum().clamp(min=1)
     total = torch.zeros((), dtype=torch.promote_types(hidden.dtype, torch.float32), device=hidden.device)

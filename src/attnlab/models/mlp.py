@@ -53,7 +53,7 @@ class MLP(Observed):
         self.drops = spec.dropout > 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """(…, model width) → the same."""
+        """Return the output for `x`, both (…, model width)."""
         observer = self.observer
         fused = self.gate is None and torch.is_grad_enabled() and not torch.compiler.is_compiling()
         if fused and observer is None:
@@ -109,14 +109,14 @@ class Activation(ABC):
 
     @abstractmethod
     def apply(self, x: Tensor) -> Tensor:
-        """φ(x)."""
+        """Return φ(x)."""
 
     @abstractmethod
     def back(self, grad: Tensor, x: Tensor) -> Tensor:
-        """The gradient of x from that of φ(x), which may be overwritten."""
+        """Return the gradient of x from that of φ(x), which may be overwritten."""
 
     def with_derivative(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        """φ(x) and φ'(x), where both together cost little more than one; x may be overwritten."""
+        """Return φ(x) and φ'(x), if both together cost little more than one, else None; x may be overwritten."""
         del x
         return None
 
@@ -165,7 +165,7 @@ def _pieces(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def _gate_and_rest(x: Tensor) -> tuple[Tensor, Tensor]:
-    """s, and b with φ' = s + s b."""
+    """Return s, and b with φ' = s + s b."""
     doubled = _doubled(x)
     gate = torch.sigmoid(doubled)
     steep = doubled.mul_(3).add_(x, alpha=-2 * _LINEAR)  # x 2u'
@@ -173,13 +173,13 @@ def _gate_and_rest(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _doubled(x: Tensor) -> Tensor:
-    """2u."""
+    """Return 2u."""
     return torch.addcmul(_linear(x.dtype, x.device), x, x, value=_CUBIC).mul_(x)
 
 
 @functools.cache
 def _linear(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Made once: making it takes longer than a small product."""
+    """Return the coefficient of x in 2u as a tensor, cached: making it takes longer than a small product."""
     return torch.tensor(_LINEAR, dtype=dtype, device=device)
 
 

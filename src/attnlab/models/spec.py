@@ -152,7 +152,7 @@ class ModelSpec(Specification):
         position: Position | str | None = None,
         **changes: Any,
     ) -> ModelSpec:
-        """A model by the names of its size, its architecture and its attention.
+        """Return the spec of a model by the names of its size, its architecture and its attention.
 
         `changes` are fields of the size (`num_layers`, `num_heads`, …) or of the spec, or `head_width`, which keys and
         values have instead of the model's width divided among the heads. `variant` may name a mixture over layers
@@ -198,18 +198,18 @@ class ModelSpec(Specification):
 
     @property
     def learns_positions(self) -> bool:
-        """Whether a vector for each position is added to the embedding."""
+        """Return whether a learned vector for each position is added to the embedding."""
         return any(isinstance(spec.position, Learned) for spec in (*self.attention, *self.encoder_attention))
 
 
 def attention_layers(
     names: str, num_layers: int, context_length: int, base: AttentionSpec, position: Position
 ) -> tuple[AttentionSpec, ...]:
-    """The attention of each layer: the variants of the named mixture, each made from `base`.
+    """Return the attention of each layer: the variants of the named mixture, each made from `base`.
 
-    The position is the model's where a variant leaves it open. Where `base` sees both sides, so do its variants, whose
-    windows then show no first tokens besides. In cross-attention distances between two sequences mean nothing, so masks
-    and relative positions are left out there.
+    The position is the model's where a variant leaves it open. Where `base` is bidirectional, so are its variants,
+    whose windows then show no first tokens besides. In cross-attention distances between two sequences mean nothing, so
+    masks and relative positions are left out there.
     """
     cross = base.source == "cross"
     mixed = mixture(names)

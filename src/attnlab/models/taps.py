@@ -67,7 +67,7 @@ class Taps:
         return any(name in replaced or name in seen.names for replaced, seen in self.open for name in names)
 
     def offer(self, name: str, tensor: Tensor) -> Tensor | None:
-        """What takes the tensor's place, None if nothing does."""
+        """Return the tensor that replaces this one, None if none does; record what a tap reads."""
         if torch.compiler.is_compiling():
             raise UnsupportedError("a compiled model cannot be tapped", hint="tap the model that was not compiled")
         now = None
@@ -110,7 +110,7 @@ class At:
 
 @contextmanager
 def tap(model: LanguageModel, names: tuple[str | Mapping[str, Replace], ...]) -> Iterator[Seen]:
-    """`LanguageModel.tap`."""
+    """Implement `LanguageModel.tap`."""
     if any(module._compiled_call_impl is not None for module in model.modules()):
         raise UnsupportedError("a compiled model cannot be tapped", hint="tap a model before `compile()`")
     known = tap_names(model)
@@ -167,7 +167,7 @@ def tap_names(model: LanguageModel) -> dict[str, Shape]:
 
 
 def matching(wanted: str, known: Iterable[str]) -> list[str]:
-    """The known names that `wanted` stands for, * being anything."""
+    """Return the known names that `wanted` matches, * standing for anything."""
     known = list(known)
     found = [name for name in known if fnmatchcase(name, wanted)]
     if not found:

@@ -64,7 +64,7 @@ def new_figure(*, x: str, y: str = "", height: int) -> go.Figure:
 
 
 def figure_html(figure: go.Figure, name: str) -> str:
-    """The figure as HTML that needs plotly.js in the same page; `name` is its id there."""
+    """Return the figure as HTML that needs plotly.js in the same page; `name` is its id there."""
     config = {**CHART_CONFIG, "responsive": True}
     html: str = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=config)
     return html

@@ -206,7 +206,7 @@ def precision_words(levels: int) -> str:
 
 
 def _one_digit(error: float) -> str:
-    """Rounded up, so that it holds."""
+    """Return the error rounded up to one digit, so that it holds."""
     place = -math.floor(math.log10(error))
     return f"{math.ceil(round(error * 10**place, 6)) / 10**place:.{place}f}"
 

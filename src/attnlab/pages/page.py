@@ -91,7 +91,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     charts = [chart for section in page.sections for part in section.content for chart in _charts(part)]
     # Named by their order, so that the same page is the same file.
     drawn = iter([figure_html(chart, f"figure-{number}") for number, chart in enumerate(charts, start=1)])
@@ -119,7 +119,7 @@ def _charts(part: Part) -> list[go.Figure]:
 
 
 def _part(part: Part, drawn: Iterator[str], levels: int) -> dict[str, object]:
-    """What the template wants to know of a part."""
+    """Return what the template needs of a part."""
     match part:
         case str():
             return {"kind": "text", "text": part}

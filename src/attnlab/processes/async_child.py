@@ -58,7 +58,7 @@ class AsyncChild:
         on_death: Callable[[str], None] | None = None,
         on_ask: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`module` may be a template, whose copy the process then is.
+        """Prepare a process that runs `module`, or is a copy of it if it is a template.
 
         `seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended, and one that was asked
         for so many `answers` is replaced, which frees the memory that it gathered. Tasks named in `once` are never

@@ -71,8 +71,9 @@ class Child:
         apart: bool = False,
         keep_stderr: bool = True,
     ) -> None:
-        """`module` may be a process that runs already, the copy of a template. `apart` keeps signals of the terminal,
-        such as Ctrl-C, from a new one.
+        """Start `module`, or take over a process that runs already, the copy of a template.
+
+        `apart` keeps signals of the terminal, such as Ctrl-C, from a new one.
 
         `keep_stderr` collects its standard error for the message of a `ChildError`; otherwise it is this process's.
         """

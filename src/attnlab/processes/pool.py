@@ -39,10 +39,10 @@ class PoolListener:
     def answered(self, number: int, answer: Answered) -> None: ...
 
     def lost(self, number: int, reason: str, retake: int) -> None:
-        """The process that worked on this question is gone; another process gets the question."""
+        """Handle the loss of the process that worked on this question; another process gets the question."""
 
     def tick(self) -> None:
-        """About a second has passed."""
+        """Handle a tick: about a second has passed."""
 
 
 class WorkerPool:
@@ -57,7 +57,7 @@ class WorkerPool:
         unfinished: Callable[[Mapping[str, Any]], str | None] = lambda _: None,
         retakes: int = RETAKES,
     ) -> None:
-        """`unfinished` returns why the question of an answer must be asked again, or None if it need not be."""
+        """Prepare a pool; `unfinished` returns why the question of an answer must be asked again, or None."""
         self._module, self._processes, self._name = module, processes, name
         self._unfinished, self._retakes = unfinished, retakes
         self._questions: Sequence[Mapping[str, object]] = ()

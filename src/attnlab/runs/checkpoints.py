@@ -112,7 +112,7 @@ class Checkpoint:
 
     @cached_property
     def state(self) -> dict[str, Any]:
-        """What was saved besides tensors."""
+        """Return what was saved besides tensors."""
         return read_json(self.path / STATE)
 
 
@@ -271,7 +271,7 @@ def add_to_digest(found: hashlib._Hash, name: str, tensor: Tensor) -> None:
 
 
 def _encode_state(state: Mapping[str, Any]) -> bytes:
-    """The state as JSON that gives it back exactly: with Python's NaN and Infinity, and refusing what would change."""
+    """Return the state as JSON that restores it exactly, with Python's NaN and Infinity; refuse what would change."""
     _check_keys(state)
     try:
         return (json.dumps(state, indent=2) + "\n").encode()
@@ -316,7 +316,7 @@ def _divide(tensors: Mapping[str, Tensor], shard_bytes: int) -> list[Mapping[str
 
 
 def _encode(shards: Mapping[str, list[Mapping[str, Tensor]]]) -> Iterator[tuple[str, str, bytes]]:
-    """Group, file name and content, one at a time, so that no more than one is in memory."""
+    """Yield group, file name and content, one at a time, so that no more than one is in memory."""
     for group, parts in shards.items():
         for number, part in enumerate(parts, start=1):
             numbered = f"-{number:05d}-of-{len(parts):05d}" if len(parts) > 1 else ""

@@ -139,7 +139,7 @@ class RunDirectory:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the one who works here, or get a `RunHeldError` that says who is. A killed process holds nothing."""
+        """Hold the directory, or raise a `RunHeldError` that names its holder. A killed process holds nothing."""
         with holding(self.path):
             if not self.exists(self.path):
                 raise FileError(f"the run in {self.path} was removed", hint="begin it again")

@@ -165,7 +165,7 @@ def _place(positives: Scores, negatives: Scores) -> _Placements:
 
 
 def _share_below(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each value the share of the others that lie below it; those equal to it count half."""
+    """Return for each value the share of the others that lie below it; those equal to it count half."""
     ordered = np.sort(others)
     below, upto = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     return (below + upto) / (2 * others.size)

@@ -211,7 +211,7 @@ def _check_test(alpha: float, power: float) -> None:
 
 
 def _density(s: np.ndarray, degrees: int) -> np.ndarray:
-    """That of s / σ at so many degrees of freedom: a chi, divided by the root of its degrees."""
+    """Return the density of s / σ at so many degrees of freedom: of a chi, divided by the root of its degrees."""
     half = degrees / 2
     constant = math.log(2) + half * math.log(half) - float(special.gammaln(half))
     return np.asarray(np.exp(constant + special.xlogy(degrees - 1, s) - half * np.square(s)))

@@ -93,7 +93,7 @@ class Frame:
 
 
 def message_html(problem: AttnlabError | str) -> str:
-    """An error with its hint, or a note."""
+    """Return the HTML of an error with its hint, or of a note."""
     if isinstance(problem, str):
         return f'<p class="note">{prose(without_folders(problem))}</p>'
     return f'<p class="error"><b>error:</b> {_problem_html(problem)}</p>'
@@ -188,7 +188,7 @@ def _draw(title: str, path: str, visitor: str) -> Frame:
 def guarded(
     frame: Frame, handler: Callable[..., Awaitable[None]], *, keep: bool = False
 ) -> Callable[..., Awaitable[None]]:
-    """A handler whose mistakes are shown in the words of the command line: at the field that was changed, if one was.
+    """Return a handler whose errors are shown as on the command line: at the field that was changed, if one was.
 
     Success takes them away, unless `keep`.
     """

@@ -54,11 +54,11 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """Its name; browsers do not tell the ports of a machine apart."""
+        """Return the cookie's name, with the port: browsers do not tell the ports of a machine apart."""
         return f"attnlab-studio-{self.port}"
 
     def knows(self, host: str) -> bool:
-        """Whether a Host header names this studio."""
+        """Return whether a Host header names this studio."""
         name, port = _split(host.lower())
         if port != (str(self.port) if port or self.port != 80 else ""):
             return False
@@ -215,7 +215,7 @@ class _Answer:
             await self._send(message)
 
     async def whole(self, status: int, body: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        """A small page of the gate's own."""
+        """Send a small page of the gate's own."""
         head: Headers = [(b"content-type", b"text/html; charset=utf-8"), (b"cache-control", b"no-store"), *headers]
         await self.send({"type": "http.response.start", "status": status, "headers": head})
         await self.send({"type": "http.response.body", "body": body.encode()})
@@ -251,7 +251,7 @@ async def _refuse(refused: RefusedError, answer: _Answer) -> None:
 
 
 def _counted(receive: Receive) -> Receive:
-    """The body, as long as it is not too long; its length need not have been told."""
+    """Return a `receive` that refuses a body that is too long, even if its length was not declared."""
     taken = 0
 
     async def count() -> Message:

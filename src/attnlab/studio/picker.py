@@ -19,7 +19,7 @@ class RunPicker:
     def __init__(
         self, label: str, runs: Sequence[Mapping[str, Any]], chosen: str, handler: Handler, *, none: str = ""
     ) -> None:
-        """`handler` is told the name of the run; `none` are the words for no run at all, where that is allowed."""
+        """Draw the picker; `handler` is told the name of the run, `none` are the words for no run, where allowed."""
         self._runs = {one["name"]: one for one in runs}
         self._chosen, self._handler, self._none = chosen, handler, none
         self._words: list[str] = []

@@ -33,7 +33,7 @@ _ALONE = (
 
 
 def build(settings: Settings, access: Access) -> Guard:
-    """The whole studio as one ASGI application."""
+    """Build the whole studio as one ASGI application."""
     studio = Studio(settings)
 
     @asynccontextmanager

@@ -46,7 +46,7 @@ class Field:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the control was drawn anew since."""
+        """Return whether the control was redrawn since."""
         return self.problem.is_deleted
 
     def _mark(self, html: str) -> None:
@@ -86,7 +86,7 @@ def _labelled(label: str, hint: str = "") -> Iterator[Field]:
 def choice(
     label: str, options: Mapping[str, str] | Sequence[str], value: str, handler: Handler, *, hint: str = ""
 ) -> ui.element:
-    """One of several: names by their values, or the values themselves."""
+    """Draw a choice of one of several: names by their values, or the values themselves."""
     named = dict(options) if isinstance(options, Mapping) else {one: one for one in options}
     with _labelled(label, hint) as field:
         element = ui.html(options_html(named, value), tag="select", sanitize=False)
@@ -110,7 +110,7 @@ def entry(
     event: str = "change",
     wide: bool = False,
 ) -> ui.element:
-    """A line to type into."""
+    """Draw a line to type into."""
     with _labelled(label, hint) as field:
         mode = "numeric" if whole else "text"
         element = ui.element("input").props(f"type=text inputmode={mode} autocomplete=off spellcheck=false")
@@ -122,7 +122,7 @@ def entry(
 def area(
     label: str, value: str, handler: Handler, *, rows: int = 2, most: int = 2000, event: str = "input"
 ) -> ui.element:
-    """Several lines to type into."""
+    """Draw several lines to type into."""
     with _labelled(label) as field:
         html = escape(value)
         element = ui.html(html, tag="textarea", sanitize=False)
@@ -133,7 +133,7 @@ def area(
 def slider(
     label: str, least: float, most: float, step: float, value: float, handler: Handler, *, event: str = "input"
 ) -> ui.html:
-    """A number to drag; what it stands for is shown beside it, and returned to be changed."""
+    """Draw a slider; return the output beside it, where the caller shows what the number stands for."""
     with _labelled(label) as field:
         element = ui.element("input").props(f"type=range min={least:g} max={most:g} step={step:g}")
         element.props["^value"] = f"{value:g}"
@@ -142,7 +142,7 @@ def slider(
 
 
 def switch(label: str, value: bool, handler: Handler) -> ui.element:
-    """Yes or no."""
+    """Draw a checkbox with its label."""
     with ui.element("label").classes("switch"):
         element = ui.element("input").props("type=checkbox")
         if value:
@@ -153,7 +153,7 @@ def switch(label: str, value: bool, handler: Handler) -> ui.element:
 
 
 def button(label: str, handler: Callable[[], Awaitable[None]], *, main: bool = False) -> ui.element:
-    """Something to do."""
+    """Draw a button."""
 
     async def heard() -> None:
         await handler()
@@ -165,7 +165,7 @@ def button(label: str, handler: Callable[[], Awaitable[None]], *, main: bool = F
 
 
 def markup(html: str, tag: str = "div") -> ui.html:
-    """HTML of the studio's own making; what comes from elsewhere was escaped before."""
+    """Draw HTML of the studio's own making; what comes from elsewhere was escaped before."""
     return ui.html(html, tag=tag, sanitize=False)
 
 

@@ -28,17 +28,17 @@ class Reporter(Protocol):
     """Something that is told how a run gets on. All of it happens in the process that leads the run."""
 
     def note(self, text: str) -> None:
-        """Something worth a line of its own."""
+        """Report something worth a line of its own."""
 
     def begin(self, step: int, steps: int, tokens_per_step: float, flops_per_step: float, peak: float) -> None:
-        """Training starts at `step`."""
+        """Report that training starts at `step`."""
 
     def step(self, done: int, loss: float) -> None: ...
 
     def evaluated(self, done: int, validation_loss: float) -> None: ...
 
     def end(self) -> None:
-        """No more steps will come."""
+        """Report that no more steps will come."""
 
 
 class Silent:

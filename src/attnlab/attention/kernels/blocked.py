@@ -78,7 +78,7 @@ class BlockedAttention:
     dropout: WeightDropout | None = None
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        """The output (heads, queries, value width) and the numbers to keep (heads, queries, statistics)."""
+        """Return the output (heads, queries, value width) and the numbers to keep (heads, queries, statistics)."""
         total, width = self._total, self.value.shape[2]
         queries = self.visibility.num_queries
         output = self.value.new_empty(total, queries, width)
@@ -98,7 +98,7 @@ class BlockedAttention:
         return (output if self.dropout is None else output.mul_(self.dropout.scale)), kept
 
     def backward(self, gradient: Tensor, kept: Tensor) -> Gradients:
-        """The gradients of everything, from the output's."""
+        """Return the gradients of all inputs, from that of the output."""
         if self.dropout is not None:
             gradient = gradient * self.dropout.scale
         result = Gradients(
@@ -131,7 +131,7 @@ class BlockedAttention:
         return result
 
     def _scores(self, space: Tensor, heads: slice, block: Block) -> Tensor:
-        """The scores of a block, −∞ where hidden, written into scratch space."""
+        """Write the scores of a block, −∞ where hidden, into scratch space, and return them."""
         rows, columns = block.queries.stop - block.queries.start, block.keys.stop - block.keys.start
         scores = _shaped(space, (heads.stop - heads.start, rows, columns))
         if self.table is not None:
@@ -156,13 +156,13 @@ class BlockedAttention:
         return block.hide_(scores)
 
     def _places(self, block: Block) -> tuple[Tensor, Tensor]:
-        """The places of the queries and keys of a block."""
+        """Return the positions of the queries and keys of a block."""
         first, device = self.visibility.query_start, self.value.device
         queries = torch.arange(first + block.queries.start, first + block.queries.stop, device=device)
         return queries, torch.arange(block.keys.start, block.keys.stop, device=device)
 
     def _add_distance(self, scores: Tensor, heads: slice, block: Block) -> None:
-        """Add −slope·|i − j|. Looking back only, it is slope·(j − i): a term of the key's and one of the query's."""
+        """Add −slope·|i − j|. Where keys only precede queries, it is slope·(j − i): a term of each."""
         first = self.visibility.query_start + block.queries.start
         queries, keys = self._places(block)
         slopes = Alibi.slopes(self.num_heads, scores)[self._repeated(heads, self.num_heads), None, None]
@@ -172,7 +172,7 @@ class BlockedAttention:
             scores.addcmul_(slopes, Alibi.distance(queries, keys, scores.dtype))
 
     def _own(self, family: str, heads: slice | None = None) -> dict[str, Tensor]:
-        """What a part learned, of one sequence's heads or of a run over batch × heads."""
+        """Return the parameters of a part, for the heads of one sequence or for a run over batch × heads."""
         mine = [one for one in self.learned if one.family == family]
         if heads is None:
             return {one.name: one.tensor for one in mine}
@@ -180,7 +180,7 @@ class BlockedAttention:
         return {one.name: one.tensor[which] if one.per_head else one.tensor for one in mine}
 
     def _gather(self, family: str, found: Mapping[str, Tensor], heads: slice | None, result: Gradients) -> None:
-        """Add the gradients of what a part learned."""
+        """Add the gradients of a part's parameters to the result."""
         for one, total in zip(self.learned, result.learned, strict=True):
             if one.family != family:
                 continue
@@ -190,7 +190,7 @@ class BlockedAttention:
                 total.index_add_(0, self._repeated(heads, self.num_heads), found[one.name])
 
     def _push(self, slope: Tensor, heads: slice, block: Block, result: Gradients) -> None:
-        """Add the gradient of a block of scores to that of what made them."""
+        """Propagate the gradient of a block of scores to the tensors that made them."""
         for part in self.biased:
             if own := self._own(part.family):
                 self._push_bias(part, own, slope, heads, block, result)
@@ -217,7 +217,7 @@ class BlockedAttention:
     def _push_bias(
         self, part: Biased, own: Mapping[str, Tensor], slope: Tensor, heads: slice, block: Block, result: Gradients
     ) -> None:
-        """Add the gradients of what a bias learned. Hidden scores have none."""
+        """Add the gradients of the parameters of a bias. Hidden scores have none."""
         with torch.enable_grad():
             learned = {name: tensor.detach().requires_grad_() for name, tensor in own.items()}
             bias = part.bias(*self._places(block), self.num_heads, **learned)
@@ -232,21 +232,21 @@ class BlockedAttention:
         return None if self.dropout is None else self.dropout.grid(self._total, self.visibility.num_queries, keys)
 
     def _shared(self, vectors: Tensor, heads: slice, block: Block) -> Tensor:
-        """The rows of a block's keys in those heads of keys or values that a run of heads uses."""
+        """Return the rows of a block's keys, in those key or value heads that a run of heads uses."""
         return vectors[shared_by(heads, self._total // vectors.shape[0]), block.keys]
 
     def _repeated(self, heads: slice, count: int) -> Tensor:
-        """For a run over batch × heads, where each finds its own among `count` that repeat."""
+        """Return the index of each head, of a run over batch × heads, among `count` that repeat."""
         return torch.arange(heads.start, heads.stop, device=self.value.device) % count
 
     @functools.cached_property
     def _total(self) -> int:
-        """The heads of all sequences."""
+        """The number of heads in all sequences."""
         return self.batch * self.num_heads
 
     @functools.cached_property
     def _layout(self) -> tuple[int, int]:
-        """How many heads are taken at once, and how many numbers their largest block of scores has."""
+        """Return how many heads are taken at once, and how many numbers their largest block of scores has."""
         blocks = self.visibility.blocks(_ROWS, self.value)
         largest = max(((b.queries.stop - b.queries.start) * (b.keys.stop - b.keys.start) for b in blocks), default=0)
         total, fit = self._total, max(1, _CACHED // max(1, largest))
@@ -272,7 +272,7 @@ class BlockedAttention:
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor, scale: float = 1.0) -> None:
-    """total += scale · left right. Adding while multiplying goes matrix by matrix, which pays for large ones only."""
+    """Compute total += scale · left right; in one call, which goes matrix by matrix, only for large matrices."""
     if total.shape[1] < _LARGE:
         total.add_(torch.bmm(left, right), alpha=scale)
     else:

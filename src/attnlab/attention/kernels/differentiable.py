@@ -68,14 +68,14 @@ class CallOptions:
 
     @property
     def uses_autograd(self) -> bool:
-        """Whether the backward pass differentiates an equation, which it cannot do as an operator of a graph."""
+        """Return whether the backward pass differentiates an equation by autograd, as a custom operator cannot."""
         return type(self.normaliser).backward is Normaliser.backward or any(
             family != "normaliser" for family, *_ in self.learned
         )
 
 
 def blocked_attention(tensors: Tensors, options: CallOptions) -> Tensor:
-    """(batch, heads, queries, value width)."""
+    """Return the output, (batch, heads, queries, value width)."""
     if torch.compiler.is_compiling():
         if options.uses_autograd:
             apart = torch.compiler.disable(_Blocked.apply)  # type: ignore[no-untyped-call]
@@ -106,7 +106,7 @@ def _parts(normaliser: str, mask: str, position: str, learned: str) -> tuple[Any
 
 
 def _options(normaliser: str, mask: str, position: str, learned: str, *plain: Any) -> CallOptions:
-    """The options from what a compiled graph can hold."""
+    """Return the options from what a compiled graph can hold: text and numbers."""
     return CallOptions(*_parts(normaliser, mask, position, learned), *plain)
 
 
@@ -152,7 +152,7 @@ def _forward(tensors: Tensors, options: CallOptions) -> tuple[Tensor, Tensor]:
 
 
 def _backward(gradient: Tensor, kept: Tensor, tensors: Tensors, options: CallOptions) -> tuple[Tensor | None, ...]:
-    """The gradients of query, key, biases, table, value and what is learned, in the shapes and types they came in."""
+    """Return the gradients of query, key, biases, table, value and parameters, in the shapes and dtypes of these."""
     with torch.autocast(tensors.value.device.type, enabled=False):
         kernel = _kernel(tensors, options)
         found = kernel.backward(gradient.flatten(0, 1).to(kernel.value.dtype), kept)

@@ -55,7 +55,7 @@ def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dro
 def attend(
     given: Matched, value: Tensor, spec: AttentionSpec, visibility: Visibility, dropout: WeightDropout | None = None
 ) -> Tensor:
-    """The output (batch, heads, queries, value width) by the fastest kernel that is exact. Differentiable once."""
+    """Return the output (batch, heads, queries, value width) of the fastest exact kernel. Differentiable once."""
     if spec.operator is not None:
         if visibility.pattern is not None:
             raise InputError(f"the operator {spec.operator} does not accept your own mask", hint="give padding instead")
@@ -81,7 +81,7 @@ def attend(
 def with_row_factors(
     logits: InnerProduct, spec: AttentionSpec, visibility: Visibility, extras: Mapping[str, Tensor]
 ) -> InnerProduct:
-    """The logits for the fused kernel: queries times what the normaliser multiplies their scores by, if anything."""
+    """Return the logits for the fused kernel: queries times the row factor of the normaliser, if it has one."""
     normaliser = spec.normaliser
     if type(normaliser).row_factor is Normaliser.row_factor:
         return logits
@@ -90,7 +90,7 @@ def with_row_factors(
 
 
 def idle_queries(product: InnerProduct, spec: AttentionSpec) -> bool:
-    """Whether the terms of the queries change neither the weights nor a gradient."""
+    """Return whether the terms of the queries change neither the weights nor a gradient."""
     return spec.normaliser.shift_invariant and not product.cancels
 
 

@@ -33,7 +33,7 @@ class WeightDropout:
         return 1 / (1 - self.rate)
 
     def grid(self, heads: int, queries: int, keys: int) -> DropoutGrid:
-        """The draws for weights (heads, queries, keys), where heads count over batch × heads."""
+        """Return the draws for weights (heads, queries, keys), where heads count over batch × heads."""
         chance = random.Random(int(self.seed))
         of_heads, of_queries, of_keys = (
             _mix(torch.arange(count, dtype=torch.int32, device=self.seed.device) * _GOLDEN + _any_number(chance))
@@ -51,21 +51,21 @@ class DropoutGrid:
     limit: int  # 31-bit numbers below this are dropped
 
     def bits(self, heads: slice, queries: slice, keys: slice) -> Tensor:
-        """All ones for a weight that stays and all zeros for one that goes, as 32-bit integers."""
+        """Return all ones for a weight that is kept and all zeros for one that is dropped, as 32-bit integers."""
         draw = self.rows[heads, queries, None] * self.columns[keys]
         draw.bitwise_xor_(draw >> 15).mul_(_SECOND).bitwise_right_shift_(1)
         return torch.rsub(draw, self.limit - 1).bitwise_right_shift_(31)
 
     @staticmethod
     def apply_(weights: Tensor, bits: Tensor) -> Tensor:
-        """Zero what goes; the scale is the caller's to apply."""
+        """Zero the dropped weights in place; the caller applies the scale."""
         kind = _AS_BITS[weights.dtype]
         weights.view(kind).bitwise_and_(bits.to(kind))
         return weights
 
 
 def _mix(x: Tensor) -> Tensor:
-    """A permutation of the 32-bit integers that leaves no trace of their order."""
+    """Mix the bits of 32-bit integers, so that no trace of their order is left."""
     for shift, factor in ((16, _FIRST), (13, _SECOND)):
         x = (x ^ (x >> shift)) * factor
     return x ^ (x >> 16)
@@ -76,5 +76,5 @@ def _any_number(chance: random.Random) -> int:
 
 
 def draw_seed(device: torch.device) -> Tensor:
-    """A seed from PyTorch's own generator, so that `torch.manual_seed` governs it."""
+    """Draw a seed from PyTorch's own generator, so that `torch.manual_seed` governs it."""
     return torch.randint(0, 2**62, (), device=device)

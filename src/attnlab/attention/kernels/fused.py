@@ -26,25 +26,25 @@ _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
 def fused_softmax(logits: InnerProduct, value: Tensor, *, causal: bool) -> Tensor:
-    """(batch, heads, queries, value width)."""
+    """Return the output of PyTorch's fused softmax, (batch, heads, queries, value width)."""
     query, key = logits.query.to(value.dtype), logits.key.to(value.dtype)
     grouped = key.shape[1] < query.shape[1]
     return F.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=logits.scale, enable_gqa=grouped)
 
 
 def can_add_sink(value: Tensor) -> bool:
-    """Whether `fused_softmax_sink` works here: on a CPU, and outside of a compiled graph."""
+    """Return whether `fused_softmax_sink` works here: on a CPU, outside of a compiled graph, with values not empty."""
     return value.device.type == "cpu" and not torch.compiler.is_compiling() and 0 not in value.shape
 
 
 def fused_softmax_sink(logits: InnerProduct, value: Tensor, sink: Tensor | None = None, *, causal: bool) -> Tensor:
-    """(batch, heads, queries, value width). The sink is (heads, 1, 1), or None for zeros."""
+    """Return the output (batch, heads, queries, value width). The sink is (heads, 1, 1), or None for zeros."""
     tensors = (_in_rows(vectors.to(value.dtype)) for vectors in (logits.query, logits.key, value))
     return _WithSink.apply(*tensors, sink, causal, logits.scale)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _in_rows(vectors: Tensor) -> Tensor:
-    """With the numbers of a vector one after another, which the kernel takes for granted."""
+    """Return the vectors with the numbers of each contiguous in memory, as the kernel requires."""
     return vectors if vectors.stride(-1) == 1 else vectors.contiguous()
 
 
@@ -74,7 +74,7 @@ class _WithSink(torch.autograd.Function):
 
 
 def _slope(sink: Tensor, output: Tensor, gradient: Tensor, logarithm: Tensor) -> Tensor:
-    """The gradient of the sink, (heads, 1, 1)."""
+    """Return the gradient of the sink, (heads, 1, 1)."""
     exact = logarithm.dtype
     share = (sink[..., 0].to(exact) - logarithm).exp_()  # (batch, heads, queries)
     along: Tensor = torch.linalg.vecdot(output.to(exact), gradient.to(exact))

@@ -24,7 +24,7 @@ def add_layer(
     claim: str = "",
     number: str | None = None,
 ) -> Variant:
-    """Make a module known as a variant, in the place of attention.
+    """Register a module as a variant, in the place of attention.
 
     Parameters
     ----------

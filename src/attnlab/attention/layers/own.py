@@ -93,7 +93,7 @@ class OwnLayer(Part):
 
     @property
     def starts_itself(self) -> bool:
-        """Whether the module states its first weights, by `reset_parameters`."""
+        """Return whether the module initialises its own weights, by `reset_parameters`."""
         return callable(getattr(self.module, "reset_parameters", None))
 
     def has_output(self, spec: AttentionSpec) -> bool:
@@ -118,7 +118,7 @@ class OwnLayer(Part):
 
 
 def define_layer(name: str, module: type[nn.Module], equation: str = "") -> type[OwnLayer]:
-    """Return the part for a module, known by a name from now on."""
+    """Register a module as a layer under a name, and return its part."""
     _require_module(name, module)
     sizes, numbers = _constructor(name, module)
     fields: dict[str, Any] = {key: (type(value), value) for key, value in numbers.items()}

@@ -81,7 +81,7 @@ class WholeLayer(Observed):
         first_values: FirstValues | None = None,  # noqa: ARG002 — it has no values to give or to mix
         return_weights: bool = False,
     ) -> Tensor:
-        """(batch, tokens, model width) → the same. The arguments are those of `MultiHeadAttention`.
+        """Map (batch, tokens, model width) to the same. The arguments are those of `MultiHeadAttention`.
 
         A whole layer neither makes nor takes the values of the first layer.
         """

@@ -53,12 +53,12 @@ class Variant:
     def spec(
         self, model_width: int = 768, num_heads: int = 12, context_length: int = 1024, **fields: Any
     ) -> AttentionSpec:
-        """The variant at a size; `fields` are those of the spec that is changed, such as `bias` or `source`."""
+        """Return the variant at a size; `fields` are those of the spec that it changes, such as `bias` or `source`."""
         base = AttentionSpec(model_width=model_width, num_heads=num_heads, **fields)
         return self.change(base, context_length)
 
     def change(self, base: AttentionSpec, context_length: int = 1024) -> AttentionSpec:
-        """The same change made to another spec."""
+        """Return the spec `base` with the changes of this variant."""
         changes = {name: resolved(change, base, context_length) for name, change in self.changes.items()}
         sized: dict[str, type[Score | OwnLayer]] = {"score": Score, "layer": OwnLayer}
         needs = [family.parse(changes[field]).needs_context for field, family in sized.items() if field in changes]
@@ -67,7 +67,7 @@ class Variant:
         return base.replace(**changes)
 
     def numbered(self, text: str) -> Variant:
-        """The variant with a number behind its name."""
+        """Return the variant with a number behind its name, as in `window:256`."""
         name = f"{self.name}:{text}"
         if self.number is None:
             takers = ", ".join(f"{one.name}:{one.number.example}" for one in _known.values() if one.number)
@@ -87,16 +87,16 @@ class Variant:
 
     @property
     def kernel(self) -> Kernel:
-        """Which kernel serves it in training on whole sequences."""
+        """Return which kernel serves it in training on whole sequences."""
         return kernel_for(self.spec())
 
     def equations(self) -> list[str]:
-        """What it computes, line by line."""
+        """Return the equations of the variant, line by line."""
         return equations(self.spec())
 
 
 def equations(spec: AttentionSpec) -> list[str]:
-    """A spec as equations, in the order of computing."""
+    """Return the equations of a spec, in the order of computation."""
     if spec.layer is not None:
         return [spec.layer.formula()]
     made = {
@@ -138,7 +138,7 @@ def equations(spec: AttentionSpec) -> list[str]:
 
 
 def _declared(family: type[Part]) -> Iterator[Variant]:
-    """The variants that the parts of a family declare."""
+    """Yield the variants that the parts of a family declare."""
     for part in family.members():
         for one in vars(part).get("variants", ()):
             field = _field(part)
@@ -155,14 +155,14 @@ def _change(part: type[Part], one: Declared) -> Change:
 
 
 def _field(family: type[Part]) -> str:
-    """The field of a spec that holds a part of this family."""
+    """Return the name of the field of a spec that holds a part of this family."""
     return family.family.replace(" ", "_")
 
 
 def _of_spec(
     name: str, meaning: str, source: str, asks: str, number: Number | None = None, **changes: Change
 ) -> Variant:
-    """A variant that changes fields of the spec."""
+    """Return a built-in variant that changes fields of the spec."""
     return Variant(name, meaning, changes, source, asks, builtin=True, number=number)
 
 
@@ -284,7 +284,7 @@ _known: dict[str, Variant] = {variant.name: variant for variant in _BUILTIN}
 
 
 def add_variant(variant: Variant) -> Variant:
-    """Make a variant known by its name. One's own may be replaced, those of attnlab may not."""
+    """Register a variant under its name. User-defined ones may be replaced, built-in ones may not."""
     check_name(variant.name)
     _check_number(variant)
     variant.spec()  # refuse what is impossible now, and not in the middle of a comparison
@@ -295,7 +295,7 @@ def add_variant(variant: Variant) -> Variant:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no variant of one's own can have."""
+    """Refuse a name that a user-defined variant cannot have."""
     if name.split() != [name] or not _NOTATION.isdisjoint(name):
         raise SpecError(f"{name!r} cannot name a variant", hint="use letters, digits and hyphens")
     holder = _known.get(name)
@@ -331,13 +331,13 @@ def _check_number(variant: Variant) -> None:
 
 
 def variants() -> tuple[Variant, ...]:
-    """All known variants, the baseline first."""
+    """Return all known variants, the baseline first."""
     _load_installed()
     return tuple(_known.values())
 
 
 def variant(name: str) -> Variant:
-    """A variant by its name, with its number behind a colon if it takes one, or several joined by `+`."""
+    """Return a variant by its name, with its number behind a colon if it takes one, or several joined by `+`."""
     parts = [_single(part.strip()) for part in name.split("+")]
     if len(parts) == 1:
         return parts[0]
@@ -375,7 +375,7 @@ def _single(name: str) -> Variant:
 
 
 def _with_numbers_like(name: str) -> list[str]:
-    """The names that take a number, with the one that a misspelt name ends in: `gqa:4` for `gqa4` or `gqq:4`."""
+    """Return names that take a number, with the one that a misspelt name ends in: `gqa:4` for `gqa4` or `gqq:4`."""
     found = re.search(r"[0-9.]+(?:e-?[0-9]+)?$", name)
     near: list[str] = []
     for one in _known.values():

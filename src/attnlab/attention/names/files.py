@@ -131,7 +131,7 @@ def _raise_later(frame: types.FrameType | None, name: str) -> None:
 
 @functools.cache
 def load_installed() -> None:
-    """Load what installed packages offer, once; a package that fails is told and left out."""
+    """Load what installed packages offer, once; a package that fails is skipped with a warning."""
     for point in entry_points(group=GROUP):
         try:
             _added_by(point.load, f"the entry point {point.name} = {point.value}")

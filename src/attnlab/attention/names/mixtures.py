@@ -38,7 +38,7 @@ class Mixture:
 
     @property
     def meaning(self) -> str:
-        """What the layers have, in words."""
+        """Return which layers have which variants, in words."""
         if len(self.variants) == 1:
             return self.variants[0].meaning
         turns = f"{'layers take turns:' if len(self.turns) > 1 else 'layers of'} {_listed(self.turns)}"
@@ -49,7 +49,7 @@ class Mixture:
 
     @property
     def listed(self) -> int:
-        """How many layers the list has."""
+        """Return how many layers the list has."""
         return len(self.first) + len(self.turns) + len(self.last)
 
     def layers(self, num_layers: int) -> tuple[Variant, ...]:
@@ -78,7 +78,7 @@ def mixture(name: str) -> Mixture:
 
 
 def _variants(text: str) -> tuple[Variant, ...]:
-    """The variants of a list, one for each layer."""
+    """Return the variants that a list names, one for each layer."""
     found: list[Variant] = []
     for entry in text.split(","):
         name, star, count = (part.strip() for part in entry.partition("*"))

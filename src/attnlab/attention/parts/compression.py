@@ -60,7 +60,7 @@ class Latent(Part):
         return max(2, base.key_width // 4 * 2)
 
     def formula(self, *, rotary: bool) -> str:
-        """Return how queries, keys and values are made; y are the tokens that are looked at."""
+        """Return how queries, keys and values are made; y are the tokens that are attended to."""
         query = "x W_Q" if self.query_width is None else "RMSNorm(x W_DQ) W_Q"
         key = "(c W_UK, rotated y W_KR)" if rotary else "c W_UK"
         return f"c = RMSNorm(y W_DKV),  q = {query},  k = {key},  v = c W_UV"
@@ -109,7 +109,7 @@ class Latent(Part):
         return key, in_heads(maps["value"](latent), spec.value_width)
 
     def absorbs(self, spec: AttentionSpec, queries: int, keys: int) -> bool:
-        """Return whether decoding looks at the latents themselves, and not at keys and values made from them."""
+        """Return whether decoding attends to the latents themselves, and not to keys and values made from them."""
         needs_value = spec.head_output is not None and spec.head_output.takes_value
         if keys <= queries or needs_value or not isinstance(spec.score, ScaledDot | Dot):
             return False
@@ -118,7 +118,7 @@ class Latent(Part):
         return absorbed < queries * keys * (spec.key_width + spec.value_width) + keys * up
 
     def absorb(self, query: Tensor, kept: Tensor, maps: Maps, spec: AttentionSpec) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values by which all heads look at the latents themselves."""
+        """Return queries, keys and values by which all heads attend to the latents themselves."""
         content = spec.key_width - rotary_width(spec)
         weight = maps["key"].weight.view(spec.num_heads, content, self.width)
         raised = torch.einsum("bhtc,hcl->bhtl", query[..., :content], weight)
@@ -151,7 +151,7 @@ def rotary_width(spec: AttentionSpec) -> int:
 
 @functools.lru_cache(maxsize=64)
 def looking_at(spec: AttentionSpec, *, absorbed: bool) -> AttentionSpec:
-    """Return the spec by which queries look at what is cached; what happens to the outputs of heads comes after."""
+    """Return the spec by which queries attend to the cache, without the head output, which is applied later."""
     position = None if isinstance(spec.position, DecoupledRope) else spec.position
     plain = spec.replace(compression=None, position=position, head_output=None)
     if not absorbed:

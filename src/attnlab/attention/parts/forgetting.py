@@ -55,7 +55,7 @@ class Forgetting(Score):
 
 
 def _sums(given: Matched, forget: Tensor, bias: Tensor) -> Tensor:
-    """c of every key, (batch, heads, keys), at least in float32."""
+    """Return c of every key, (batch, heads, keys), at least in float32."""
     closed = -(forget + bias)[..., 0].contiguous().to(torch.promote_types(forget.dtype, torch.float32))
     logarithms = -F.softplus(closed, threshold=40)
     if given.padding is not None:

@@ -101,15 +101,15 @@ class Mask(Biased):
         return self
 
     def is_idle(self, tokens: int) -> bool:
-        """Whether the window hides nothing of so many tokens."""
+        """Return whether there is a window that hides nothing in a sequence of so many tokens."""
         if self.window is None:
             return False
         return self.window + (self.first or 0) >= (tokens if self.causal else 2 * tokens - 1)
 
     def interval(self, position: Position, num_keys: int) -> tuple[Position | int, Position | int]:
-        """The ends low and high of the keys that the query at this position sees; both grow with the position.
+        """Return the ends low and high of the keys that the query at this position sees; both grow with the position.
 
-        The first keys that are shown besides are not in it.
+        The first keys that a causal window may show besides are not included.
         """
         if self.window is not None:
             low = position - (self.window - 1 if self.causal else self.window // 2)
@@ -153,7 +153,7 @@ class Block:
         return values
 
     def visible(self) -> Tensor:
-        """The whole pattern (heads or 1, queries, keys), True where visible."""
+        """Return the whole pattern (heads or 1, queries, keys), True where visible."""
         heads = max((pattern.shape[0] for _, pattern in self.edges), default=1)
         shape = (heads, self.queries.stop - self.queries.start, self.keys.stop - self.keys.start)
         whole = torch.ones(shape, dtype=torch.bool, device=self.count.device)
@@ -200,7 +200,7 @@ class Visibility:
 
     @property
     def structural(self) -> bool:
-        """Whether the mask depends on the positions alone."""
+        """Return whether the mask depends on the positions alone."""
         return self.padding is None and self.pattern is None
 
     @property
@@ -210,7 +210,7 @@ class Visibility:
 
     @property
     def plainly_causal(self) -> bool:
-        """Causal between equally long sequences, and nothing else."""
+        """Return whether the mask is causal between equally long sequences, and nothing else."""
         only_causal = self.mask.causal and self.mask.window is None and self.mask.prefix is None
         return only_causal and self.structural and self.query_start == 0 and self.num_queries == self.num_keys
 
@@ -219,12 +219,12 @@ class Visibility:
         return Structure(self.mask, self.num_queries, self.num_keys, self.query_start)
 
     def counts(self, like: Tensor) -> Tensor:
-        """How many keys each query sees by the structure alone, (queries, 1)."""
+        """Return how many keys each query sees by the structure alone, (queries, 1)."""
         counts = self.structure.counts()
         return counts[:, None].to(like.device, torch.promote_types(like.dtype, torch.float32))
 
     def grid(self, device: torch.device | str = "cpu") -> Tensor:
-        """The whole pattern, (batch or 1, heads or 1, queries, keys), True where a query sees a key."""
+        """Return the whole pattern, (batch or 1, heads or 1, queries, keys), True where a query sees a key."""
         visible = self.structure.between(0, self.num_queries, 0, self.num_keys).to(device)[None, None]
         if self.padding is not None:
             visible = visible & self.padding[:, None, None, :]
@@ -233,17 +233,17 @@ class Visibility:
         return visible
 
     def blocks(self, rows: int, like: Tensor) -> tuple[Block, ...]:
-        """Runs of `rows` queries by the structure alone, the same for all heads."""
+        """Return blocks of `rows` queries by the structure alone, the same for all heads."""
         return _structural_blocks(self.structure, rows, like.dtype, like.device)
 
     def blocks_of(self, heads: slice, num_heads: int, rows: int, like: Tensor) -> list[Block]:
-        """Runs of `rows` queries for some of the heads of a batch, counted over batch × heads."""
+        """Return blocks of `rows` queries for some of the heads of a batch, counted over batch × heads."""
         which = torch.arange(heads.start, heads.stop, device=like.device)
         sequence, head = which // num_heads, which % num_heads
         return [self._narrowed(block, sequence, head) for block in self.blocks(rows, like)]
 
     def _narrowed(self, block: Block, sequence: Tensor, head: Tensor) -> Block:
-        """A structural block times padding and pattern, for the given (sequence, head) pairs."""
+        """Apply padding and pattern to a structural block, for the given (sequence, head) pairs."""
         visible = block.visible()
         if self.padding is not None:
             visible = visible & self.padding[sequence, None, block.keys]
@@ -267,24 +267,24 @@ class Structure:
     query_start: int = 0
 
     def ends(self) -> tuple[Tensor, Tensor]:
-        """For each query the first key that it sees, and the one after the last."""
+        """Return the first key of each query's interval, and the one after the last."""
         positions = torch.arange(self.query_start, self.query_start + self.num_queries)
         low, high = self.mask.interval(positions, self.num_keys)
         return torch.zeros_like(positions) + low, torch.zeros_like(positions) + high
 
     def counts(self) -> Tensor:
-        """How many keys each query sees."""
+        """Return how many keys each query sees."""
         low, high = self.ends()
         return high - low if self.mask.first is None else high - low + low.clamp(max=self.mask.first)
 
     def between(self, start: int, stop: int, low: int, high: int) -> Tensor:
-        """The pattern for the queries start … stop and the keys low … high, True where visible."""
+        """Return the pattern for the queries start … stop and the keys low … high, True where visible."""
         first, last = (end[start:stop, None] for end in self.ends())
         keys = torch.arange(low, high)
         return ((keys >= first) | (keys < (self.mask.first or 0))) & (keys < last)
 
     def num_visible(self) -> int:
-        """How many (query, key) pairs are visible, in no time and without a limit."""
+        """Return how many (query, key) pairs are visible, in constant time for any length."""
         mask, first, keys = self.mask, self.query_start, self.num_keys
         if mask.window is not None:
             low = first - (mask.window - 1 if mask.causal else mask.window // 2)
@@ -298,7 +298,7 @@ class Structure:
 
 @functools.lru_cache(maxsize=16)
 def _structural_blocks(structure: Structure, rows: int, dtype: torch.dtype, device: torch.device) -> tuple[Block, ...]:
-    """Runs of `rows` queries. Kept, because a training run asks for the same ones at every step."""
+    """Return blocks of `rows` queries. Cached, because a training run asks for the same ones at every step."""
     low, high = structure.ends()
     counts = structure.counts()
     blocks = []
@@ -330,7 +330,7 @@ def _clip(number: Position, low: int, high: int) -> Position:
 
 
 def _sum_clipped(first: int, count: int, low: int, high: int) -> int:
-    """The sum of so many numbers that follow each other, each brought between low and high."""
+    """Return the sum of `count` consecutive numbers from `first` on, each clipped to low … high."""
     last = first + count - 1
     below, above = (min(count, max(0, number)) for number in (low - first, last - high))
     between = count - below - above  # numbers from first + below on, as they are

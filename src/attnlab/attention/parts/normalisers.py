@@ -59,51 +59,51 @@ class Normaliser(Part):
         return None
 
     def formula(self) -> str:
-        """The equation with its numbers."""
+        """Return the equation with its numbers."""
         return self.equation
 
     def row_factor(self, count: Tensor, *args: Any, **own: Any) -> Tensor:
-        """What multiplies all scores of a query that sees so many keys, (heads, queries, 1); only if there is such.
+        """Return the factor of all scores of a query that sees `count` keys, (heads, queries, 1), if there is one.
 
         The fused kernel gets its queries multiplied by it.
         """
         raise NotImplementedError
 
     def weights(self, scores: Tensor, visible: Tensor, *args: Any, **own: Any) -> Tensor:
-        """The definition: (…, queries, keys) → the same, exactly 0 where not visible."""
+        """Return the weights by their definition, (…, queries, keys) like the scores, exactly 0 where not visible."""
         raise NotImplementedError
 
     def defined(self, scores: Tensor, visible: Tensor, **own: Tensor) -> Tensor:
-        """The definition, and zeros for a query that sees nothing, so that an equation need not think of that."""
+        """Return the weights as defined, with zeros for a query that sees nothing, which `weights` need not handle."""
         some = visible.any(-1, keepdim=True)
         weights = self.weights(scores.masked_fill(~some, 0.0), visible | ~some, **own)
         return weights.masked_fill(~some, 0.0)
 
     def combine(self, first: Tensor, second: Tensor, *args: Any, **own: Any) -> Tensor:
-        """The weights of two maps as one, or the outputs of heads that were made with them."""
+        """Combine the weights of two maps, or the head outputs that were made with them, into one."""
         raise NotImplementedError
 
     def _in_block(self, scores: Tensor, block: Block, own: Mapping[str, Tensor]) -> Tensor:
         return (self.defined if block.some_empty else self.weights)(scores, block.visible(), **own)
 
     def forward(self, scores: Tensor, block: Block, *args: Any, **own: Any) -> tuple[Tensor, Tensor | None]:
-        """The weights of a block, and (heads, queries, statistics) numbers to keep. May write into `scores`."""
+        """Return the weights of a block, and (heads, queries, statistics) numbers to keep. May write into `scores`."""
         del args
         return self._in_block(scores, block, own), None
 
     def recompute(
         self, scores: Tensor, kept: Tensor | None, block: Block, *args: Any, **own: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """The weights again, and one tensor that `backward` wants besides. May write into `scores`."""
+        """Return the weights again, and one tensor that `backward` needs besides. May write into `scores`."""
         del kept, args
         return self._in_block(scores, block, own), scores
 
     def backward(
         self, weights: Tensor, gradient: Tensor, context: Tensor | None, block: Block, *args: Any, **own: Any
     ) -> Tensor | tuple[Tensor, Mapping[str, Tensor]]:
-        """The gradient of the scores from the gradient of the weights. May write into `gradient`.
+        """Return the gradient of the scores from the gradient of the weights. May write into `gradient`.
 
-        A normaliser that learns returns it with the gradients of what it learned, by name.
+        A normaliser with parameters returns it with their gradients, by name.
         """
         del weights, args
         assert context is not None
@@ -178,7 +178,7 @@ class _WithSink(_Exponential):
     def recompute(
         self, scores: Tensor, kept: Tensor | None, block: Block, sink: Tensor | float = 0.0
     ) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, the share of the sink, (heads, queries, 1)."""
+        """Return the weights and the share of the sink, (heads, queries, 1)."""
         del block
         assert kept is not None
         largest, share = kept[..., :1], kept[..., 1:]
@@ -262,7 +262,7 @@ class SoftmaxCapped(_Exponential):
         return Softmax().forward(capped, block)
 
     def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, t."""
+        """Return the weights and t."""
         del kept
         tanh = scores.div_(self.cap).tanh_()
         return Softmax().forward(block.hide_(tanh * self.cap), block)[0], tanh
@@ -316,7 +316,7 @@ class ScalableSoftmax(_Exponential):
     def recompute(
         self, scores: Tensor, kept: Tensor | None, block: Block, sharpness: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, the scores, 0 where hidden."""
+        """Return the weights and the scores, 0 where hidden."""
         del kept
         scores = block.conceal_(scores)
         scaled = scores * self.row_factor(block.count, sharpness)
@@ -370,16 +370,16 @@ class Differential(Normaliser):
 
 
 def hidden(scores: Tensor, visible: Tensor) -> Tensor:
-    """The scores with −∞ where not visible."""
+    """Return the scores with −∞ where not visible."""
     return scores.masked_fill(~visible, float("-inf"))
 
 
 def row_maximum(scores: Tensor) -> Tensor:
-    """The largest score of each row, and 0 for a row with nothing visible."""
+    """Return the largest score of each row, and 0 for a row with nothing visible."""
     largest = scores.amax(-1, keepdim=True)
     return largest.masked_fill_(largest == float("-inf"), 0.0)
 
 
 def visible_keys(visible: Tensor, like: Tensor) -> Tensor:
-    """n, as a column; 1 for a row with nothing visible, whose weights are 0 anyway."""
+    """Return how many keys each row sees, as a column; 1 for a row with nothing visible, whose weights are 0."""
     return visible.sum(-1, keepdim=True).clamp(min=1).to(like.dtype)

@@ -38,19 +38,19 @@ class Operator(Part):
 
     @property
     def keeps_state(self) -> bool:
-        """Whether it decodes from a state of fixed size, and not from a cache of keys and values."""
+        """Return whether it decodes from a state of fixed size, and not from a cache of keys and values."""
         return type(self).decode is not Operator.decode
 
     def define(
         self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility, *args: Any, **own: Any
     ) -> Tensor:
-        """The output by its equation, materialised."""
+        """Return the output by its equation, materialised."""
         raise NotImplementedError
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility, *args: Any, **own: Any
     ) -> Tensor:
-        """The same, fast."""
+        """Return the output of `define`, by a faster kernel if the class has one."""
         return self.define(query, key, value, visibility, *args, **own)
 
     def decode(
@@ -70,7 +70,7 @@ class Operator(Part):
         raise NotImplementedError
 
     def state_shape(self, key_width: int, value_width: int) -> tuple[int, ...]:
-        """The state of one head of one sequence."""
+        """Return the shape of the state of one head of one sequence."""
         raise NotImplementedError
 
     def kept_states(self, tokens: int) -> int:  # noqa: ARG002
@@ -78,17 +78,17 @@ class Operator(Part):
         return 0
 
     def defined_multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int) -> int:
-        """The multiply–adds of matrix products in `define`, for one head of one sequence."""
+        """Return the multiply–adds of matrix products in `define`, for one head of one sequence."""
         raise NotImplementedError
 
     def multiply_adds(self, key_width: int, value_width: int, queries: int, keys: int, *, causal: bool) -> int:
-        """Those of `attend`; of `decode` if it is causal and there are more keys than queries."""
+        """Return the multiply–adds of `attend`, or of `decode` if causal and with more keys than queries."""
         raise NotImplementedError
 
 
 @contextmanager
 def full_precision(like: Tensor) -> Iterator[Callable[[Tensor], Tensor]]:
-    """No autocast inside; gives the cast from half precision to float32. Long sums need it."""
+    """Disable autocast inside, and yield the cast to float32, or to float64 for float64. Long sums need it."""
     exact = torch.float64 if like.dtype == torch.float64 else torch.float32
     with torch.autocast(like.device.type, enabled=False):
         yield lambda tensor: tensor.to(exact)
@@ -154,28 +154,28 @@ class LinearAttention(Operator):
 
 
 def _feature(vectors: Tensor) -> Tensor:
-    """elu(x) + 1, without losing e^x to the rounding of e^x − 1 + 1 where x is far below 0."""
+    """Return elu(x) + 1, without losing e^x to the rounding of e^x − 1 + 1 where x is far below 0."""
     return torch.where(vectors > 0, vectors + 1, vectors.clamp(max=0).exp())
 
 
 def _real(key: Tensor, padding: Tensor | None) -> Tensor:
-    """The features of keys, 0 for padding."""
+    """Return the features of keys, 0 for padding."""
     return key if padding is None else key * padding[:, None, :, None]
 
 
 def _with_one(value: Tensor) -> Tensor:
-    """The value with a 1 behind it, so that one product gives the numerator and the denominator."""
+    """Append a 1 to each value, so that one product gives the numerator and the denominator."""
     return torch.cat([value, torch.ones_like(value[..., :1])], dim=-1)
 
 
 def _ratio(sums: Tensor) -> Tensor:
-    """Numerator by denominator, and 0 for a query that sees nothing."""
+    """Divide the numerator by the denominator; the result is 0 for a query that sees nothing."""
     total = sums[..., -1:]
     return sums[..., :-1] / torch.where(total > 0, total, 1.0)
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
-    """The causal sums chunk by chunk: inside a chunk by a small square, before it by the state."""
+    """Compute the causal output chunk by chunk: within a chunk by a small square, before it by the state."""
     tokens = query.shape[-2]
     chunk = max(1, min(_CHUNK, tokens))
     missing = -tokens % chunk
@@ -188,6 +188,6 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
 
 
 def _chunked(vectors: Tensor, size: int) -> Tensor:
-    """(batch, heads, tokens, width) → (batch, heads, chunks, size, width)."""
+    """Split into chunks: (batch, heads, tokens, width) → (batch, heads, chunks, size, width)."""
     batch, heads, tokens, width = vectors.shape
     return vectors.contiguous().view(batch, heads, tokens // size, size, width)

@@ -199,7 +199,7 @@ class Biased(Part):
         cls.adds_bias = cls.bias is not Biased.bias
 
     def bias(self, queries: Tensor, keys: Tensor, num_heads: int, *args: Any, **own: Any) -> Tensor:
-        """Return what is added to the scores of queries and keys at these places, (heads or 1, queries, keys)."""
+        """Return the bias on the scores of queries and keys at these positions, (heads or 1, queries, keys)."""
         raise NotImplementedError
 
 

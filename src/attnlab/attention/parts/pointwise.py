@@ -121,7 +121,7 @@ class SquaredRelu(_Pointwise):
         return torch.relu_(scores).square_().div_(block.count.clamp(min=1)), None
 
     def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, ReLU(s) / n: half of their derivative."""
+        """Return the weights and ReLU(s) / n, half of their derivative."""
         del kept
         slope = torch.relu_(scores) / block.count.clamp(min=1)
         return scores.mul_(slope), slope

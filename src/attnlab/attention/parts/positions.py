@@ -176,7 +176,7 @@ class Alibi(Position):
 
     @staticmethod
     def distance(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
-        """−|i − j| for all pairs of positions, (queries, keys)."""
+        """Return −|i − j| for all pairs of positions, (queries, keys)."""
         return -(queries[:, None] - keys).abs().to(dtype)
 
 

@@ -93,23 +93,23 @@ class Score(Part):
 
     @property
     def materialised(self) -> bool:
-        """Whether a kernel gets all scores of a sequence at once, because the class does not state its `logits`."""
+        """Return whether a kernel gets all scores of a sequence at once, because the class does not define `logits`."""
         return type(self).logits is Score.logits
 
     def multiply_adds(self, spec: AttentionSpec) -> int:
-        """The multiply–adds of matrix products in one score: an inner product, unless a score says otherwise."""
+        """Return the multiply–adds of matrix products in one score, by default those of an inner product."""
         return spec.key_width if self.projects_query else 0
 
     def formula(self) -> str:
-        """The equation with its numbers."""
+        """Return the equation with its numbers."""
         return self.equation
 
     def define(self, given: Matched, *args: Any, **own: Any) -> Tensor:
-        """The scores (batch, heads, queries, keys), by their equation; what the score learns arrives by name."""
+        """Return the scores (batch, heads, queries, keys) by their equation; what the score learns arrives by name."""
         raise NotImplementedError
 
     def logits(self, given: Matched, *args: Any, **own: Any) -> InnerProduct | Table:
-        """The same scores as a kernel takes them. A score of one's own that does not say is materialised."""
+        """Return the same scores as a kernel takes them: by default materialised, as a table."""
         return Table(self.define(given, *args, **own))
 
 
@@ -371,10 +371,10 @@ def _check_context(context: int, tokens: int) -> None:
 
 
 def _for_pairs(gain: Tensor, width: int) -> Tensor:
-    """A gain for each number, from one for each or from one for each pair (x[i], x[i + width / 2])."""
+    """Return a gain for each number, from one for each or from one for each pair (x[i], x[i + width / 2])."""
     return gain if gain.shape[0] == width else gain.repeat(2)
 
 
 def _squared(vectors: Tensor) -> Tensor:
-    """|x|², at least in float32: the squares are to cancel against a product that is."""
+    """Return |x|², at least in float32, like the kernel's product that it has to cancel against."""
     return vectors.to(torch.promote_types(vectors.dtype, torch.float32)).square().sum(-1, keepdim=True)

@@ -65,7 +65,7 @@ class _Entmax(Normaliser):
         return self._power(z.sub_(threshold).clamp_(min=0))[0], torch.cat([largest, threshold], dim=-1)
 
     def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, t = p^(2 − α)."""
+        """Return the weights and t = p^(2 − α)."""
         del block
         assert kept is not None
         largest, threshold = kept[..., :1], kept[..., 1:]
@@ -78,7 +78,7 @@ class _Entmax(Normaliser):
         return gradient.sub_(mean.unsqueeze(-1)).mul_(context)
 
     def _power(self, above: Tensor) -> tuple[Tensor, Tensor]:
-        """r^ρ and r^(ρ − 1) of the part above the threshold; by products where ρ is a small whole number."""
+        """Return r^ρ and r^(ρ − 1) of the part r above the threshold; by products where ρ is a small whole number."""
         whole = round(self.rho)
         if whole == 1 and self.order == 2:
             return above, above.sign()
@@ -92,7 +92,7 @@ class _Entmax(Normaliser):
         return lower * above, lower
 
     def _threshold(self, z: Tensor) -> Tensor:
-        """τ of each row of z, whose maximum is 0; −1 for a row with nothing visible."""
+        """Return τ of each row of z, whose maximum is 0; any finite number for a row with nothing visible."""
         threshold = torch.full_like(z[..., :1], -1.0)
         above = torch.empty_like(z)
         active = torch.ones_like(threshold, dtype=torch.bool)
@@ -222,7 +222,7 @@ class Softpick(Normaliser):
         return torch.relu_(lifted).mul_(total), None
 
     def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, c = sign(s) e^s / D, so that ∂s = ReLU(c) g − c Σ p g."""
+        """Return the weights and c = sign(s) e^s / D, so that ∂s = ReLU(c) g − c Σ p g."""
         del kept
         raised, lifted, total = self._row(scores, block)
         signed = raised.mul_(total).mul_(lifted.sign())
@@ -235,7 +235,7 @@ class Softpick(Normaliser):
         return gradient.mul_(context.relu()).addcmul_(context, shared, value=-1)
 
     def _row(self, scores: Tensor, block: Block) -> tuple[Tensor, Tensor, Tensor]:
-        """e^(s−m), e^(s−m) − e^(−m) with zeros where hidden, and one over the row's total."""
+        """Return e^(s−m), e^(s−m) − e^(−m) with zeros where hidden, and one over the row's total."""
         largest = scores.amax(-1, keepdim=True).clamp_(min=0)
         one = largest.neg().exp_()
         raised = scores.sub_(largest).exp_()

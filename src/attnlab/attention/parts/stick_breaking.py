@@ -50,7 +50,7 @@ class StickBreaking(Normaliser):
         return _shared_out(scores)[0], None
 
     def recompute(self, scores: Tensor, kept: Tensor | None, block: Block) -> tuple[Tensor, Tensor | None]:
-        """Besides the weights, β."""
+        """Return the weights and β."""
         del kept, block
         return _shared_out(scores)
 
@@ -62,7 +62,7 @@ class StickBreaking(Normaliser):
 
 
 def _shared_out(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The weights, written over the scores, and β."""
+    """Write the weights over the scores, and return them with β."""
     share = scores.sigmoid()
     left = scores.neg_().sigmoid_().flip(-1).cumprod_(-1).flip(-1)  # Π_{l ≥ j} (1 − β_l)
     scores.copy_(share)[..., :-1].mul_(left[..., 1:])

@@ -95,7 +95,7 @@ class CostAnswers:
         return cache
 
     def _write(self, model: LanguageModel) -> float | None:
-        """The fastest of the last tokens of the context."""
+        """Return the seconds of the fastest of the last tokens of the context; None if there is nothing to decode."""
         context = model.spec.context_length
         if model.spec.family == "encoder" or context < 2:
             return None
@@ -108,7 +108,7 @@ class CostAnswers:
         return torch.randint(0, model.spec.vocabulary_size, (self._question.batch_size, count))
 
     def _engine(self, question: Question) -> Engine:
-        """What takes the steps of a run, all rows at once."""
+        """Return the engine that takes the steps of a run, all rows at once."""
         model_spec, usual = question.model(), recipe(question.recipe)
         batch, words = question.batch_size, min(model_spec.vocabulary_size, _MOST_TOKENS)
         shape = Shape("measured", 1, 1, 1, model_spec.context_length, batch, words)
@@ -144,7 +144,7 @@ def _forget_peak() -> None:
 
 
 def fastest(work: Callable[[], object]) -> float:
-    """Seconds of the fastest of a few calls, after one that is not counted."""
+    """Return the seconds of the fastest of a few calls, after one that is not counted."""
     work()
     taken: list[float] = []
     while len(taken) < _FEWEST or (sum(taken) < _SECONDS and len(taken) < _MOST):

@@ -142,7 +142,7 @@ class Ours(Contender):
         return engine
 
     def _follow(self, pipe: int) -> None:
-        """In the other processes: take as many steps as the first one says, until it is gone."""
+        """Take, in the other processes, as many steps as the first one says, until it is gone."""
         assert self._engine is not None
         while word := os.read(pipe, 8):
             self._take(self._engine, struct.unpack("q", word)[0])
@@ -151,7 +151,7 @@ class Ours(Contender):
 def make_engine(
     shape: Shape, execution: Execution, group: ProcessGroup | None = None, variant: str = "softmax"
 ) -> Engine:
-    """What takes the steps of a run of the recipe `gpt2`."""
+    """Return the engine that takes the steps of a run of the recipe `gpt2`."""
     corpus = RandomTokens(shape)
     spec = RunSpec(recipe="gpt2", variant=variant, steps=_STEPS, batch_size=shape.batch_size, **shape.dimensions)
     return Engine.build(fitted(spec.resolve(corpus, execution)), corpus, group)

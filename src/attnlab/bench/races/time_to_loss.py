@@ -166,7 +166,7 @@ def read_text(path: Path) -> str:
 
 
 def prepare_nanogpt(clone: Path, characters: str, home: Path) -> Path:
-    """Its code, with the text as its own data/shakespeare_char/prepare.py would leave it."""
+    """Copy nanoGPT's code to `home`, with the text as its own data/shakespeare_char/prepare.py would leave it."""
     home.mkdir(parents=True)
     for source in (*clone.glob("*.py"), *clone.glob("config/*.py")):
         (home / source.relative_to(clone)).parent.mkdir(exist_ok=True)

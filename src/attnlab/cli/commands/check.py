@@ -77,7 +77,7 @@ def _chosen(name: str | None) -> Sequence[Variant]:
 
 
 def _overview(reports: Sequence[CheckReport]) -> Table:
-    """One line for each variant."""
+    """Return a table with one line for each variant."""
     rows = []
     for report in reports:
         counts = Counter(finding.outcome for finding in report.findings)

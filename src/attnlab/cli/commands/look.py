@@ -217,7 +217,7 @@ def _finish(found: Look | HeadComparison, data: object, page: Path | None, figur
 
 
 def _find_subject(run: Path, root: Path) -> Path:
-    """A run may be given by its folder, or by its name below the folder of the runs."""
+    """Return the path of a model given by its folder, or of a run by its name below the folder of the runs."""
     return run if (run / CONFIG).is_file() else locate_run(run, root) or locate_pretrained(run) or run
 
 

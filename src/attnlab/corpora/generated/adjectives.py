@@ -89,7 +89,7 @@ class AdjectivesCorpus(TaskCorpus):
         return Batch(tensor(inputs), tensor(targets))
 
     def _sentences(self, words: NDArray[np.uint64]) -> list[int]:
-        """The sentences of a row from its random words."""
+        """Make the sentences of a row from its random words."""
         draw = draws(words)
         text: list[int] = []
         for _ in range(self.options.sentences):
@@ -100,7 +100,7 @@ class AdjectivesCorpus(TaskCorpus):
         return text
 
     def deciding(self, batch: Batch) -> Tensor:
-        """For each noun of the inputs the place of the adjective that decides its verb, −1 for every other word."""
+        """Return for each noun of the inputs the place of the adjective that decides its verb, −1 for other words."""
         found = torch.full_like(batch.inputs, NOWHERE)
         for row, words in enumerate(batch.inputs.tolist()):
             last = NOWHERE

@@ -105,7 +105,7 @@ class Kinship:
 
     @property
     def analogies(self) -> tuple[tuple[str, str, str, str], ...]:
-        """a is to b as c is to d, for every two of the gendered pairs: man, woman, king, queen and so on."""
+        """Return (a, b, c, d), where a is to b as c is to d, for every two gendered pairs: man, woman, king, queen …"""
         return tuple((*one, *other) for one, other in combinations(PAIRS, 2))
 
     def sentences(self) -> list[str]:
@@ -113,7 +113,7 @@ class Kinship:
         return [self._sentence(stream) for _ in range(self.options.sentences)]
 
     def text(self) -> str:
-        """The sentences, one on each line."""
+        """Return the sentences, one on each line."""
         return "".join(f"{line}\n" for line in self.sentences())
 
     def _sentence(self, stream: Stream) -> str:
@@ -136,7 +136,7 @@ class Kinship:
 
 
 def _add_family(people: list[Relative], names: tuple[Iterator[str], ...], stream: Stream, *, title: int) -> None:
-    """Two couples; a son of the one marries a daughter of the other; each of these has a brother or sister or two."""
+    """Add two couples; a son of one marries a daughter of the other. Each has two siblings, and they have children."""
 
     def add(female: bool, rank: int = 0, parents: tuple[int, int] | None = None, adult: bool = True) -> int:
         people.append(Relative(next(names[female]), female, adult, title + rank, parents))
@@ -152,7 +152,7 @@ def _add_family(people: list[Relative], names: tuple[Iterator[str], ...], stream
 
 
 def _find_relations(people: list[Relative]) -> Iterator[tuple[int, int, int]]:
-    """Everything that follows from who is whose child; parents of one child are married."""
+    """Yield the relations that follow from who is whose child; the parents of a child are married."""
     number = {pair[0]: place for place, pair in enumerate(RELATIONS)}
     married: dict[int, int] = {}
     children: dict[int, list[int]] = {}

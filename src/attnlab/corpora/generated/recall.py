@@ -108,7 +108,7 @@ class MatchingCorpus(TaskCorpus):
 
     @property
     def chance(self) -> float:
-        """How often one is right who compares nothing."""
+        """Return the accuracy of a model that compares nothing."""
         return 1 / self.options.places
 
     @property
@@ -139,7 +139,7 @@ class MatchingCorpus(TaskCorpus):
 
 
 def _draw_without_replacement(bound: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """For each row, as many different numbers below the bound as it has words: the start of a Fisher–Yates shuffle."""
+    """Draw for each row as many different numbers below the bound as it has words, by a Fisher–Yates shuffle."""
     pool = np.tile(np.arange(bound, dtype=np.int64), (len(words), 1))
     rows = np.arange(len(words))
     for place in range(words.shape[1]):
@@ -149,7 +149,7 @@ def _draw_without_replacement(bound: int, words: NDArray[np.uint64]) -> NDArray[
 
 
 def _draw_slots(words: NDArray[np.uint64], count: int, power: float) -> NDArray[np.int64]:
-    """For each row, `count` different slots, one after the other in proportion to (slot + 1)^(power − 1).
+    """Draw for each row `count` different slots, one after the other in proportion to (slot + 1)^(power − 1).
 
     The largest of log-weights plus Gumbel noise are such a draw (Vieira, 2014).
     """

@@ -59,7 +59,7 @@ class TranslationCorpus(TaskCorpus):
         return self.adjectives, self.verbs, self.nouns
 
     def _draw_dictionary(self) -> NDArray[np.int64]:
-        """The translation of each symbol: a sign is its own, and so, never used, is a word of the target."""
+        """Draw the translation of each symbol; signs map to themselves, and so do target words, which are not used."""
         dictionary = np.arange(self.vocabulary_size, dtype=np.int64)
         for number, words in enumerate(self._classes):
             order = permutation(digest(self.hash, "dictionary", number), len(words))
@@ -98,7 +98,7 @@ class TranslationCorpus(TaskCorpus):
         return Batch(tensor(inputs), tensor(targets), tensor(source), tensor(source) != PAD)
 
     def _sentence(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """A source sentence from its random words."""
+        """Make a source sentence from its random words."""
         draw = draws(words)
         sentence: list[int] = []
         for _ in range(1 + draw(self.options.clauses)):
@@ -113,7 +113,7 @@ class TranslationCorpus(TaskCorpus):
         return np.array(sentence, dtype=np.int64)
 
     def _order(self, sentence: NDArray[np.int64]) -> list[int]:
-        """For each word of the translation, which word of the sentence it translates."""
+        """Return for each word of the translation the place of the source word that it translates."""
         order: list[int] = []
         adjectives: list[int] = []
         verb: list[int] = []
@@ -131,7 +131,7 @@ class TranslationCorpus(TaskCorpus):
         return order
 
     def alignment(self, batch: Batch) -> Tensor:
-        """Which place of the source each target translates, (rows, context); −1 for <eos> and padding."""
+        """Return which place of the source each target translates, (rows, context); −1 for <eos> and padding."""
         if batch.source is None:
             raise InputError("this batch has no source", hint="give a batch of the translation task")
         aligned = torch.full_like(batch.targets, NOWHERE)

@@ -46,7 +46,7 @@ def names(endings: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def full_names(stream: Stream, count: int) -> list[str]:
-    """Different first and last names together; from pools so small that each part is shared by several people."""
+    """Draw different full names from small pools of first and last names, so that several people share a part."""
     pool = max(20, 2 * int(count**0.5) + 1)
     given, families = [*names(WOMEN), *names(MEN)], names(FAMILIES)
     first, last = (stream.sample(some, min(pool, len(some))) for some in (given, families))
@@ -166,7 +166,7 @@ class World:
         return [person for person in self.truth if person.role == role]
 
     def pairs(self, split: Role) -> list[tuple[str, str]]:
-        """Questions and their true answers."""
+        """Return the questions of a split and their true answers."""
         return [(person.question, person.birthplace) for person in self.people(split)]
 
     @functools.cached_property
@@ -176,7 +176,7 @@ class World:
         return min(counts, key=lambda place: (-counts[place], place))
 
     def documents(self) -> list[str]:
-        """What there is to read: a line for each exposure of each person, in a random order."""
+        """Return the documents in a random order: one for each exposure of each person, and questions if asked for."""
         stream = Stream("world text", VERSION, self.seed, self.options.model_dump_json())
         lines = []
         for person in self.truth:
@@ -188,12 +188,12 @@ class World:
         return stream.shuffled(lines)
 
     def text(self) -> str:
-        """The documents, one on each line."""
+        """Return the documents, one on each line."""
         return "".join(f"{line}\n" for line in self.documents())
 
 
 def _parts(stream: Stream, options: WorldOptions) -> list[tuple[Role, int, int]]:
-    """Who plays which part, with how many exposures and phrasings: each combination equally often."""
+    """Assign roles with numbers of exposures and phrasings in a random order, each combination equally often."""
     powers = [1 << power for power in range(options.phrasings.bit_length()) if 1 << power <= options.phrasings]
     levels = [(exposures, ways) for exposures in options.exposure_levels for ways in powers if ways <= exposures]
     parts: list[tuple[Role, int, int]] = []

@@ -43,7 +43,7 @@ _EXPLANATIONS = (
 
 
 def cost_page(table: CostTable) -> Page:
-    """Side by side, by part, the sweeps, and what was measured."""
+    """Return the page: the models side by side and by part, the sweeps, and what was measured."""
     first = table.estimates[0]
     sections = [Section("Side by side", _side_by_side(table))]
     sections += [Section("The maps of a head", _shown(map(head_table, table.heads)))] if table.heads else []
@@ -94,7 +94,7 @@ def _shown(tables: Iterable[NotedTable]) -> list[str | Table | Points]:
 
 
 def sweep_figure(sweep: Sweep) -> go.Figure:
-    """FLOPs per token by group on two logarithmic axes, with a mark where attention overtakes."""
+    """Plot FLOPs per token by group on two logarithmic axes, with a mark where attention overtakes."""
     figure = new_figure(x=AXIS_LABELS[sweep.axis], y="forward FLOPs per token", height=420)
     for name, (place, dash) in _PLACES.items():
         points = [point for point in sweep.points if point.flops[name]]
@@ -116,7 +116,7 @@ def sweep_figure(sweep: Sweep) -> go.Figure:
 
 
 def _mark(figure: go.Figure, sweep: Sweep) -> None:
-    """Vertical lines at N = D, and where attention overtakes projections and MLP."""
+    """Draw vertical lines at N = D, and where attention overtakes projections and MLP."""
     positions = ("top left", "bottom right") if sweep.axis == "context" else ("top right", "bottom right")
     low, high = sweep.points[0].value, sweep.points[-1].value
     for place, (value, position) in enumerate(zip(sweep.marks().values(), positions, strict=True)):
@@ -132,7 +132,7 @@ def _mark(figure: go.Figure, sweep: Sweep) -> None:
 
 
 def parts_figure(table: CostTable, what: str) -> go.Figure:
-    """Stacked bars, one for each model: `what` is "parameters" or "FLOPs"."""
+    """Plot stacked bars, one for each model; `what` is "parameters" or "FLOPs"."""
     unit = "parameters" if what == "parameters" else "FLOPs to train on one batch"
     figure = new_figure(x=unit, height=110 + 44 * len(table.estimates))
     names = [table.name(found) for found in table.estimates]

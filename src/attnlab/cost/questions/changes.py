@@ -22,7 +22,7 @@ _MASK = ("window", "prefix")
 
 
 def _unchanged() -> Any:
-    """A field that is not written where it changes nothing."""
+    """Return a field that is None by default, and is then left out when it is serialised."""
     return Field(default=None, exclude_if=lambda value: value is None)
 
 

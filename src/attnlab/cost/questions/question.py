@@ -53,7 +53,7 @@ class Question(AttentionChanges):
     @model_validator(mode="before")
     @classmethod
     def _precise(cls, fields: Any) -> Any:
-        """Mixed precision computes in bfloat16."""
+        """Set 2 bytes per number for mixed precision, which computes in bfloat16."""
         if not isinstance(fields, dict) or fields.get("mixed_precision") is not True:
             return fields
         if fields.get("bytes_per_number", 2) != 2:
@@ -73,12 +73,12 @@ class Question(AttentionChanges):
 
     @property
     def label(self) -> str:
-        """Size and variant."""
+        """Return the size and the variant."""
         return f"{self.name} {self.variant}"
 
     @property
     def name(self) -> str:
-        """The size; a configuration is called as its folder."""
+        """Return the name of the size; a configuration is named after its folder."""
         return self.size.removesuffix(CONFIG).rstrip("/") or self.size
 
     @property
@@ -87,24 +87,24 @@ class Question(AttentionChanges):
 
     @property
     def shape(self) -> Size:
-        """Layers, width, heads and context."""
+        """Return the layers, width, heads and context."""
         return self._changed(self._usual(self._configured()))
 
     @property
     def is_changed(self) -> bool:
-        """Whether its shape is not that of the size, or its attention not that of the variant."""
+        """Return whether its shape differs from that of the size, or its attention from that of the variant."""
         usual = self._usual(self._configured())
         widths = self.head_width, self.mlp_width
         return self._changed(usual) != usual or widths != (None, None) or bool(self.attention_changes())
 
     def model(self) -> ModelSpec:
-        """The spec of the model; what is impossible is refused here."""
+        """Return the spec of the model; refuse what is impossible."""
         base = self._configured()
         shape = self._changed(self._usual(base))
         return self.with_changes(self._named_model(shape) if base is None else self._changed_model(base, shape))
 
     def _configured(self) -> ModelSpec | None:
-        """The model of the configuration; None for a named size."""
+        """Return the model of the configuration; None for a named size."""
         return model_of_config(self.size) if is_config(self.size) else None
 
     def _usual(self, base: ModelSpec | None) -> Size:
@@ -116,7 +116,7 @@ class Question(AttentionChanges):
         return Size(**{name: getattr(self, name) or number for name, number in usual.dimensions().items()})
 
     def _changed_model(self, base: ModelSpec, shape: Size) -> ModelSpec:
-        """The model of a configuration with another attention; its perceptron keeps its ratio to the width."""
+        """Return the model of a configuration with another attention; its MLP keeps its ratio to the width."""
         attention = base.attention[0].replace(
             model_width=shape.model_width,
             num_heads=shape.num_heads,

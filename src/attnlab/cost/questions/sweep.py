@@ -89,7 +89,7 @@ class Sweep:
 
     @classmethod
     def over(cls, axis: str, question: Question, values: Sequence[int] | None = None) -> Sweep:
-        """Along the contexts from 16 to 2²⁰, or the widths from one head on; or along given ones."""
+        """Return the sweep along the contexts from 16 to 2²⁰, or the widths from one head on; or along given ones."""
         if axis not in get_args(Axis):
             raise UnknownNameError("sweep", axis, get_args(Axis))
         question.model()  # refuse what is impossible before anything else
@@ -119,7 +119,7 @@ class Sweep:
         return self.question.label
 
     def text(self, width: int = 80, *, colour: bool = False) -> str:
-        """A plot for a terminal, on two logarithmic axes."""
+        """Return a plot for a terminal, on two logarithmic axes."""
         across = [point.value for point in self.points]
         lines = [
             Line(name, across, [point.per_token(name) for point in self.points], dotted=name == "projections")
@@ -131,13 +131,13 @@ class Sweep:
         )
 
     def marks(self) -> dict[str, int | None]:
-        """The places that a plot points out: N = D, and where attention does as much as projections and MLP."""
+        """Return the points that a plot marks: N = D, and where attention does as much as projections and MLP."""
         same = self.width if self.axis == "context" else self.question.shape.context_length
         both = next(one.value for one in self.crossovers if one.name == BOTH)
         return {f"N = D = {same:,}": same, f"attention = projections + MLP: {both:,}" if both else "never": both}
 
     def figure(self) -> Any:
-        """The same with plotly."""
+        """Return the same plot as a plotly figure."""
         from attnlab.cost.presentation.page import sweep_figure
 
         return sweep_figure(self)
@@ -164,7 +164,7 @@ class Sweep:
 
 
 def flops_by_group(model: ModelSpec, tokens: int) -> dict[str, int]:
-    """The forward FLOPs of one sequence, the head reading every token."""
+    """Return the forward FLOPs of one sequence by group, the head reading every token."""
     found: Counter[str] = Counter(dict.fromkeys(GROUPS, 0))
     for spec, layers in Counter(model.attention).items():
         products = multiply_adds(AttentionCall(spec, 1, tokens, tokens, 4), visible_only=True)
@@ -214,7 +214,7 @@ def _leads(point: SweepPoint, others: tuple[str, ...]) -> bool:
 
 
 def _context_crossovers(question: Question, at: Callable[[int], SweepPoint]) -> tuple[Crossover, ...]:
-    """The first context at which attention does as much as the others."""
+    """Return the first contexts at which attention does as much as the others, and the crossover of the cache."""
     width, found = question.shape.model_width, []
     for name, others in _OVERTAKEN.items():
         first = _first(lambda value, others=others: _leads(at(value), others), 1, _LONGEST)  # type: ignore[misc]
@@ -223,7 +223,7 @@ def _context_crossovers(question: Question, at: Callable[[int], SweepPoint]) -> 
 
 
 def _cache_crossover(question: Question) -> Crossover:
-    """The first context whose cache is larger than the weights, for the batch that was asked about."""
+    """Return the first context whose cache is at least as large as the weights, at the question's batch size."""
 
     def larger(tokens: int) -> bool:
         asked = question.replace(context_length=tokens)
@@ -237,7 +237,7 @@ def _cache_crossover(question: Question) -> Crossover:
 
 
 def _width_crossovers(at: Callable[[int], SweepPoint], head: int) -> tuple[Crossover, ...]:
-    """The last width, in whole heads, at which attention still does as much as the others."""
+    """Return the last widths, in whole heads, at which attention still does as much as the others."""
     found = []
     for name, others in _OVERTAKEN.items():
         past = _first(lambda heads, others=others: not _leads(at(heads * head), others), 1, _MOST_HEADS)  # type: ignore[misc]
@@ -248,7 +248,7 @@ def _width_crossovers(at: Callable[[int], SweepPoint], head: int) -> tuple[Cross
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int | None:
-    """The first whole number from which on it holds, by halving; None if it does not at the end."""
+    """Return the first whole number from which on it holds, by bisection; None if it does not at the end."""
     if not holds(high):
         return None
     while low < high:
@@ -283,9 +283,9 @@ class Line:
 def plot_lines(
     lines: Sequence[Line], *, x: str, y: str, marks: Mapping[str, float], width: int = 80, colour: bool = False
 ) -> str:
-    """The plot as text, with its legend above and the name of its axis below; later lines lie on top.
+    """Return the plot as text, with its legend above and the label of its x-axis below; later lines lie on top.
 
-    `marks` are named places on the x-axis, each shown by a vertical line if it lies on the plot.
+    `marks` are named points on the x-axis, each shown by a vertical line if it lies on the plot.
     """
     import plotext  # takes long to load
 
@@ -317,7 +317,7 @@ def plot_lines(
 
 
 def _rule(ruler: object, numbers: Sequence[float]) -> None:
-    """Powers of ten along an axis, all of which are shown."""
+    """Set an axis to the range of the numbers, with ticks at powers of ten."""
     low, high = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
     places = list(range(low, high + 1, max(1, (high - low) // 6)))
     names = [str(10**place) if 0 <= place <= 3 else f"1e{place}" for place in places]

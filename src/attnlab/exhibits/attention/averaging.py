@@ -63,7 +63,7 @@ def averaging(show: Stage, parameters: Averaging) -> None:
     show.check("the weights, by the closed form", found=weights, expected=derived, within=1e-12)
 
     def closed(strength: float) -> float:
-        """The average is missed by the others' share of the way to their mean."""
+        """Return the distance from the average: the others' share of the way to their mean."""
         share = (n - 2) * math.exp(-strength) / (2 + (n - 2) * math.exp(-strength))
         return share * float((others - average).norm())
 

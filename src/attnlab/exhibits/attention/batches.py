@@ -45,7 +45,7 @@ def batches(show: Stage, parameters: Batches) -> None:
     """A recurrent network reads the i-th word of each sentence, step after step; attention reads (b, l, d) whole."""
     d = parameters.width
     words = [sentence.split() for sentence in SENTENCES]
-    b, l = len(words), max(map(len, words))  # noqa: E741 - as in the notes
+    b, l = len(words), max(map(len, words))  # noqa: E741 - as in the claim
     generator = torch.Generator().manual_seed(parameters.seed)
     vocabulary = sorted({word for sentence in words for word in sentence})
     embedding = torch.randn(len(vocabulary), d, dtype=torch.float64, generator=generator)

@@ -93,7 +93,7 @@ def complexity(show: Stage, parameters: Complexity) -> None:
 
 
 def layer(D: int, N: int, family: Literal["decoder", "encoder"]) -> Question:
-    """One layer; an encoder's tokens see all others, a decoder's only those before."""
+    """Return the question about one layer; an encoder's tokens see all others, a decoder's only those before."""
     return Question(num_layers=1, model_width=D, num_heads=D // HEAD, context_length=N, family=family)
 
 
@@ -194,9 +194,9 @@ def measured(show: Stage) -> None:
 
 
 def fastest(layer: MultiHeadAttention, lengths: list[int]) -> list[float]:
-    """The least seconds for texts of these lengths, taken in turns until the two least of each agree.
+    """Return the fewest seconds for texts of these lengths, timed in turns until the two fewest of each agree.
 
-    They are the seconds that one thread computes, so that others who use the machine count as little as possible.
+    They are the CPU time of one thread, so that others who use the machine count as little as possible.
     """
     texts = [torch.randn(1, length, layer.spec.model_width) for length in lengths]
     timers = [Timer("layer(text)", timer=thread_time, globals={"layer": layer, "text": text}) for text in texts]

@@ -70,7 +70,7 @@ def copying(show: Stage, parameters: Copying) -> None:
 
 
 def opposition(show: Stage, n: int, gap: float, first: torch.Tensor) -> None:
-    """The other keys' sign does not matter: scores may all be moved together."""
+    """Show that the other keys' sign does not matter: all scores may be shifted together."""
     plain = weights_for(gap * first)
     agreeing = weights_for(gap * first + 100)  # every key agrees with the query, and strongly
     faint = weights_for(0.01 * (2 * first - 1))  # every other key opposes it, and weakly

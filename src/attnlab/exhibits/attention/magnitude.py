@@ -69,7 +69,7 @@ def one_direction(show: Stage, parameters: Magnitude, q: torch.Tensor) -> None:
 
 
 def by_length(show: Stage, parameters: Magnitude, queries: torch.Tensor, keys: torch.Tensor) -> None:
-    """Random directions: one key of each draw is made longer, and what it gets on average is measured."""
+    """Measure and show the mean weight of a key against its length, among keys of random directions."""
     fair = 1 / parameters.keys
     lengths = [parameters.stretch**power for power in (-1.0, -0.5, 0.0, 0.5, 1.0)]
     found = {}

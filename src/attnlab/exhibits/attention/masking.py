@@ -33,7 +33,7 @@ class Masking(Parameters):
 
 # %%
 def moved_outputs(family: Family, tokens: int, seed: int) -> Tensor:
-    """(tokens, tokens): row t has the largest change of each output when token t is exchanged."""
+    """Return (tokens, tokens): row t has the largest change of each output when token t is replaced."""
     spec = ModelSpec.build("pico", vocabulary_size=VOCABULARY, family=family)
     model = build_model(spec, seed).double().eval()
     text = torch.randint(VOCABULARY, (1, tokens), generator=torch.Generator().manual_seed(seed))

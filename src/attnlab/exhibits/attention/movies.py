@@ -91,7 +91,7 @@ def movies(show: Stage, parameters: Movies) -> None:
 
 
 def retrieval(show: Stage, T: float, q: torch.Tensor, K: torch.Tensor, prices: torch.Tensor) -> None:
-    """From soft to hard."""
+    """Show that the soft answer becomes the hard one as the temperature falls."""
     scores = K @ q
     best, second = scores.topk(2).values.tolist()
     hard = float(prices[scores.argmax()])
@@ -113,7 +113,7 @@ def retrieval(show: Stage, T: float, q: torch.Tensor, K: torch.Tensor, prices: t
 
 
 def fictitious(show: Stage, features: torch.Tensor, mixed: torch.Tensor, scores: torch.Tensor, q: torch.Tensor) -> None:
-    """With K = V what comes back is a mixture of what was matched."""
+    """Show that with K = V the output is a mixture of the movies that match."""
     returned = mixed * features.std(0, correction=0) + features.mean(0)
     best = features[scores.argmax()]
     rows = [(name, float(best[i]), float(returned[i])) for i, name in enumerate(FEATURES)]
@@ -124,7 +124,7 @@ def fictitious(show: Stage, features: torch.Tensor, mixed: torch.Tensor, scores:
 
 
 def disagreement(show: Stage, K: torch.Tensor) -> None:
-    """A wish for which dot and cosine differ: a little more humour than usual, and a little newer."""
+    """Show a wish for which dot and cosine differ: a little more humour than usual, and a little newer."""
     q = torch.tensor([0.6, 0.1, -0.3, 0.2, -0.1, 0.8], dtype=torch.float64)
     given = Matched(q[None, None, None], K[None, None], 1, len(K))
     names, rows, chosen = list(MOVIES), [], {}

@@ -26,7 +26,7 @@ class Shapes(Parameters):
 
 
 def product_shape(left: Tensor, right: Tensor) -> str:
-    """The shape of a product of batches, or that there is none."""
+    """Return the shape of a product of batches, or that the shapes do not fit."""
     try:
         return str(tuple(torch.bmm(left, right).shape))
     except RuntimeError:
@@ -44,7 +44,7 @@ def product_shape(left: Tensor, right: Tensor) -> str:
 )
 def shapes(show: Stage, parameters: Shapes) -> None:
     """Keys are transposed with `transpose(1, 2)`, never `.T`, and the softmax runs along the last axis."""
-    b, l, d = parameters.batch, parameters.length, parameters.width  # noqa: E741 - as in the notes
+    b, l, d = parameters.batch, parameters.length, parameters.width  # noqa: E741 - as in the claim
     generator = torch.Generator().manual_seed(parameters.seed)
     Q, K, V = torch.randn(3, b, l, d, dtype=torch.float64, generator=generator)
     Z = torch.bmm(Q, K.transpose(1, 2)) / math.sqrt(d)

@@ -23,7 +23,7 @@ W_K = torch.tensor([[0, 0, -1], [-2, 0, 1]], dtype=torch.float64)
 W_V = torch.tensor([[8, 0], [0, 9]], dtype=torch.float64)
 
 # %% [markdown]
-# What the sheet prints, with the second query as it must be: 2·(−1) − 3·0 is −2, where the sheet has 2.
+# The printed results of the worksheet, with the second query corrected: 2·(−1) − 3·0 is −2, and 2 is printed.
 
 # %%
 QUERIES = [[2, 3, -5], [-1, 0, -2], [1, -2, 8]]
@@ -42,7 +42,7 @@ class WorkedExample(Parameters):
 
 
 # %% [markdown]
-# First the sheet, digit by digit; then the same in matrices, for any three tokens; then what the sheet leaves out.
+# First the printed results, digit by digit; then the same in matrices, for any three tokens; then the scale.
 
 
 # %%
@@ -61,7 +61,7 @@ def worked_example(show: Stage, parameters: WorkedExample) -> None:
 
 
 def printed(show: Stage) -> None:
-    """Every digit of the sheet."""
+    """Check every printed digit."""
     Q, K, V = X @ W_Q, X @ W_K, X @ W_V
     show.check("the queries", claim="1a", found=Q, expected=QUERIES)
     show.check("the keys", claim="1a", found=K, expected=KEYS)
@@ -77,7 +77,7 @@ def printed(show: Stage) -> None:
 
 
 def in_matrices(show: Stage, tokens: torch.Tensor) -> None:
-    """Q = X W_Q, K = X W_K, V = X W_V, A = softmax of the rows of Q Kᵀ, and A V."""
+    """Show and check Q = X W_Q, K = X W_K, V = X W_V, A = softmax of the rows of Q Kᵀ, and A V."""
     Q, K, V = tokens @ W_Q, tokens @ W_K, tokens @ W_V
     output, A = one_head(Q, K, V, score=Dot())
     rows = [(f"x{i + 1}", *(vector_text(one[i]) for one in (tokens, Q, K, V, output))) for i in range(3)]
@@ -97,10 +97,10 @@ def in_matrices(show: Stage, tokens: torch.Tensor) -> None:
 
 
 def scale(show: Stage) -> None:
-    """What the sheet leaves out, and the other note has wrong."""
+    """Check that scores are divided by √D_K and not by √D_V, and that the softmax runs over the keys."""
     Q, K, V = X @ W_Q, X @ W_K, X @ W_V
     root, other = math.sqrt(K.shape[1]), math.sqrt(V.shape[1])
-    show.say("The sheet leaves the scale out. With it, scores are divided by the root of the key's width, here √3:")
+    show.say("So far scores were not scaled. GPT-2 divides them by the root of the key width, here √3:")
     scaled = one_head(Q, K, V, score=ScaledDot())[1]
     right, wrong = (torch.softmax(Q @ K.T / divisor, dim=-1) for divisor in (root, other))
     show.check("a = softmax(q·k / √D_K)", claim="0.1", found=scaled, expected=right, within=1e-12)

@@ -50,7 +50,7 @@ def head_alone(layer: MultiHeadAttention, head: int) -> MultiHeadAttention:
 
 
 def same_in_pytorch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
-    """PyTorch's own layer with the same weights: its projections stand one under the other in one matrix."""
+    """Return PyTorch's own layer with the same weights: its projections are stacked in one matrix."""
     spec = layer.spec
     theirs = nn.MultiheadAttention(spec.model_width, spec.num_heads, bias=False, batch_first=True).double().eval()
     weights = layer.state_dict()
@@ -65,7 +65,7 @@ def same_in_pytorch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
 
 # %%
 def softmax_gradient(scores: Tensor) -> float:
-    """The length of diag(a) − a aᵀ, the mean over all rows of scores."""
+    """Return the Frobenius norm of the Jacobian diag(a) − a aᵀ, the mean over all rows of scores."""
     a = torch.softmax(scores, dim=-1)
     jacobian = torch.diag_embed(a) - a[..., :, None] * a[..., None, :]
     return float(jacobian.norm(dim=(-2, -1)).mean())

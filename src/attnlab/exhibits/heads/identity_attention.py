@@ -40,7 +40,7 @@ def identity_attention(show: Stage, parameters: IdentityAttention) -> None:
     u_a, u_b, u_c, u_d = parameters.length * torch.linalg.qr(square)[0].T[:4]
 
     def second(c: float, d: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What x₂ = u_a + c u_c + d u_d gets, the weights, and x₂."""
+        """Return the output at x₂ = u_a + c u_c + d u_d, the weights, and x₂."""
         X = torch.stack([u_d + u_b, u_a + c * u_c + d * u_d, u_c + u_b])
         output, weights = one_head(X, X, X, score=Dot())
         return output[1], weights[1], X[1]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # With K, Q and V a token gets what it asks for
-# The same three tokens as in `identity-attention`. The part that the notes leave open: matrices with which the second
-# token gets u_b and the first gets u_b − u_c. Two rank-one terms in Q choose whom to look at, two in V what to take.
+# The same three tokens as in `identity-attention`. Are there matrices with which the second token gets u_b and the
+# first gets u_b − u_c? Two rank-one terms in Q choose which token is attended to, two in V what is taken from it.
 #
 # V = (u_b u_bᵀ − u_c u_cᵀ) / β²,  K = I,  Q = s (u_d u_aᵀ + u_c u_dᵀ) / β²
 
@@ -51,7 +51,7 @@ def kqv_construction(show: Stage, parameters: KqvConstruction) -> None:
     Q = s * (torch.outer(u_d, u_a) + torch.outer(u_c, u_d)) / beta**2
 
     def attend(strength: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """With Q scaled such that the wanted score, s β², is `strength`."""
+        """Return outputs and weights, with Q scaled such that the wanted score, s β², is `strength`."""
         return one_head(strength / (s * beta**2) * X @ Q.T, X @ K.T, X @ V.T, score=Dot())
 
     C, A = attend(s * beta**2)
@@ -67,7 +67,7 @@ def kqv_construction(show: Stage, parameters: KqvConstruction) -> None:
         return [float(miss) for miss in (output[:2] - torch.stack([u_b - u_c, u_b])).norm(dim=-1) / beta]
 
     def derived(strength: float) -> list[float]:
-        """Each unwanted token has the weight r: c₁ misses by 2r u_c − r u_b, and c₂ by −r (u_b + u_c)."""
+        """Return |2r u_c − r u_b| / β for c₁ and |r (u_b + u_c)| / β for c₂; each unwanted token has the weight r."""
         r = 1 / (math.exp(strength) + 2)
         return [r * math.sqrt(5), r * math.sqrt(2)]
 

@@ -61,14 +61,14 @@ def multi_head(show: Stage, parameters: MultiHead) -> None:
 
 
 def derived(parameters: MultiHead, length: float) -> tuple[LogitNormal, float]:
-    """The share of v_a with one head; and its variance with two, whose noise is independent, of other directions."""
+    """Return the distribution of v_a's share with one head, and its variance with two, whose noise is independent."""
     C, alpha = parameters.strength, parameters.alpha
     first, second = (LogitNormal(-C, C * math.sqrt(spread + 2 * alpha)) for spread in (length, 0.0))
     return LogitNormal(0.0, C * math.sqrt(length + 4 * alpha)), (first.variance + second.variance) / 4
 
 
 def lengthened(show: Stage, parameters: MultiHead, keys: torch.Tensor, one: torch.Tensor, two: torch.Tensor) -> None:
-    """Where the length of k_a varies: who holds the average."""
+    """Show and check the share of v_a with one head and with two, where the length of k_a varies."""
     C, alpha = parameters.strength, parameters.alpha
     first = LogitNormal(C, C * math.sqrt(0.5 + 2 * alpha))  # the first head's share of v_a; the second gives v_b
     balance = (two[:, 0, 0] + two[:, 1, 0]) / 2

@@ -63,7 +63,7 @@ class SingleHead(Parameters):
 
 # %%
 def shares(keys: Tensor, queries: Tensor) -> Tensor:
-    """For each draw (and query) w and 1 − w: how the weight on v_a and v_b is divided between the two."""
+    """Return w and 1 − w for each draw (and query): how the weight on v_a and v_b is divided between the two."""
     weights = one_head(queries, keys, torch.eye(keys.shape[-1], dtype=torch.float64), score=Dot())[1][..., :2]
     return weights / weights.sum(-1, keepdim=True)
 
@@ -93,7 +93,7 @@ def single_head(show: Stage, parameters: SingleHead) -> None:
 
 
 def beyond(show: Stage, parameters: SingleHead, generator: torch.Generator) -> None:
-    """What happens when C√α is no longer small."""
+    """Show and check the spread of w where C√α is no longer small."""
     C = parameters.strength
     noises = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
     fewer = parameters.model_copy(update={"samples": 2000})
@@ -113,7 +113,7 @@ def beyond(show: Stage, parameters: SingleHead, generator: torch.Generator) -> N
 
 
 def swinging(show: Stage, parameters: SingleHead, generator: torch.Generator) -> None:
-    """Σ_a = αI + ½ μ_a μ_aᵀ."""
+    """Show and check that w swings between 0 and 1 for Σ_a = αI + ½ μ_a μ_aᵀ."""
     C, alpha = parameters.strength, parameters.alpha
     keys = parameters.draw(generator, length=0.5)
     both = shares(keys, parameters.query)

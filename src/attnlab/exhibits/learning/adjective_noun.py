@@ -32,7 +32,7 @@ class AdjectiveNoun(Parameters):
 
     @property
     def learns(self) -> bool:
-        """Whether the model reads the adjective by then, as it was tried with many seeds."""
+        """Return whether the model reads the adjective by then, as tried with many seeds."""
         return self.steps >= 250 and self.others <= 2 and self.heads == 2
 
 
@@ -43,7 +43,7 @@ class AdjectiveNoun(Parameters):
 
 # %%
 def asked_only(batch: Batch, where: torch.Tensor) -> Batch:
-    """The same texts, with the loss counted in these places alone."""
+    """Return the same texts, with the loss counted in these places alone."""
     return Batch(batch.inputs, batch.targets.masked_fill(~where, IGNORED))
 
 
@@ -92,7 +92,7 @@ def adjective_noun(show: Stage, parameters: AdjectiveNoun) -> None:
 
 
 def _show_map(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, batch: Batch, head: Pointed) -> None:
-    """Where the head looks in the first text, up to its second stop."""
+    """Show where the head attends in the first text, up to its second full stop."""
     words = corpus.tokenizer.decode(batch.inputs[0].tolist()).split()
     end = [place for place, word in enumerate(words) if word == "."][1] + 1
     weights = attention_maps(model, batch.inputs[:1])[head.layer].map[0, head.head, :end, :end]
@@ -136,7 +136,7 @@ def _show_importance(show: Stage, heads: tuple[Pointed, ...], verbs: Ablation, r
 
 
 def _check_reading(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, batch: Batch, loss: float) -> None:
-    """Without attention the model sees the noun alone, and no prediction can be better than the verbs' entropy."""
+    """Check that without attention the model, which sees the noun alone, is no better than the verbs' entropy."""
     asked = batch.targets != IGNORED
     with evaluating(model), model.tap({"blocks.*.attention.output": torch.zeros_like}):
         losses = F.cross_entropy(model(batch.inputs)[asked], batch.targets[asked], reduction="none")
@@ -158,7 +158,7 @@ def _check_reading(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, 
 
 
 def _check_importance(show: Stage, found: Pointing, verbs: Ablation, rest: Ablation) -> None:
-    """The head that was found is missed at verbs, and there alone; the control is not."""
+    """Check that removing the head found hurts at verbs, far less elsewhere, and far more than removing the control."""
     best, control = found.best, found.least
     path = "blocks.{0.layer}.attention.heads.{0.head}"
     there, elsewhere, other = verbs[path.format(best)], rest[path.format(best)], verbs[path.format(control)]

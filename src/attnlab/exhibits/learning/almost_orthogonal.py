@@ -153,7 +153,7 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
 
 # %%
 def certain(show: Stage, width: int) -> None:
-    """What the bounds promise at the width of a large model."""
+    """Show and check the numbers of directions that the bounds guarantee at the width of a large model."""
     show.say(
         "What is certain without any search? Around each direction lies a cap of others that are too close to it, a "
         "share P of all. When no direction can be added any more, the caps cover everything: there are at least 1 / P. "
@@ -195,7 +195,7 @@ def certain(show: Stage, width: int) -> None:
 
 
 def power_of_ten(logarithm: float) -> str:
-    """A number given by its natural logarithm, as it is read."""
+    """Return the text of a number given by its natural logarithm: a power of ten from 10⁵ on."""
     tens = logarithm / math.log(10)
     return f"{math.exp(logarithm):,.0f}" if tens < 5 else f"10^{tens:,.0f}"
 

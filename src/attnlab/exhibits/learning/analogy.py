@@ -34,7 +34,7 @@ class KinshipAnalogy(Parameters):
 
     @property
     def learns(self) -> bool:
-        """Whether the offset is there by then, as it was tried with many seeds."""
+        """Return whether the offset is there by then, as tried with many seeds."""
         return self.steps >= 600 and self.families <= 8 and self.sentences >= 20_000 and self.width == 32
 
 
@@ -68,7 +68,7 @@ def asked(model: LanguageModel, text: KinshipText) -> Analogies:
 
 
 def offset_cosine(found: Analogies) -> float:
-    """The mean cosine of b − a and d − c."""
+    """Return the mean cosine of b − a and d − c."""
     return sum(one.parallel for one in found.found) / len(found.found)
 
 
@@ -127,7 +127,7 @@ def _show_examples(show: Stage, text: KinshipText, found: Analogies) -> None:
 
 
 def _show_offsets(show: Stage, model: LanguageModel, text: KinshipText) -> None:
-    """The cosine of every two offsets, each b − a of vectors of length 1."""
+    """Show the cosine of every two offsets, each b − a of vectors of length 1."""
     tokens = dict.fromkeys(pair for a, b, c, d in text.questions for pair in ((a, b), (c, d)))
     names = dict.fromkeys(pair for a, b, c, d in text.words for pair in ((a, b), (c, d)))
     unit = F.normalize(model.embedding.weight.detach().double(), dim=-1)

@@ -110,7 +110,7 @@ def bias_variance(show: Stage, parameters: BiasVariance) -> None:
 
 # %%
 def log_probabilities(model: LanguageModel, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    """log p of every choice (targets, vocabulary), and the targets."""
+    """Return log p of every choice (targets, vocabulary), and the targets."""
     asked = batch.targets != IGNORED
     with torch.no_grad():
         logits = model.eval()(batch.inputs)[asked]

@@ -31,7 +31,7 @@ class CrossAttention(Parameters):
 
     @property
     def learns(self) -> bool:
-        """Whether the model translates by then, as it was tried with many seeds."""
+        """Return whether the model translates by then, as tried with many seeds."""
         return self.steps >= 300 and self.clauses <= 2 and self.words <= 28 and self.head_width >= 32
 
 
@@ -45,14 +45,14 @@ KINDS = {"N": "nouns", "A": "adjectives", "V": "verbs", ".": "stops"}
 
 
 def places_of(corpus: TranslationCorpus, batch: Batch, kinds: str = "NAV") -> torch.Tensor:
-    """The source place of every target word of these kinds, −1 for all other words, ends and padding."""
+    """Return the source place of every target word of these kinds, −1 for all other words, ends and padding."""
     names = corpus.tokenizer.decode(range(corpus.vocabulary_size)).split()
     wanted = torch.tensor([name[0] in kinds for name in names])
     return corpus.alignment(batch).masked_fill(~wanted[batch.targets.clamp(min=0)], -1)
 
 
 def best_head(model: LanguageModel, corpus: TranslationCorpus, batch: Batch) -> Pointed:
-    """The head of the cross-attention that looks at the translated word the most."""
+    """Return the head of the cross-attention that attends to the translated word the most."""
     return pointing(model, [(batch, places_of(corpus, batch))], of="cross").best
 
 
@@ -113,7 +113,7 @@ def _interval(head: Pointed) -> tuple[float, float, float]:
 
 
 def _show_map(show: Stage, model: LanguageModel, corpus: TranslationCorpus, batch: Batch, found: Pointed) -> None:
-    """The weights of one sentence, and what must hold of those of all sentences."""
+    """Show the weights of one sentence, and check what must hold for those of all sentences."""
     assert batch.source is not None
     assert batch.source_padding is not None
     maps = attention_maps(model, batch, of="cross")[found.layer]

@@ -24,7 +24,7 @@ LONGEST = 10  # words of a beginning
 
 
 def text(seed: int = 0) -> AdjectivesCorpus:
-    """Sentences about hungry foxes that eat and tired hens that sleep."""
+    """Return a corpus about hungry foxes that eat and tired hens that sleep."""
     return toy_corpus(AdjectivesCorpus, name="adjectives", seed=seed)
 
 
@@ -49,7 +49,7 @@ class EmbeddingIsNotAnEncoder(Parameters):
 
     @property
     def decided(self) -> bool:
-        """Whether the two differ in what the model has learned by then to care for."""
+        """Return whether the two differ in adjectives that the model has learned to use by then."""
         meanings = [set(words.split()) & set(ADJECTIVES) for words in (self.one, self.two)]
         return self.steps >= 200 and self.layers <= 2 and meanings[0] != meanings[1]
 
@@ -62,7 +62,7 @@ ADJECTIVES = text().tokenizer.decode(AdjectivesCorpus.adjectives).split()
 
 # %%
 def vectors(model: LanguageModel, tokens: torch.Tensor, word: int) -> dict[str, torch.Tensor]:
-    """The word's vector in each row of tokens (rows, words), at each stage: (rows, width)."""
+    """Return the word's vector in each row of tokens (rows, words), at each stage: (rows, width)."""
     stages = {"embedding": "embedding", "with its place": "residual"}
     stages |= {f"behind block {n + 1}": f"blocks.{n}.residual" for n in range(model.spec.num_layers)}
     with evaluating(model), model.tap(*stages.values()) as seen:
@@ -147,7 +147,7 @@ def _show_next(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, toke
 
 
 def _show_contexts(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, sentence: torch.Tensor) -> None:
-    """The last word of a sentence after each of the adjectives."""
+    """Show the cosines between the vectors of a sentence's last word after each of the adjectives."""
     last = len(sentence) - 1
     tokens = sentence.repeat(len(ADJECTIVES), 1)
     tokens[:, last - 1] = torch.tensor(corpus.adjectives)

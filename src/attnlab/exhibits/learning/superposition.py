@@ -49,13 +49,13 @@ class Superposition(Parameters):
 
 # %%
 def turns(weights: Tensor) -> Tensor:
-    """The angles, in degrees, from each column of (2, features) to the next one around the origin."""
+    """Return the angles, in degrees, from each column of (2, features) to the next one around the origin."""
     angles = torch.rad2deg(torch.atan2(weights[1], weights[0])).sort().values
     return torch.diff(angles, append=angles[:1] + 360)
 
 
 def around(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The two coordinates of the columns in the order of their angles, back to the first."""
+    """Return the two coordinates of the columns in the order of their angles, back to the first."""
     order = torch.atan2(weights[1], weights[0]).argsort()
     closed = weights[:, [*order, order[0]]]
     return closed[0], closed[1]

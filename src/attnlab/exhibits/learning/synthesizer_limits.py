@@ -34,7 +34,7 @@ class SynthesizerLimits(Parameters):
 
     @property
     def learns(self) -> bool:
-        """Whether Q–K–V has learned the task by then, as it was tried with many seeds."""
+        """Return whether Q–K–V has learned the task by then, as tried with many seeds."""
         return self.steps >= 300 and self.places <= 16 and self.heads == 1 and self.head_width >= 32
 
 
@@ -45,7 +45,7 @@ class SynthesizerLimits(Parameters):
 
 # %%
 def moved_weights(model: LanguageModel, tokens: torch.Tensor, places: int) -> float:
-    """How far the questions' weights change when the symbols before them exchange their places."""
+    """Return the largest change of the questions' weights when the symbols before them exchange their places."""
     others = tokens.clone()
     others[:, :places] = tokens[:, :places].roll(1, dims=1)
     before, after = (attention_maps(model, one)[0].map[:, :, places:] for one in (tokens, others))

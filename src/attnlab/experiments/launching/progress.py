@@ -92,7 +92,7 @@ class LaunchConsole(LaunchListener):
 
 
 def describe_job(job: JobState) -> str:
-    """tied-kv seed 3 120/330 loss 2.31."""
+    """Return a line such as: tied-kv seed 3 120/330 loss 2.31."""
     parts = [job.label, f"{job.step}/{'?' if job.steps is None else job.steps}"]
     if job.loss is not None:
         parts.append(f"loss {job.loss:.3f}")

@@ -109,7 +109,7 @@ def _note_room(ray: Any, table: StatusTable, threads: int) -> None:
 
 @contextmanager
 def _connected(address: str | None, cores: int) -> Iterator[Any]:
-    """Ray, connected: as it is if it is already, and disconnected afterwards if it was not."""
+    """Yield a connected Ray: as it is if it is already, and disconnected afterwards if it was not."""
     os.environ.update(_ENVIRONMENT)
     ray = import_extra("ray", "ray")
     if ray.is_initialized():

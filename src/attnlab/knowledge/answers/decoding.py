@@ -35,12 +35,12 @@ class Completion:
 
     @property
     def probability(self) -> float:
-        """Of the tokens and the end; 0 where no end came."""
+        """Return the joint probability of the tokens and the end; 0 if no end came."""
         return math.exp(sum(self.log_probabilities)) if self.ended else 0.0
 
     @property
     def length_normalised(self) -> float:
-        """The geometric mean of these probabilities; 0 where no end came."""
+        """Return the geometric mean of these probabilities; 0 if no end came."""
         return math.exp(sum(self.log_probabilities) / len(self.log_probabilities)) if self.ended else 0.0
 
 
@@ -76,7 +76,7 @@ class CopySource:
 
 
 def _is_inside(sign: str) -> bool:
-    """Whether a character belongs to a word, or is a part of one that may."""
+    """Return whether a character can belong to a word: alphanumeric, or part of a split character."""
     return sign.isalnum() or sign == _HALF_A_CHARACTER
 
 

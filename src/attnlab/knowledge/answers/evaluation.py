@@ -93,14 +93,14 @@ class Evaluation:
 
     @property
     def commonest(self) -> Proportion | None:
-        """What always saying the commonest answer of the training split gets."""
+        """Return the exact matches of the baseline that always gives the commonest answer of the training split."""
         if self.commonest_answer is None:
             return None
         return Proportion(sum(pair.answer == self.commonest_answer for pair in self.pairs), len(self.pairs))
 
     @property
     def by_exposure(self) -> dict[str, Proportion]:
-        """The exact matches among those whom so many documents name."""
+        """Return the exact matches by how many documents name the person asked about."""
         found = {}
         for low, high in EXPOSURES:
             inside = [
@@ -113,7 +113,7 @@ class Evaluation:
         return found
 
     def plain(self, *, answers: bool = True) -> dict[str, object]:
-        """As JSON can hold it."""
+        """Return the evaluation as values that JSON can hold; `answers` adds each answer."""
         result: dict[str, object] = {
             "exact_match": self.exact_match.plain(),
             "always_commonest": None if self.commonest is None else self.commonest.plain(),

@@ -49,12 +49,12 @@ class Guarantee(BaseModel):
     at: str
 
     def allows(self, answer: ModelAnswer) -> bool:
-        """Whether the model may give this answer from memory."""
+        """Return whether the model may give this answer from memory."""
         return self.threshold is not None and answer.problem is None and score_of(answer, self.score) >= self.threshold
 
     @property
     def words(self) -> str:
-        """What is promised, in a sentence."""
+        """Return what is guaranteed, in a sentence."""
         if self.threshold is None:
             return (
                 f"no threshold keeps the risk below {100 * self.risk:g} % with a confidence of "
@@ -68,12 +68,12 @@ class Guarantee(BaseModel):
 
     @property
     def promise(self) -> str:
-        """What is promised and what is not."""
+        """Return what is guaranteed and, if there is a threshold, what is not."""
         return self.words if self.threshold is None else f"{self.words}. {self.limits[0].upper()}{self.limits[1:]}"
 
     @property
     def limits(self) -> str:
-        """What is not promised."""
+        """Return what is not guaranteed."""
         return (
             "it holds for questions drawn like the calibration pairs: not for unseen entities (people whom the model "
             "never read about), not for other kinds of questions, not for what is looked up, and not after the weights "
@@ -118,7 +118,7 @@ def set_guarantee(
 def compute_guarantee(
     model: KnowledgeModel, risk: float = RISK, delta: float = DELTA, score: ScoreName = "probability", seed: int = 0
 ) -> Guarantee:
-    """The threshold that keeps a risk, without keeping it anywhere."""
+    """Compute the threshold that keeps a risk, without writing it to the run's folder."""
     if score not in SCORES:
         raise UnknownNameError("score", score, SCORES)
     fewest = fewest_needed(risk, delta)  # which also refuses what makes no sense

@@ -76,17 +76,17 @@ class KnowledgeModel:
 
     @cached_property
     def weights_sha256(self) -> str:
-        """The digest of its weights: what belongs to these belongs to no others."""
+        """Return the digest of the weights; a guarantee holds only for the weights that it was set for."""
         return digest(self.model.state_dict())
 
     @cached_property
     def template(self) -> QuestionTemplate:
-        """What the questions that it was trained on have in common."""
+        """Return the template of the questions that the model was trained on."""
         kept = self.record.get("question")
         return QuestionTemplate(kept["before"], kept["after"]) if kept else self.material.template
 
     def pairs(self, use: str) -> tuple[Pair, ...]:
-        """The pairs of a use: train, heldout or calibration."""
+        """Return the pairs of a use: train, heldout or calibration."""
         return self.material.pairs(use)
 
     def exposure(self, name: str) -> int:
@@ -136,7 +136,7 @@ class KnowledgeModel:
         return prompt
 
     def _drawn(self, prompts: Sequence[tuple[int, ...]], samples: int, seed: int) -> list[list[str]]:
-        """Other answers to each prompt, as the model's own probabilities have them."""
+        """Sample answers to each prompt from the model's own probabilities."""
         many = [prompt for prompt in prompts for _ in range(samples)]
         texts = [self.codec.decode(said.tokens) for said in complete(self.model, many, self.codec.mask, seed=seed)]
         return [texts[place * samples : (place + 1) * samples] for place in range(len(prompts))]

@@ -44,7 +44,7 @@ class StoreFigures:
 
 
 def name(number: int) -> str:
-    """Return a person; the parts are shared by many, as names are."""
+    """Return the name of a person; many people share its parts, as with real names."""
     return f"José{number % 997} Núñez{number // 997}"
 
 
@@ -100,7 +100,7 @@ def _time(call: Callable[[str], object], things: Sequence[str]) -> tuple[float, 
 
 
 def _kill(path: Path, delay: float) -> bool:
-    """Whether a kill after so many seconds leaves anything but a sound file with whole batches."""
+    """Return whether a kill after `delay` seconds leaves a damaged file or a partial batch."""
     with Child(_WRITER, name="a writer") as writer, ThreadPoolExecutor() as threads:
         writer.ask(count=0)
         asked = threads.submit(writer.ask, path=str(path), family="Poe", count=200_000)

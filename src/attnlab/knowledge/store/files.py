@@ -86,7 +86,7 @@ def import_file(
 
 
 def export_lines(store: FactStore) -> Iterator[str]:
-    """Everything that is in use, as JSON lines: a store that is made of them answers the same."""
+    """Yield all facts and documents in use as JSON lines; a store that imports them answers the same."""
     for fact in store.facts():
         yield json.dumps({"kind": "fact", **fact.to_dict()}, ensure_ascii=False)
     for document in store.documents():
@@ -94,7 +94,7 @@ def export_lines(store: FactStore) -> Iterator[str]:
 
 
 def export_pairs(store: FactStore) -> Iterator[str]:
-    """The facts as lines with tabs: question, answer, source."""
+    """Yield the facts as tab-separated lines: question, answer, source."""
     for fact in store.facts():
         yield f"{fact.question}\t{fact.answer}\t{fact.source}"
 

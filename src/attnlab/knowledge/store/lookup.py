@@ -90,11 +90,11 @@ class PassageStatistics:
     counts: Counts = field(default_factory=dict)
 
     def is_known(self, answer: str, own: str | None = None) -> bool:
-        """Whether it answers some fact, other than the one whose answer is `own`."""
+        """Return whether this is the answer of some fact other than the one whose answer is `own`."""
         return self.vocabulary[answer] - (answer == own) > 0
 
     def shaped(self, candidate: Candidate, own: str | None) -> tuple[str, Candidate]:
-        """What a candidate looks like: known, known as far as it begins (and then cut there), unknown, or too wide."""
+        """Return the letter of a candidate (K, B, U or W, see the module), and the candidate, cut to its known part."""
         if self.is_known(candidate.text, own):
             return "K", candidate
         plain = JOINT.split(candidate.text)[0]
@@ -108,7 +108,7 @@ class PassageStatistics:
         return "U" if len(words) <= self.most_words else "W", candidate
 
     def best(self, sightings: Iterable[Sighting], less: Counts | None = None) -> BestCandidate | None:
-        """The candidate of the passage whose kind was right most often; `less` is what is not to be counted."""
+        """Return the candidate of the passage whose kind was right most often; `less` is left out of the counts."""
         best = None
         for sighting in sightings:
             precision, place = self._judge(sighting, less or {})
@@ -141,13 +141,13 @@ class PassageStatistics:
 
 
 def usual_width(vocabulary: Counter[str]) -> int:
-    """So many words have all answers but one in a hundred at most."""
+    """Return the number of words that at least 99 % of the answers do not exceed."""
     widths = sorted(len(answer.split()) for answer in vocabulary.elements())
     return widths[min(len(widths) - 1, int(0.99 * len(widths)))] if widths else PassageStatistics().most_words
 
 
 def count_kinds(seen: Iterable[tuple[Iterable[Sighting], str]]) -> Counts:
-    """How often each kind was seen, and which place was right, over facts with what their texts show."""
+    """Count how often each kind was seen and each place was right, over the sightings and the answer of each fact."""
     counts: Counter[Kind] = Counter()
     right: defaultdict[Kind, Counter[int]] = defaultdict(Counter)
     for sightings, answer in seen:
@@ -181,7 +181,7 @@ class TextReader:
         self.estimates = [(float(precision), bool(right)) for precision, right in remembered["estimates"]]
 
     def read(self, name: str) -> tuple[Evidence, ...]:
-        """What the texts say about a name: one answer, several that disagree, or none that can be trusted."""
+        """Return what the texts say about a name: one answer, several that disagree, or none that can be trusted."""
         found: dict[str, Evidence] = {}
         for document in self._documents(name):
             best = self._statistics.best(self._sightings(self._statistics, document, name))
@@ -194,7 +194,7 @@ class TextReader:
         return tuple(found.values())
 
     def _documents(self, name: str) -> Sequence[Document]:
-        """Those that begin with the name, if there are any; one that only mentions it may be about another person."""
+        """Return the texts that begin with the name, else all that mention it: those may be about another person."""
         found = self._store.documents_naming(name, _DOCUMENTS)
         return [one for one in found if fold(one.text[: 2 * len(name)]).startswith(fold(name))] or found
 
@@ -220,7 +220,7 @@ class TextReader:
     def _sightings(
         self, statistics: PassageStatistics, document: Document, name: str, own: str | None = None
     ) -> list[Sighting]:
-        """What may be the answer in a text; `own` is the answer of the fact that is being left out."""
+        """Return the passages of a text that may hold the answer; `own` is the answer of the fact left out."""
         body = re.sub(re.escape(name), lambda found: "_" * len(found.group()), document.text, flags=re.IGNORECASE)
         found = [_sighting(statistics, passage, own, document) for passage in find_passages(body, name, self._cue)]
         if found:
@@ -246,7 +246,7 @@ def _sighting(statistics: PassageStatistics, passage: Passage, own: str | None, 
 
 
 def find_cut(estimates: Sequence[tuple[float, bool]], risk: float) -> float:
-    """The lowest precision down to which the wrong ones among what is read stay below the risk."""
+    """Return the lowest precision down to which the share of wrong answers stays within the risk; 2 if none does."""
     cut, wrong = 2.0, 0  # a cut above 1 lets nothing through
     ordered = sorted(estimates, reverse=True)
     for count, (precision, right) in enumerate(ordered, start=1):
@@ -264,7 +264,7 @@ class LookUp:
         self.store, self._template, self._risk = store, template, risk
 
     def find(self, question: str) -> tuple[Evidence, ...]:
-        """One piece of evidence for each different answer: none if nothing is known, several if sources disagree."""
+        """Return evidence for each different answer: none if nothing is known, several if sources disagree."""
         facts = self.store.answers(question)
         name = self._template.name(question) if self._template is not None else None
         if facts:
@@ -276,7 +276,7 @@ class LookUp:
 
     @cached_property
     def _reader(self) -> TextReader:
-        """Made when it is needed first, because it learns from what the store holds."""
+        """Return the text reader, built on first use because it learns from what the store holds."""
         assert self._template is not None
         return TextReader(self.store, self._template, self._risk)
 
@@ -285,7 +285,7 @@ class LookUp:
         return Evidence(fact.answer, quote, fact.source, fact.who, fact.at, fact.id)
 
     def _quote(self, name: str, answer: str) -> str | None:
-        """A sentence in a text about the name that holds the answer."""
+        """Return a sentence that holds the answer, from a text that names the person; None if there is none."""
         for document in self.store.documents_naming(name, 3):
             place = fold(document.text).find(fold(answer))
             if place >= 0 and len(fold(document.text)) == len(document.text):

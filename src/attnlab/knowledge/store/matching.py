@@ -19,12 +19,12 @@ def match_all(words: str) -> str:
 
 
 def phrase(folded: str) -> str:
-    """These words in this order, for the full-text search; quoted, so that none of them means anything to it."""
+    """Quote these words, in this order, as a phrase of the full-text search, so that none of them is an operator."""
     words = [word for word in folded.split() if has_words(word)][:_MOST_WORDS]
     return '"' + " ".join(words).replace('"', '""') + '"'
 
 
 def has_words(folded: str) -> bool:
-    """Whether there is anything that the full-text search takes for a part of a word."""
+    """Return whether the text has a character that the full-text search takes for part of a word."""
     kinds = map(unicodedata.category, folded)
     return any(kind[0] in "LNM" or kind in {"Co", "So", "Sk"} for kind in kinds)

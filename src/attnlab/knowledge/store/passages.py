@@ -60,7 +60,7 @@ class Passage:
 
 
 def asking_words(before: str, after: str) -> re.Pattern[str] | None:
-    """What a text says where it answers such a question: the words of the template that are not mere grammar."""
+    """Return a pattern of the template's content words and their synonyms; None if it has no content words."""
     words = [word for word in re.findall(r"[^\W\d_]+", f"{before} {after}".casefold()) if word not in _ASKING]
     if not words:
         return None
@@ -68,7 +68,7 @@ def asking_words(before: str, after: str) -> re.Pattern[str] | None:
 
 
 def find_passages(text: str, name: str, cue: re.Pattern[str] | None) -> Iterator[Passage]:
-    """All places that may hold the answer, in their order, in a text about a person whose full name is blanked out."""
+    """Yield the passages that may hold the answer, after cues and then in dates; `name` is blanked out in the text."""
     own = frozenset(word.casefold() for word in _TOKEN.findall(name))
     for found in cue.finditer(text) if cue is not None else ():
         yield from _groups(text, found.end(), min(len(text), found.end() + _REACH), "cue", own)
@@ -107,7 +107,7 @@ def _group(
 
 
 def _candidates(text: str, begin: int, end: int) -> Iterator[tuple[Candidate, int]]:
-    """Capitalised words that belong together, each with where it ends; months belong to dates."""
+    """Yield groups of capitalised words, each with where it ends; months belong to dates and are skipped."""
     start = stop = -1
     for found in _TOKEN.finditer(text, begin, end):
         word = found.group()
@@ -124,7 +124,7 @@ def _candidates(text: str, begin: int, end: int) -> Iterator[tuple[Candidate, in
 
 
 def _is_joined(text: str, start: int, stop: int, following: int) -> bool:
-    """Whether a word belongs to those before it; after a full stop, only if that stands for something: "St. James"."""
+    """Return whether a word belongs to those before it; after a full stop, only after an abbreviation: "St. James"."""
     gap = text[stop:following]
     if gap == ". ":
         return len(text[start:stop].split()[-1]) <= 2
@@ -132,7 +132,7 @@ def _is_joined(text: str, start: int, stop: int, following: int) -> bool:
 
 
 def _link(before: str) -> str:
-    """What links a candidate to the text before it."""
+    """Return what links a candidate to the text before it."""
     found = re.search(r"(?:(\w+)\s+)?([\w]+|[,(/])\s*$", before)
     if found is None:
         return "other" if before.strip() else "here"
@@ -145,7 +145,7 @@ def _link(before: str) -> str:
 
 
 def known_answers(text: str, vocabulary: Collection[str], most_words: int) -> list[Candidate]:
-    """Every answer of the vocabulary that stands in the text; the longest where several begin."""
+    """Return every answer of the vocabulary that stands in the text; the longest where several begin."""
     tokens = list(_TOKEN.finditer(text))
     found, place = [], 0
     while place < len(tokens):
@@ -160,7 +160,7 @@ def known_answers(text: str, vocabulary: Collection[str], most_words: int) -> li
 
 
 def sentence_at(text: str, place: int) -> str:
-    """The sentence around a place in a text, as it can be quoted."""
+    """Return the sentence around a place in a text, cut to a length that can be quoted."""
     begin = max((found.end() for found in _FULL_STOP.finditer(text, 0, place)), default=0)
     end = _FULL_STOP.search(text, place)
     sentence = text[begin : end.start() + 1 if end else len(text)].strip()

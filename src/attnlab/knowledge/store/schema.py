@@ -128,7 +128,7 @@ _REASONS = {  # by what SQLite says
 
 
 def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
-    """A connection to the store in this file, which is made if it may be."""
+    """Open a connection to the store in this file; if there is no file, `create` makes one."""
     if path.is_dir():
         raise FileError(f"{path} is a folder", hint=f"name a file, such as {path / 'facts.sqlite'}")
     if not path.exists():
@@ -190,7 +190,7 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _kind(database: sqlite3.Connection) -> tuple[int, int, int]:
-    """The kind of file, its version, and how many tables it has."""
+    """Return the application id of the file, its version, and how many tables and indexes it has."""
     application, version, tables = (
         database.execute(question).fetchone()[0]
         for question in ("PRAGMA application_id", "PRAGMA user_version", "SELECT COUNT(*) FROM sqlite_master")
@@ -200,7 +200,7 @@ def _kind(database: sqlite3.Connection) -> tuple[int, int, int]:
 
 @contextmanager
 def writing(database: sqlite3.Connection) -> Iterator[None]:
-    """All of what is written inside, or nothing; one writer at a time."""
+    """Run the block as one transaction: all of it is written or nothing, by one writer at a time."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -213,7 +213,7 @@ def writing(database: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """What SQLite and the system say, as errors with what to do."""
+    """Raise errors of SQLite and of the operating system as `FileError`."""
     try:
         yield
     except sqlite3.DatabaseError as error:

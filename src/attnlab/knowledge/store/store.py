@@ -158,7 +158,7 @@ class FactStore:
         return found[0]
 
     def answers(self, question: str) -> tuple[StoredFact, ...]:
-        """The facts that answer a question: typed the same way or, if there are none, but for its accents."""
+        """Return the facts that answer a question, ignoring its case or, if there are none, also its accents."""
         question = tidy(question, "question")
         with explained(self.path):
             found = self._used(question)
@@ -167,7 +167,7 @@ class FactStore:
         return tuple(found)
 
     def documents_naming(self, name: str, limit: int = 50) -> tuple[Document, ...]:
-        """Texts in which the name stands as it is, but for case and accents; those that begin with it come first."""
+        """Return the texts that hold the name, ignoring case and accents; those that begin with it come first."""
         folded = fold(tidy(name, "name"))
         if not folded:
             return ()
@@ -185,7 +185,7 @@ class FactStore:
     def browse(
         self, words: str = "", *, told: bool = False, before: int = MOST, limit: int = 50
     ) -> tuple[StoredFact, ...]:
-        """Facts from the newest to the oldest, retracted ones too, whose numbers lie below `before`.
+        """Return facts from the newest to the oldest, retracted ones too, whose numbers lie below `before`.
 
         With words, those that hold all of them, ignoring case and accents; if `told`, those that people told. The
         indexes lead to them, however many facts there are.
@@ -203,7 +203,7 @@ class FactStore:
             return tuple(self._facts(rest, *values))
 
     def search(self, words: str, limit: int = 20) -> tuple[tuple[StoredFact, ...], tuple[Document, ...]]:
-        """Facts and texts that hold all these words, the best matches first; retracted facts too, as such."""
+        """Return the facts and texts that hold all these words, best matches first; retracted facts are marked."""
         match = match_all(words)
         if not 1 <= limit <= MOST:
             raise InputError(f"limit must be from 1 to {MOST}, got {limit}", hint="use `limit=1` or more")
@@ -222,7 +222,7 @@ class FactStore:
         return tuple(facts), tuple(map(_document, rows))
 
     def facts(self, *, told: bool = False) -> Iterator[StoredFact]:
-        """Every fact that is not retracted, or those that people told, in the order in which they came."""
+        """Yield the facts that are not retracted, in order of arrival; with `told`, only those that people told."""
         extra = "AND facts.batch IS NULL " if told else ""
         yield from self._walk(_FACT, "facts", f"retracted_at IS NULL {extra}", _fact)
 
@@ -230,7 +230,7 @@ class FactStore:
         yield from self._walk("id, text, source", "documents", "TRUE ", _document)
 
     def counts(self) -> dict[str, int]:
-        """How many facts, contradicted questions, told facts, documents and batches there are."""
+        """Return how many facts, told and retracted facts, contradicted questions, documents and batches there are."""
         queries = {
             "facts": "SELECT COUNT(*) FROM facts WHERE retracted_at IS NULL",
             "told": "SELECT COUNT(*) FROM facts WHERE retracted_at IS NULL AND batch IS NULL",
@@ -246,13 +246,13 @@ class FactStore:
             return {name: self._database.execute(query).fetchone()[0] for name, query in queries.items()}
 
     def size(self, *, told: bool = False) -> int:
-        """How many facts there are, retracted ones too, or how many people told."""
+        """Return how many facts there are, retracted ones too; with `told`, only those that people told."""
         where = " WHERE batch IS NULL" if told else ""
         with explained(self.path):
             return int(self._database.execute(f"SELECT COUNT(*) FROM facts{where}").fetchone()[0])
 
     def check(self) -> list[str]:
-        """What is wrong with the file; nothing, after whatever happened to the programs that wrote it."""
+        """Return what is wrong with the file; nothing, even after programs that wrote to it were killed."""
         with explained(self.path):
             said = [row[0] for row in self._database.execute("PRAGMA integrity_check")]
             counted = "SELECT COUNT(*) FROM {} WHERE batch = batches.id"
@@ -266,7 +266,7 @@ class FactStore:
     # What `lookup` counted about how texts state answers, in the table `habits`
 
     def reading_statistics(self, template: str) -> Any:
-        """What was remembered, unless something was imported since."""
+        """Return the statistics kept for a template; None if there are none or something was imported since."""
         with explained(self.path):
             row = self._database.execute(
                 "SELECT data FROM habits WHERE template = ? AND batches = (SELECT COUNT(*) FROM batches)", (template,)

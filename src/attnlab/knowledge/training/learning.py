@@ -35,7 +35,7 @@ class BeforeAfter:
 
     @property
     def change(self) -> float:
-        """In points: hundredths of the questions."""
+        """Return the change in percentage points."""
         return 100 * (self.after.correct - self.before.correct) / max(1, self.before.total)
 
     def row(self, label: str) -> list[str]:
@@ -73,7 +73,7 @@ class LearningResult:
 
 
 def to_learn(model: KnowledgeModel, facts: Iterable[StoredFact]) -> tuple[list[Pair], list[Contradiction]]:
-    """The pairs that a model has not been taught yet; and questions that have several answers, which it cannot be."""
+    """Return the pairs that a model was not taught yet, and the questions with several answers, which are left out."""
     answers: dict[str, dict[str, StoredFact]] = {}
     for fact in facts:
         answers.setdefault(key(fact.question), {})[key(fact.answer)] = fact

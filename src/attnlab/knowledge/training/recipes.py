@@ -161,7 +161,7 @@ RECIPES: dict[str, KnowledgeRecipe] = {
 
 
 def recipe(name: str) -> KnowledgeRecipe:
-    """A recipe by its name."""
+    """Return a recipe by its name."""
     if name not in RECIPES:
         raise UnknownNameError("recipe", name, RECIPES)
     return RECIPES[name]

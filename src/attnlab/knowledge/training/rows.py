@@ -59,7 +59,7 @@ class RowCorpus(Corpus):
         return sum(len(row.tokens) - max(1, row.first) for row in self._validation)
 
     def steps_per_epoch(self, batch_size: int) -> int:
-        """How many batches it takes to read everything once."""
+        """Return how many batches an epoch has."""
         return sum(source.repeats * -(-source.count // batch_size) for source in self._sources)
 
     def tokens_per_step(self, batch_size: int, context_length: int) -> float:
@@ -81,13 +81,13 @@ class RowCorpus(Corpus):
             yield Batch(*self._fill(chosen[first : first + batch_size]))
 
     def _random(self, source: int, seed: int, epoch: int, repeat: int) -> NDArray[np.uint64]:
-        """The random words of every row of a source."""
+        """Return the random words of every row of a source, (rows, WORDS)."""
         count = self._sources[source].count
         key = digest(self.hash, "rows", int(seed), epoch, source, repeat)
         return words(key, count * WORDS).reshape(count, WORDS)
 
     def _pieces(self, seed: int, epoch: int, batch_size: int) -> list[_Piece]:
-        """The batches of an epoch, in its order."""
+        """Return the batches of an epoch, in its order."""
         name = (int(seed), epoch, batch_size)
         pieces = self._epochs.get(name)
         if pieces is None:
@@ -105,7 +105,7 @@ class RowCorpus(Corpus):
         return pieces
 
     def _cut(self, source: int, seed: int, epoch: int, repeat: int, batch_size: int) -> list[list[int]]:
-        """The rows of a source, batch by batch: those of like lengths together, or any."""
+        """Divide the rows of a source into batches: of similar lengths if bucketed, else at random."""
         held = self._sources[source]
         key = digest(self.hash, "order", seed, epoch, source, repeat)
         order = permutation(key, held.count)
@@ -121,7 +121,7 @@ class RowCorpus(Corpus):
         return [self._sources[piece.source].make(number, random[number]) for number in piece.numbers]
 
     def _fill(self, rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and targets (rows, longest)."""
+        """Return padded inputs and targets, (rows, longest)."""
         longest = max(len(row.tokens) for row in rows) - 1
         inputs = np.full((len(rows), max(1, longest)), self.codec.pad, dtype=np.int64)
         targets = np.full_like(inputs, IGNORED)

@@ -75,7 +75,7 @@ class Options:
 
 
 def run_path(options: Options, stage: StageName, recipe: KnowledgeRecipe, length: Length, made_of: str) -> Path:
-    """The folder of a stage: the same for the same request, so that asking again resumes it."""
+    """Return the folder of a stage: the same for the same request, so that asking again resumes it."""
     asked = f"{recipe.model_dump_json(exclude=_IRRELEVANT[stage])}{length}{options.seed}{made_of}"
     short = hashlib.sha256(asked.encode()).hexdigest()[:8]
     return options.out / f"knowledge-{stage}-{file_name(recipe.variant, 40)}-{recipe.name}-seed{options.seed}-{short}"
@@ -169,7 +169,7 @@ def _resolve(settings: StageSettings, model: ModelSpec, execution: Execution, st
 def _steps(
     settings: StageSettings, model: ModelSpec, length: Length, corpus: RowCorpus, execution: Execution, seed: int
 ) -> int:
-    """How many steps a stage has, all told."""
+    """Return how many steps a stage has in all."""
     if length.steps is not None:
         return length.steps
     if length.minutes is not None:
@@ -184,7 +184,7 @@ def _steps(
 def step_seconds(
     settings: StageSettings, model: ModelSpec, corpus: RowCorpus, execution: Execution, seed: int
 ) -> float:
-    """The time of an average step, from a few steps of one process: it is proportional to the tokens, pads included."""
+    """Estimate the seconds of an average step from a few steps of one process, by their tokens, pads included."""
     share = max(1, settings.batch_size // execution.workers)
     alone = execution.model_copy(update={"workers": 1})
     run = _resolve(settings.replace(batch_size=share), model, alone, 1_000_000, seed)

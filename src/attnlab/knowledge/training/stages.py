@@ -104,7 +104,7 @@ def pretraining_corpus(material: Material, recipe: KnowledgeRecipe) -> RowCorpus
 
 
 def make_codec(material: Material, recipe: KnowledgeRecipe) -> Codec:
-    """Return the tokens of a text, and of the questions that will be learned."""
+    """Build a codec for the documents, and for the questions and answers that will be learned."""
     pairs = [text for pair in material.train for text in (pair.question, pair.answer)]
     return Codec(make_tokenizer(recipe.tokenizer, [*material.documents, *pairs], recipe.vocabulary_size))
 
@@ -308,7 +308,7 @@ def write_synthetic_pairs(model: LanguageModel, codec: Codec, material: Material
 def write_questions(
     model: LanguageModel, codec: Codec, material: Material, texts: Mapping[int, CopySource]
 ) -> dict[int, str]:
-    """The question that each document answers, by the document's number; those of the training split are known."""
+    """Return the question that each document answers, by document number, except those of the training split."""
     asked = {pair.question for pair in material.train}
     before, after = codec.around_name(material.template)
     behind = what_follows_names(material)
@@ -325,7 +325,7 @@ def write_questions(
 
 
 def what_follows_names(material: Material) -> str | None:
-    """What stands behind the name where nearly all documents of the training split begin with it; else None."""
+    """Return what follows the name if nearly all documents of the training split begin with it; else None."""
     answered = answered_documents(material)
     follow: Counter[str] = Counter()
     for number, pair in answered.items():
@@ -337,6 +337,6 @@ def what_follows_names(material: Material) -> str | None:
 
 
 def _at_the_start(codec: Codec, text: CopySource, behind: str) -> CopySource:
-    """Stretches that begin the text, and end before `behind`."""
+    """Limit the stretches to those that begin the text, and end before `behind`."""
     decode, tokens = codec.tokenizer.decode, text.tokens
     return text.narrowed({0}, {end for end in text.ends if decode(tokens[end : end + 4]).startswith(behind)})

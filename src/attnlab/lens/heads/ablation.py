@@ -300,7 +300,7 @@ def _mean_of(layer: int, without: Collection[tuple[int, int]]) -> Callable[[Tens
     chosen = sorted({head for one, head in without if one == layer})
 
     def replace(made: Tensor) -> Tensor:
-        """(batch, heads, tokens, value width) with some heads made constant."""
+        """Return (batch, heads, tokens, value width) with some heads replaced by their mean over the tokens."""
         changed = made.clone()
         changed[:, chosen] = made[:, chosen].mean(dim=2, keepdim=True)
         return changed

@@ -85,7 +85,7 @@ def register(names: str | Iterable[str] | None = None) -> Registration:
 
 
 def why_not(one: Variant) -> str | None:
-    """Why a variant is not a function of the model's query, key and value; None if it is."""
+    """Return why a variant is not a function of the model's query, key and value; None if it is."""
     spec = one.spec()
     parameters = sorted(spec.parameters)
     others = sorted(one.changes.keys() - _OFFERED_FIELDS)
@@ -131,7 +131,7 @@ class VariantAttention:
         is_causal: bool | None = None,
         **others: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """What the queries get, (batch, queries, heads, width), and their weights, if asked for.
+        """Return the attention output, (batch, queries, heads, width), and the attention weights, if asked for.
 
         `query` has the shape (batch, heads, queries, width), `key` and `value` (batch, key-value heads, keys, width).
         `dropout` is 0 when the model is not training.
@@ -163,7 +163,7 @@ class VariantAttention:
         return call().transpose(1, 2).contiguous(), None
 
     def _spec(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, dropout: float) -> AttentionSpec:
-        """The variant at the model's heads and widths."""
+        """Return the spec of the variant at the model's heads and widths."""
         asked = query.shape[1], key.shape[1], query.shape[-1], value.shape[-1], mask.text, dropout
         if asked not in self._specs:
             base = AttentionSpec(
@@ -200,19 +200,19 @@ class VariantAttention:
 
 
 def _rescaled(query: Tensor, scaling: float | None) -> Tensor:
-    """The query times what turns 1/√D_k into the model's own scale."""
+    """Return the query times the factor that turns 1/√D_k into the model's own scale."""
     factor = 1.0 if scaling is None else scaling * math.sqrt(query.shape[-1])
     return query if math.isclose(factor, 1.0, rel_tol=1e-6) else query * factor
 
 
 def _two_sequences(module: nn.Module, causal: bool, query: Tensor, key: Tensor) -> bool:
-    """Whether queries and keys come from different sequences, as far as a module tells."""
+    """Return whether queries and keys come from different sequences, as far as a module tells."""
     named = "cross" in type(module).__name__.lower() or bool(getattr(module, "is_cross_attention", False))
     return named or (not causal and (bool(getattr(module, "is_decoder", False)) or query.shape[2] != key.shape[2]))
 
 
 def _weights_wanted(others: Mapping[str, object]) -> bool:
-    """Whether attention weights are asked for. Some models keep the request to themselves, but collect the answers."""
+    """Return whether attention weights are asked for. Some models do not pass that on, but collect the weights."""
     if others.get("output_attentions"):
         return True
     from transformers.utils import output_capturing
@@ -224,7 +224,7 @@ def _weights_wanted(others: Mapping[str, object]) -> bool:
 
 
 def _interfaces() -> tuple[Any, Any]:
-    """Where Transformers keeps attention functions and mask functions."""
+    """Return the registries of Transformers for attention functions and mask functions."""
     try:
         from transformers import AttentionInterface
         from transformers.masking_utils import AttentionMaskInterface

@@ -34,7 +34,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def read_config(folder: Path) -> Mapping[str, Any]:
-    """What config.json says."""
+    """Return the content of config.json."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise FileError(f"{folder} {what}, not a model's folder", hint=f"name a folder with {CONFIG} and {TENSORS}")
@@ -57,14 +57,14 @@ class TensorFiles:
         return tuple(self._sources[name].get_slice(name).get_shape())
 
     def read(self, name: str) -> Tensor:
-        """A tensor, perhaps only mapped from the file: copy what is to stay."""
+        """Return a tensor, perhaps memory-mapped from the file: copy what is to stay."""
         tensor: Tensor = self._sources[name].get_tensor(name)
         return tensor
 
 
 @contextmanager
 def open_tensors(folder: Path) -> Iterator[TensorFiles]:
-    """The tensors of a folder, in one file or in several that an index lists."""
+    """Open the tensors of a folder, in one file or in several that an index lists."""
     sources: dict[str, Any] = {}
     with ExitStack() as stack:
         for path in _tensor_files(folder):
@@ -181,13 +181,13 @@ def _put_in_place(temporary: Path, target: Path, occupied: bool) -> None:
 
 
 def _weights_of(target: Path) -> Callable[[str, list[str]], set[str]]:
-    """What a new model replaces in the folder; a folder inside it is another matter."""
+    """Return a filter for `shutil.copytree`: ignore the files that a new model replaces, but not in subfolders."""
     replaced = shutil.ignore_patterns(*_REPLACED)
     return lambda path, names: replaced(path, names) if Path(path) == target else set()
 
 
 def _link(source: str, copy: str) -> None:
-    """The same file under another name, or a copy where the file system has no such thing."""
+    """Make a hard link to the file, or a copy where the file system has no links."""
     try:
         os.link(source, copy, follow_symlinks=False)
     except OSError:

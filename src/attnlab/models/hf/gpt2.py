@@ -71,7 +71,7 @@ class _Entry:
 
 
 def load_gpt2(folder: Path) -> LanguageModel:
-    """The model of a GPT-2 folder, in float32, ready for use (dropout is off until `train()`)."""
+    """Return the model of a GPT-2 folder, in float32, ready for use (dropout is off until `train()`)."""
     config = read_config(folder)
     with open_tensors(folder) as files:
         names = _plain_names(files, folder)
@@ -118,7 +118,7 @@ def save_gpt2(model: LanguageModel, folder: Path) -> None:
 
 
 def _parts(name: str, entry: _Entry, tensor: Tensor) -> tuple[Tensor, ...]:
-    """What a tensor of GPT-2's holds, as attnlab's parameters."""
+    """Split a tensor of GPT-2 into attnlab's parameters."""
     if not tensor.is_floating_point():
         raise FileError(f"{name} is of type {tensor.dtype}, not floating", hint="give weights that are not quantised")
     return (tensor.t() if _is_transposed(name) else tensor).chunk(len(entry.parameters))
@@ -129,7 +129,7 @@ def _is_transposed(name: str) -> bool:
 
 
 def _entries(spec: ModelSpec) -> Iterator[tuple[str, _Entry]]:
-    """Every tensor of a GPT-2, by its name without the prefix `transformer.`."""
+    """Yield every tensor of a GPT-2, by its name without the prefix `transformer.`."""
     width, inner = spec.model_width, spec.mlp_width
     yield _EMBEDDING, _Entry((spec.vocabulary_size, width), ("embedding.weight",))
     yield "wpe.weight", _Entry((spec.context_length, width), ("stack.positions.weight",))
@@ -156,7 +156,7 @@ def _entries(spec: ModelSpec) -> Iterator[tuple[str, _Entry]]:
 
 
 def _plain_names(files: TensorFiles, folder: Path) -> dict[str, str]:
-    """Names without the prefix → names in the files, for all tensors but old buffers."""
+    """Map names without the prefix to names in the files, for all tensors but old buffers."""
     names: dict[str, str] = {}
     for stored in files.names:
         name = stored.removeprefix("transformer.")
@@ -169,7 +169,7 @@ def _plain_names(files: TensorFiles, folder: Path) -> dict[str, str]:
 
 
 def _spec_of(config: Mapping[str, Any], path: Path, num_tensors: int) -> ModelSpec:
-    """The model that config.json describes."""
+    """Return the spec of the model that config.json describes."""
     if config.get("model_type") != "gpt2":
         raise UnsupportedError(
             f"{path} describes a model of type {config.get('model_type')!r}, not gpt2",
@@ -250,7 +250,7 @@ def _config_of(spec: ModelSpec) -> dict[str, object]:
 
 
 def _why_not(spec: ModelSpec) -> Iterator[str]:
-    """Each field of a model that a GPT-2 has otherwise, with what it has."""
+    """Yield each difference of a model from GPT-2: the field, its value, and the value that GPT-2 has."""
     for name, field in ModelSpec.model_fields.items():
         if name not in _FREE_IN_MODEL and getattr(spec, name) != field.default:
             yield f"{name} is {_shown(getattr(spec, name))}, and GPT-2 has {_shown(field.default)}"

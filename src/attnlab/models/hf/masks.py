@@ -30,7 +30,7 @@ _HIDDEN = -1e4  # an additive mask hides by a number below this; what it holds d
 def make_mask(
     *, allow_is_causal_skip: bool = True, allow_is_bidirectional_skip: bool = False, **asked: Any
 ) -> Tensor | None:
-    """The mask function for `AttentionMaskInterface`: what is asked for, or None where that is plain.
+    """Return the mask that is asked for, or None where it is plain: a function for `AttentionMaskInterface`.
 
     The two flags say that the pattern asked for is causal, or bidirectional, and nothing else besides padding.
     """
@@ -44,13 +44,13 @@ def make_mask(
 
 
 def _queries_come_last(asked: Mapping[str, Any]) -> bool:
-    """Not so in a cache with room for tokens to come, whose offset is a tensor that must not be waited for."""
+    """Return whether the queries come last: False where the offset is a tensor, which must not be waited for."""
     first = asked.get("q_offset")
     return type(first) is int and first + asked["q_length"] == asked.get("kv_offset", 0) + asked["kv_length"]
 
 
 def _all_in_reach(asked: Mapping[str, Any]) -> bool:
-    """Whether a sliding window or chunk, if there is one, is longer than the sequence."""
+    """Return whether a sliding window or chunk, if there is one, is longer than the sequence."""
     reach = asked.get("local_size")
     return reach is None or asked.get("kv_offset", 0) + asked["kv_length"] < reach
 
@@ -79,7 +79,7 @@ class View:
 def read_mask(
     given: Tensor | None, num_queries: int, num_keys: int, *, causal: bool, own: Mask | None, by_distance: bool
 ) -> View:
-    """The product of the model's mask and the variant's `own`.
+    """Return the product of the model's mask and the variant's `own`.
 
     `by_distance` says that positions count, because of `own` or of a bias; otherwise the given mask says it all.
     """
@@ -96,7 +96,7 @@ def read_mask(
 
 
 def as_padding(view: View, batch: int, *, causal: bool) -> View:
-    """The same view as causality × padding alone, for an operator, which takes no other pattern."""
+    """Return the same view as causality × padding alone, for an operator, which takes no other pattern."""
     if view.visible is None:
         return view
     visible, mask = view.visible, _BY_CAUSALITY[causal]
@@ -112,9 +112,9 @@ def as_padding(view: View, batch: int, *, causal: bool) -> View:
 
 
 def first_position(visible: Tensor) -> int:
-    """Where the first query stands among the keys, in a causal mask: the last key that a query sees is its own.
+    """Return the position of the first query among the keys, in a causal mask: the last key a query sees is its own.
 
-    A cache with room for tokens to come holds more keys than there are, so their number does not tell. A query that is
+    A cache with space for tokens to come holds more keys than there are, so their number does not tell. A query that is
     padding may not see itself, hence the largest over all.
     """
     queries, keys = visible.shape[2:]
@@ -127,7 +127,7 @@ def first_position(visible: Tensor) -> int:
 
 
 def _product(causal: bool, own: Mask | None) -> Mask:
-    """The model's causality times the variant's mask."""
+    """Return the product of the model's causality and the variant's mask."""
     if own is None:
         return _BY_CAUSALITY[causal]
     if causal and not own.causal and own.window is not None:  # the past half of a window around the query
@@ -136,7 +136,7 @@ def _product(causal: bool, own: Mask | None) -> Mask:
 
 
 def _as_visible(given: Tensor, num_queries: int, num_keys: int) -> Tensor:
-    """A mask of Transformers as a pattern, (batch or 1, heads or 1, queries, keys)."""
+    """Return a mask of Transformers as a boolean pattern, (batch or 1, heads or 1, queries, keys)."""
     if given.dim() != 4 or given.shape[3] != num_keys or given.shape[2] not in (1, num_queries):
         raise InputError(
             f"attention_mask has shape {tuple(given.shape)}, not (batch, 1, {num_queries} queries, {num_keys} keys)",

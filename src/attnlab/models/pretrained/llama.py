@@ -25,7 +25,7 @@ def llama_model(
     mlp_bias: bool = False,
     tied_embedding: bool = False,
 ) -> ModelSpec:
-    """Return a model of the Llama family: RMSNorm, rotary positions, grouped keys, a gated perceptron."""
+    """Return a model of the Llama family: RMSNorm, rotary positions, grouped keys, a gated MLP."""
     attention = AttentionSpec(
         model_width=model_width,
         num_heads=num_heads,

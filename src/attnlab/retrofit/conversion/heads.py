@@ -39,7 +39,7 @@ class HeadMaps:
 
     @property
     def group_size(self) -> int:
-        """How many query heads share one key head."""
+        """Return the number of query heads that share one key head."""
         return self.query.shape[0] // self.key.shape[0]
 
     def queries_of(self, head: int) -> Tensor:

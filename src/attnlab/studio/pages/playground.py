@@ -310,7 +310,7 @@ class SpecForm:
 
 
 def _control(field: Mapping[str, Any], value: Any, tell: Callable[[Any], Awaitable[None]]) -> None:
-    """One field of plain values."""
+    """Draw the control of one field of plain values."""
     if field["type"] == "switch":
 
         async def switched(text: str) -> None:

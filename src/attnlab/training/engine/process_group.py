@@ -64,7 +64,7 @@ class ProcessGroup(ABC):
         return torch.zeros_like(like)
 
     def start(self, optimizer: Optimizer) -> None:  # noqa: B027 (nothing to do is the usual case)
-        """Called once, when everything is in place and before the first step."""
+        """Start the processes, if there are others. Call it once everything is in place, before the first step."""
 
     @abstractmethod
     def sum(self, numbers: list[float]) -> list[float]:
@@ -75,7 +75,7 @@ class ProcessGroup(ABC):
         """Sum the gradients, clip them, take the optimizer's step and clear them; return the norm before clipping."""
 
     def stop(self) -> None:  # noqa: B027
-        """Called at the end, whatever that is."""
+        """Stop the processes, if there are others. Call it at the end, also after an error."""
 
 
 class SingleProcess(ProcessGroup):
@@ -199,7 +199,7 @@ class LocalProcesses(ProcessGroup):
         self._barrier.close()
 
     def run_worker(self, work: Callable[[], object]) -> NoReturn:
-        """In a forked process: do `work`, and end without ever returning to what the leader was doing."""
+        """Do `work` in a forked process, and end without ever returning to what the leader was doing."""
         try:
             work()
         except BaseException:

@@ -129,7 +129,7 @@ def _empty(key: Tensor, value: Tensor) -> Tensor:
 
 
 def _divided(vectors: Tensor, size: int) -> Tensor:
-    """(batch, heads, tokens, width) → (batch, heads, chunks, size, width), filled up with zeros."""
+    """Pad with zeros and split: (batch, heads, tokens, width) → (batch, heads, chunks, size, width)."""
     whole = F.pad(vectors, (0, 0, 0, -vectors.shape[2] % size))
     return whole.reshape(*whole.shape[:2], -1, size, whole.shape[-1])
 

@@ -83,7 +83,7 @@ class Door:
 
 
 async def edit_at_once(door: Door, visitors: int, edits: int) -> list[float]:
-    """The seconds of every edit of so many visitors at the same time."""
+    """Let so many visitors edit at the same time; return the seconds of every edit."""
     found = await asyncio.gather(*(_edit_often(door, edits) for _ in range(visitors)))
     return [seconds for one in found for seconds in one]
 
@@ -125,7 +125,7 @@ class _Visitor:
                     self._listener = event["listener_id"]
 
     async def edit(self, number: int) -> float:
-        """Change a cell; the seconds until the output has changed."""
+        """Change a cell; return the seconds until the output has changed."""
         await asyncio.sleep(_PAUSE)
         typed = json.dumps(["x 0 0", str(number + 3)])
         event = {"id": 0, "client_id": self._name, "listener_id": self._listener, "args": [typed]}
@@ -136,7 +136,7 @@ class _Visitor:
         return time.perf_counter() - begin
 
     async def _update(self) -> Mapping[str, Any]:
-        """The next change of the page; what else is said is answered as a browser does."""
+        """Return the next change of the page; answer other messages as a browser does."""
         while True:
             text = await asyncio.wait_for(self._socket.recv(), _ANSWER_SECONDS)
             if text.startswith("0"):
