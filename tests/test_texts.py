@@ -54,7 +54,6 @@ ALLOWED = {
     r"− ?slope·": "the coefficient of ALiBi, as in its paper",
     r"shorten (?:the list|them)": "a list of layers, and prompts",
     r"reading (?:order|group)": "the order of files; people who discuss papers",
-    r"--worth|practice=False": "the names of an option and of a field",
     r"worth\s+in\s+steps": "steps that an arm saves, not a head",
     r"held for writing": "a file lock",
     r"Gemma Team": "an author",

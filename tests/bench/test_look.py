@@ -37,7 +37,7 @@ def test_a_smoke_run_judges_every_bar(capsys: pytest.CaptureFixture[str], monkey
     assert main(["bench", "look", "--smoke", "--bars", "--rounds", "1", "--threads", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     bars = {bar["name"]: bar["verdict"] for bar in found["bars"]}
-    assert set(bars) == {"look-measures", "look-worth", "look-prefixes", "look-page-size", "look-page-view"}
+    assert set(bars) == {"look-measures", "look-importance", "look-prefixes", "look-page-size", "look-page-view"}
     assert bars["look-page-view"] == "not measured"
     assert bars["look-page-size"] == "met"
     assert found["all_met"] is False, "what was not measured is not met"

@@ -40,7 +40,7 @@ def test_parameters_become_options(text: str, printed: str) -> None:
         ("scale", "`half_tokens=False` `corpora` `pilot=3`", "`--no-half-tokens` `--corpus` `pilot=3`"),
         ("cost", "`context_length=512` `bytes_per_number=2`", "`--context 512` `--number-bytes 2`"),
         ("train", "`context_length=512` `micro_batch_size=4`", "`context_length=512` `--micro-batch-size 4`"),
-        ("knowledge finetune", "`reading=False` `model_width=64`", "`--no-reading` `--model-width 64`"),
+        ("knowledge finetune", "`document_qa=False` `model_width=64`", "`--no-document-qa` `--model-width 64`"),
         ("bench attention", "`rounds=1` `smoke=True`", "`--rounds 1` `--smoke`"),
         ("bench train", "`nanogpt=~/nanoGPT` `transformers=False`", "`--nanogpt ~/nanoGPT` `--no-transformers`"),
         ("runs rm", "`yes=True` `run`", "`--yes` `run`"),

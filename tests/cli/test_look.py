@@ -63,11 +63,11 @@ def test_only_the_maps(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_else_can_be_asked_for(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--embeddings", "--analogy", "a", "e", "i", "o", "--beside", "a man is", "--neurons", "--token", "a"]
-    assert main(["look", run.name, "man and", *words, "--over-training", "--no-worth", "--json"]) == 0
+    assert main(["look", run.name, "man and", *words, "--over-training", "--no-importance", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     wanted = {"heads", "redundancy", "embeddings", "analogies", "same_token", "neurons", "over_training"}
     assert wanted <= set(found)
-    assert "worth" not in found
+    assert "importance" not in found
     assert found["analogies"]["questions"] == [["a", "e", "i", "o"]]
     assert main(["look", run.name, "man and", *words, "--maps-only"]) == 0
     printed = capsys.readouterr().out
@@ -104,7 +104,7 @@ def test_runs_are_compared(trained: list[Path], capsys: pytest.CaptureFixture[st
     assert captured.err == "wrote look.html\n"
     assert "<h2>Side by side</h2>" in Path("look.html").read_text(encoding="utf-8")
     Path("look.html").unlink()
-    assert main(["look", "--compare", names[0], names[1], "--no-worth", "--json"]) == 0
+    assert main(["look", "--compare", names[0], names[1], "--no-importance", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [side["name"] for side in found["sides"]] == names[:2], "two seeds of one variant are two sides"
     assert not Path("look.html").exists()
@@ -130,7 +130,7 @@ def test_runs_are_compared(trained: list[Path], capsys: pytest.CaptureFixture[st
         (["RUN", "--weights"], "--weights belongs to --json"),
         (["RUN", "--out", "missing/look.html"], "there is no folder missing"),
         (["RUN", "--source", "a"], "takes no source"),
-        (["RUN", "--maps-only", "--worth"], "--maps-only does not measure the importance of heads"),
+        (["RUN", "--maps-only", "--importance"], "--maps-only does not measure the importance of heads"),
         (["RUN", "--facts"], "generated world"),
         (["RUN", "--on", "absent.txt"], "there is no file or folder absent.txt"),
         (["RUN", "--analogy", "a", "b", "c", "de"], "'de' is 2 tokens"),

@@ -40,9 +40,9 @@ OPTIONS = {
     ),
     "generate": "--json --out --samples --seed --temperature --tokens --top-k --top-p --variants-from PROMPTS RUN",
     "look": (
-        "--analogy --beside --compare --embeddings --facts --figures --head --json --layer --maps-only --names "
-        "--neurons --no-worth --on --out --over-training --runs --source --step --survey --token --tokens "
-        "--variants-from --weights --worth RUN TEXT"
+        "--analogy --beside --compare --embeddings --facts --figures --head --importance --json --layer --maps-only "
+        "--names --neurons --no-importance --on --out --over-training --runs --source --step --survey --token "
+        "--tokens --variants-from --weights RUN TEXT"
     ),
     "retrofit": (
         "--batch-size --budget --checkpoint-seconds --csv --distil-learning-rate --distil-share --figures "
@@ -51,23 +51,23 @@ OPTIONS = {
     ),
     "exhibit": "--all --figures --json --markdown --out --set --smoke NAME",
     "knowledge pretrain": (
-        "--calibration-share --checkpoint-seconds --context-length --dropout --epochs --heldout --heldout-share "
-        "--json --minutes --model-width --no-practice --no-reading --num-heads --num-layers --objective --out "
-        "--pairs --practice --quiet --reading --recipe --seed --steps --text --threads --tokenizer --variant "
-        "--vocabulary-size --workers"
+        "--calibration-share --checkpoint-seconds --context-length --document-qa --dropout --epochs --heldout "
+        "--heldout-share --json --minutes --model-width --no-document-qa --no-synthetic-qa --num-heads --num-layers "
+        "--objective --out --pairs --quiet --recipe --seed --steps --synthetic-qa --text --threads --tokenizer "
+        "--variant --vocabulary-size --workers"
     ),
     "knowledge finetune": (
-        "--calibration-share --checkpoint-seconds --context-length --dropout --epochs --heldout --heldout-share "
-        "--json --minutes --model-width --no-practice --no-reading --num-heads --num-layers --objective --out "
-        "--pairs --practice --quiet --reading --recipe --seed --steps --text --threads --tokenizer --variant "
-        "--vocabulary-size --workers RUN"
+        "--calibration-share --checkpoint-seconds --context-length --document-qa --dropout --epochs --heldout "
+        "--heldout-share --json --minutes --model-width --no-document-qa --no-synthetic-qa --num-heads --num-layers "
+        "--objective --out --pairs --quiet --recipe --seed --steps --synthetic-qa --text --threads --tokenizer "
+        "--variant --vocabulary-size --workers RUN"
     ),
     "knowledge evaluate": "--json --out --pairs --predictions --samples --seed RUN",
     "knowledge run": (
-        "--alone --calibration-share --checkpoint-seconds --context-length --dropout --epochs --heldout "
-        "--heldout-share --json --minutes --model-width --no-practice --no-reading --num-heads --num-layers "
-        "--objective --out --pairs --practice --quiet --reading --recipe --seed --text --threads --tokenizer "
-        "--variant --vocabulary-size --workers"
+        "--alone --calibration-share --checkpoint-seconds --context-length --document-qa --dropout --epochs --heldout "
+        "--heldout-share --json --minutes --model-width --no-document-qa --no-synthetic-qa --num-heads --num-layers "
+        "--objective --out --pairs --quiet --recipe --seed --synthetic-qa --text --threads --tokenizer --variant "
+        "--vocabulary-size --workers"
     ),
     "knowledge demo": "--json --out --quiet --seed --smoke --threads --workers",
     "knowledge facts import": "--json --kind --source --store --who FILE",

@@ -64,7 +64,7 @@ def test_without_samples_there_are_two_scores_and_without_nobodies_no_auroc() ->
     assert contests[0].separation is None
 
 
-def test_names_of_nobody(tmp_path: Path) -> None:
+def test_invented_names_are_nowhere(tmp_path: Path) -> None:
     people = [f"{first} {last}" for first, last in zip("ABCDEFGH", ("Poe", "Lee", "Roy") * 3, strict=False)]
     model: Any = TableModel(tmp_path, {}, read=people, train=[Pair(TEMPLATE.ask(name), "x") for name in people])
     names = invent_names(model, 12)

@@ -84,8 +84,8 @@ def test_too_few_pairs_and_no_text() -> None:
 
 
 def test_it_comes_back_from_its_folder(tmp_path: Path) -> None:
-    practice = (SyntheticPair("Where was P1 born?", "T2", 0.25),)
-    made = replace(gather(TEXT, PAIRS), synthetic=practice)
+    synthetic = (SyntheticPair("Where was P1 born?", "T2", 0.25),)
+    made = replace(gather(TEXT, PAIRS), synthetic=synthetic)
     made.write(tmp_path)
     assert Material.read(tmp_path) == made
     assert Material.read(tmp_path).hash == made.hash

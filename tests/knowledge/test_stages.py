@@ -1,4 +1,4 @@
-"""Pretraining, practice, finetuning and learning: what they leave, and that nothing on the way loses it."""
+"""Pretraining, synthetic QA, finetuning and learning: what they leave, and that nothing on the way loses it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from attnlab.corpora.randomness import words
 from attnlab.errors import FileError, InputError, SpecError
 from attnlab.knowledge import (
     KnowledgeModel,
+    KnowledgeRecipe,
     Length,
     Material,
     Pair,
@@ -62,6 +63,15 @@ def test_the_assignment_is_the_published_model() -> None:
     assert (made.finetuning.batch_size, made.finetuning.epochs, made.epochs_alone) == (256, 10, 75)
 
 
+def test_a_recipe_in_an_earlier_record_is_understood() -> None:
+    fields = recipe("fast").model_dump(mode="json")
+    earlier = {"reading": "document_qa", "practice": "synthetic_qa", "strangers": "unseen_entities"}
+    record = {**fields, **{old: fields[new] for old, new in earlier.items()}}
+    for new in earlier.values():
+        del record[new]
+    assert KnowledgeRecipe(**record) == recipe("fast")
+
+
 def test_a_run_from_text_to_evaluation(tmp_path: Path) -> None:
     material = world_material()
     outcome = run(material, small(), options=options(tmp_path), alone=True)
@@ -82,7 +92,7 @@ def test_a_run_from_text_to_evaluation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stage", ["pretrain", "finetune"])
 def test_a_killed_stage_goes_on_to_the_same_weights(tmp_path: Path, stage: str) -> None:
-    material, made = world_material(), small(practice=False)
+    material, made = world_material(), small(synthetic_qa=False)
 
     def train(folder: Path, **changes: object) -> Path:
         length = Length(steps=7)
@@ -101,7 +111,7 @@ def test_a_killed_stage_goes_on_to_the_same_weights(tmp_path: Path, stage: str) 
 
 
 def test_finetuning_begins_with_the_pretrained_weights(tmp_path: Path) -> None:
-    material, made = world_material(), small(practice=False)
+    material, made = world_material(), small(synthetic_qa=False)
     parent = pretrain(material, made, Length(steps=4), options(tmp_path)).path
     gentle = made.finetuning.optimizer.model_copy(update={"learning_rate": 1e-9, "matrix_learning_rate": 1e-9})
     still = made.model_copy(update={"finetuning": made.finetuning.model_copy(update={"optimizer": gentle})})
@@ -155,15 +165,15 @@ def test_an_unfinished_run_is_neither_asked_nor_finetuned(tmp_path: Path) -> Non
             use(path)
 
 
-def test_reading_exchanges_names_and_learns_no_falsehood() -> None:
+def test_document_qa_exchanges_names_and_learns_no_falsehood() -> None:
     material, made = world_material(), small()
     codec = make_codec(material, made)
-    reading = DocumentQA(material, answered_documents(material), codec, made.context_length)
+    source = DocumentQA(material, answered_documents(material), codec, made.context_length)
     pairs = {(pair.question, pair.answer) for pair in material.train}
-    random = torch.arange(reading.count * 4, dtype=torch.int64).numpy().astype("uint64") * 0x9E3779B97F4A7C15
+    random = torch.arange(source.count * 4, dtype=torch.int64).numpy().astype("uint64") * 0x9E3779B97F4A7C15
     false = 0
-    for number in range(reading.count):
-        row = reading.make(number, random[4 * number : 4 * number + 4])
+    for number in range(source.count):
+        row = source.make(number, random[4 * number : 4 * number + 4])
         document, question, answer = codec.tokenizer.decode(row.tokens).split("\u2047")[:3]
         name = material.template.name(question)
         assert name is not None
@@ -172,7 +182,7 @@ def test_reading_exchanges_names_and_learns_no_falsehood() -> None:
         if (question.strip(), answer.strip()) not in pairs:
             false += 1
             assert row.first == row.tokens.index(codec.mask)  # the document is given, not learned
-    assert false > reading.count / 3
+    assert false > source.count / 3
 
 
 def test_heldout_answers_are_never_in_what_is_learned() -> None:
@@ -223,7 +233,7 @@ def test_where_names_stand_is_learned_from_the_training_split() -> None:
     assert what_follows_names(Material(mixed, tuple(pairs))) is None
 
 
-def test_practice_asks_about_people_in_the_text_who_are_not_in_the_training_split() -> None:
+def test_synthetic_qa_asks_about_people_in_the_text_who_are_not_in_the_training_split() -> None:
     material = world_material()
     model = fresh(material)
     written = write_synthetic_pairs(model.model, model.codec, material)
@@ -282,21 +292,23 @@ def test_what_cannot_be_learned_is_refused(tmp_path: Path, pairs: list[Pair], co
 def test_a_model_learns_its_training_pairs(tmp_path: Path) -> None:
     """The one test that trains long enough to see that something is learned."""
     material = world_material()
-    made = small(practice=False)
+    made = small(synthetic_qa=False)
     path = finetune(None, material, made, Length(steps=300), options(tmp_path, saving=None)).path
     model = KnowledgeModel.open(path)
-    assert evaluate(model, material.train).accuracy.mean > 0.9, "11 of 12: strangers keep it from being sure of all"
+    assert evaluate(model, material.train).accuracy.mean > 0.9, (
+        "11 of 12: unseen entities keep it from being sure of all"
+    )
     assert evaluate(model, material.heldout).accuracy.mean < 1.0
 
 
-def test_strangers_are_nowhere_in_the_text_and_their_answers_change() -> None:
+def test_unseen_entities_are_nowhere_in_the_text_and_their_answers_change() -> None:
     material, made = world_material(), small()
     codec = make_codec(material, made)
-    strangers = UnseenEntities(material, codec, 20, made.context_length)
-    assert strangers.count == 20
+    unseen = UnseenEntities(material, codec, 20, made.context_length)
+    assert unseen.count == 20
     answers: dict[str, set[str]] = {}
     for key in range(300):
-        row = strangers.make(0, words(str(key), 4))
+        row = unseen.make(0, words(str(key), 4))
         question, answer = codec.decode(row.tokens[: row.first]), codec.decode(row.tokens[row.first :])
         name = material.template.name(question)
         assert name is not None

@@ -96,7 +96,7 @@ def test_the_page_and_json(found: HeadComparison, tmp_path: Path) -> None:
 
 def test_one_run_on_a_side_decides_nothing(runs: list[Path]) -> None:
     cache = runs[0].parents[1] / "cache"
-    found = compare_heads([runs[0], runs[SEEDS]], "man", worth=False, controls=0, cache=cache)
+    found = compare_heads([runs[0], runs[SEEDS]], "man", importance=False, controls=0, cache=cache)
     assert found.differing("sigmoid") == []
     assert all(one.difference is None for one in found.differences["sigmoid"].values())
     assert found.similarities["sigmoid"].gap is None
@@ -108,7 +108,7 @@ def test_one_run_on_a_side_decides_nothing(runs: list[Path]) -> None:
 def test_a_side_without_maps(runs: list[Path], tmp_path: Path) -> None:
     spec = smoke(corpus=KINSHIP, num_layers=2, num_heads=2, context_length=12, position="learned", variant="linear")
     linear = train_in(tmp_path, spec).path
-    found = compare_heads([runs[0], linear], worth=False, controls=0, cache=tmp_path / "cache")
+    found = compare_heads([runs[0], linear], importance=False, controls=0, cache=tmp_path / "cache")
     assert found.similarities == {}
     assert "no map: linear" in render(found.page())
 

@@ -85,13 +85,13 @@ def test_the_same_as_json(found: Look) -> None:
     head = next(one for one in plain["heads"] if (one["layer"], one["head"]) == (1, 3))
     assert head["roles"] == ["induction"]
     assert head["scores"]["induction"]["excess"]["mean"] > 0.8
-    assert head["worth"]["low"] <= head["worth"]["mean"] <= head["worth"]["high"]
+    assert head["importance"]["low"] <= head["importance"]["mean"] <= head["importance"]["high"]
     parts = head["drawn_by"]
     assert sum(parts[name]["share"] for name in ("norm", "direction", "position")) == pytest.approx(
         parts["whole"], abs=1e-4
     )
     assert plain["redundancy"]["self"]["copies"] == [["0.1", "0.2"]]
-    assert "blocks.1.mlp" in plain["worth"]["parts"]
+    assert "blocks.1.mlp" in plain["importance"]["parts"]
 
 
 def test_what_takes_minutes_is_not_measured_unasked(found: Look) -> None:
@@ -103,7 +103,7 @@ def test_what_takes_minutes_is_not_measured_unasked(found: Look) -> None:
     assert ablation_work(large, batch) > 100 * ablation_work(small, batch)
     assert found.study is not None
     assert found.study.ablation is not None
-    study = study_heads(planted_model(), random_batch(2), worth=False, controls=0)
+    study = study_heads(planted_model(), random_batch(2), importance=False, controls=0)
     assert study.ablation is None
     assert study["self"].roles[0, 1].roles == (), "without controls there are no names"
 

@@ -39,7 +39,7 @@ def test_a_mixture_shows_its_other_layers() -> None:
     assert maps[0].map.shape == (3, 4, 12, 12)
     assert maps[1].weights is None
     assert maps[1].keys is None
-    study = study_heads(mixed, batch(), controls=0, worth=True)
+    study = study_heads(mixed, batch(), controls=0, importance=True)
     assert {one.layer for one in study["self"].roles.heads} == {0}
     assert len(study["self"].similarity.heads) == 4
     assert study.importance_of("self", 0, 3) is not None
@@ -64,7 +64,7 @@ def test_parts_add_up_to_what_the_head_reads(variant: str) -> None:
 def test_a_model_of_such_layers_alone() -> None:
     alone = model("conv-gate")
     assert head_roles(alone, batch().inputs, controls=19).heads == ()
-    study = study_heads(alone, batch(), controls=19, worth=True)
+    study = study_heads(alone, batch(), controls=19, importance=True)
     assert study["self"].similarity.redundancy() is None
     assert study["self"].similarity.copies() == []
     assert set(profile(study).values()) == {None}

@@ -110,7 +110,7 @@ def test_commands_take_a_folder_and_a_file(
     printed = capsys.readouterr()
     assert json.loads(printed.out)[0]["prompt"] == "to be"
     assert "parameters take" in printed.err
-    assert main(["look", str(folder), TEXT, "--json", "--no-worth"]) == 0
+    assert main(["look", str(folder), TEXT, "--json", "--no-importance"]) == 0
     assert len(json.loads(capsys.readouterr().out)["layers"]) == 2
     for place in (folder, file, "llama-3.2-1b"):
         assert main(["cost", str(place), "--json"]) == 0

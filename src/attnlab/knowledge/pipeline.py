@@ -119,7 +119,7 @@ class Separation:
     score: ScoreName
     auroc: Interval
     threshold: float  # that keeps nine tenths of the known
-    turned_away: Proportion  # of the unseen, below it
+    rejected: Proportion  # of the unseen, below it
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Story:
                         "score": one.score,
                         "auroc": vars(one.auroc),
                         "threshold": one.threshold,
-                        "turned_away": one.turned_away.plain(),
+                        "rejected": one.rejected.plain(),
                     }
                     for one in self.separations
                 ],
@@ -164,7 +164,7 @@ def story_recipe(size: StorySize) -> KnowledgeRecipe:
         model_width=width,
         num_heads=heads,
         vocabulary_size=vocabulary,
-        strangers=1.0,  # there are few pairs, so that this costs little
+        unseen_entities=1.0,  # there are few pairs, so that this costs little
         pretraining=fast.pretraining.replace(epochs=read),
         finetuning=fast.finetuning.replace(epochs=asked, batch_size=64),
         epochs_alone=alone,

@@ -96,7 +96,7 @@ class Description:
                 {"first": one.first, "second": one.second, "area": vars(one.area), "says": one.sentence}
                 for one in self.comparisons
             ],
-            "names_of_nobody": len(self.unseen),
+            "unseen_entities": len(self.unseen),
             "guarantee": None if self.guarantee is None else self.guarantee.model_dump(mode="json"),
             "held_out_at_the_threshold": None if self.answered is None else self.answered.plain(),
         }

@@ -199,7 +199,7 @@ def compare_heads(
     text: str | None = None,
     *,
     tokens: int = MOST_TOKENS,
-    worth: bool | None = None,
+    importance: bool | None = None,
     on: Path | None = None,
     controls: int = CONTROLS,
     cache: Path | None = None,
@@ -214,7 +214,7 @@ def compare_heads(
         What the maps are shown on; by default the first validation row.
     tokens
         A longer text is truncated to this many tokens.
-    worth
+    importance
         Whether to measure the importance of heads; None does if it takes seconds.
     on
         A text file to measure on instead of the validation rows of the first run.
@@ -234,7 +234,12 @@ def compare_heads(
     for name, subjects in opened.items():
         for subject in subjects:
             study = study_heads(
-                subject.model, texts.batch, delimiters=delimiters, worth=worth, controls=controls, texts=texts.words
+                subject.model,
+                texts.batch,
+                delimiters=delimiters,
+                importance=importance,
+                controls=controls,
+                texts=texts.words,
             )
             profiles.setdefault(name, []).append(profile(study))
             studies.setdefault(name, study)

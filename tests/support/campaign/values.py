@@ -119,7 +119,7 @@ def bases(names: Names) -> dict[str, Sequence[str]]:
         "cost": ("nano",),
         "train": (*TRAIN[1:], "--steps", "1"),
         "generate": (names.trained, "a", "--tokens", "2"),
-        "look": (names.trained, "--maps-only", "--no-worth"),
+        "look": (names.trained, "--maps-only", "--no-importance"),
         "retrofit": (names.trained, *RETROFIT, "--tokens", "0"),
         "exhibit": ("analogy", "--smoke"),
         "knowledge pretrain": (*read, "--steps", "1"),

@@ -11,7 +11,7 @@ page         the report's size
 look, measuring all heads, ablating each of them, and the page that shows them:
 
 measures     seconds for everything about every head but its importance, maps included
-worth        seconds to ablate every part in turn; and how many times as long one whole pass for each part takes
+importance   seconds to ablate every part in turn; and how many times as long one whole pass for each part takes
 page         its size, and the seconds from its opening until all maps in sight are drawn, in Chromium
 """
 
@@ -132,7 +132,7 @@ def options_of(request: Request) -> list[str]:
 
 
 MEASURES = Bar("look-measures", "everything about 12 × 12 heads on 512 tokens", "seconds", 60.0)
-WORTH = Bar("look-worth", "the importance of each head, 6 layers of width 384, 8 × 128 tokens", "seconds", 60.0)
+IMPORTANCE = Bar("look-importance", "importance of heads, 6 layers of width 384, 8 × 128 tokens", "seconds", 60.0)
 PREFIXES = Bar("look-prefixes", "a whole pass for each part", "× the time with reused prefixes", 1.5, at_least=True)
 SIZE = Bar("look-page-size", "the page of 12 × 12 heads on 512 tokens", "MB", 15.0)
 VIEW = Bar("look-page-view", "the same page in Chromium", "seconds to its first view", 2.0)
@@ -173,7 +173,7 @@ def bench_look(listener: BenchListener, *, rounds: int, threads: int, smoke: boo
         small, rows = _model(ablated), _batch(ablated)
         calls = {"reused": lambda: ablate(small, [rows]), "whole": lambda: ablate_plainly(small, rows)}
         durations = take_turns(calls, rounds)
-        found[WORTH] = durations.median("reused")
+        found[IMPORTANCE] = durations.median("reused")
         found[PREFIXES] = durations.ratio("whole", "reused")
         keeper.step("the page in a browser", 2, 3)
         found[VIEW] = _first_view(page, keeper)
@@ -224,7 +224,7 @@ def _removing(made: Tensor, head: int | None) -> Callable[[Tensor], Tensor]:
 def _measure(model: LanguageModel, batch: Batch, page: Path) -> None:
     """Do all that `attnlab look` does with one model but for the importance of heads."""
     text = "".join(chr(33 + (17 * place) % 90) for place in range(model.spec.context_length))
-    study_heads(model, batch, delimiters=range(8), worth=False)
+    study_heads(model, batch, delimiters=range(8), importance=False)
     look_at(model, text, tokenizer=ByteTokenizer()).write(page)
 
 

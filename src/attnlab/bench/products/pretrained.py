@@ -90,7 +90,7 @@ def bench_pretrained(place: str, plan: PretrainedPlan, threads: int, listener: B
         keeper.step("`attnlab look`", 3, 4)
         page, text = folder / "look.html", subject.known_tokenizer().decode(tokens[0, : plan.looked].tolist())
         where = str(Path(place).absolute()) if Path(place).exists() else place
-        command = [sys.executable, "-m", "attnlab", "look", where, text, "--no-worth", "--out", str(page)]
+        command = [sys.executable, "-m", "attnlab", "look", where, text, "--no-importance", "--out", str(page)]
         looked = run_command(command, folder, "`attnlab look`", sample_every=_SAMPLE)
         found |= {SECONDS: looked.seconds, MEMORY: looked.peak_bytes / 2**30, PAGE: page.stat().st_size / 1e6}
     figures = {

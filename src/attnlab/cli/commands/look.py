@@ -30,7 +30,7 @@ from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable
 
 DEFAULT_PAGE = Path("look.html")
-_SHOWN_BY_ROWS = ("heads", "worth", "drawn_by")  # views that the table of all heads sums up
+_SHOWN_BY_ROWS = ("heads", "importance", "drawn_by")  # views that the table of all heads sums up
 
 Numbers = Annotated[list[int] | None, Parameter(negative="")]
 Words = Annotated[list[str] | None, Parameter(negative="")]
@@ -52,7 +52,7 @@ def look(
     tokens: int = MOST_TOKENS,
     step: int | None = None,
     maps_only: Flag = False,
-    worth: bool | None = None,
+    importance: bool | None = None,
     on: Path | None = None,
     embeddings: Flag = False,
     analogy: Questions = None,
@@ -92,7 +92,7 @@ def look(
         Use the checkpoint after this step, which the run must have kept.
     maps_only
         Show only the maps, and measure nothing.
-    worth
+    importance
         Measure the importance of each head, even if that takes minutes; or never.
     on
         Measure on this text file instead of the run's own validation rows.
@@ -121,13 +121,13 @@ def look(
     """
     if weights and not as_json:
         raise InputError("--weights belongs to --json", hint="add --json; the page holds all weights anyway")
-    if maps_only and worth:
+    if maps_only and importance:
         raise InputError("--maps-only does not measure the importance of heads", hint="leave one of them out")
     page = out if as_json else out or DEFAULT_PAGE
     check_figures_folder(figures)
     more = More(
         heads=not maps_only,
-        worth=worth,
+        importance=importance,
         embeddings=embeddings,
         tokens=tuple(token or ()),
         analogies=tuple(analogy or ()),
@@ -146,7 +146,7 @@ def look(
             check_writable(page)  # before the work
         for path in paths:
             _say_memory(path)
-        compared = compare_heads(paths, run, tokens=tokens, worth=worth, on=on)
+        compared = compare_heads(paths, run, tokens=tokens, importance=importance, on=on)
         if not as_json:
             for view in compare_views(compared):
                 show_section(view.heading, view.parts)
@@ -190,10 +190,10 @@ def _survey(path: Path, on: Path | None, text: str | None, page: Path | None, as
 
 
 def _check_comparing(more: More, run: str | None, text: str | None, *, one_run: Sequence[object]) -> None:
-    alone = replace(more, worth=None, on=None)
+    alone = replace(more, importance=None, on=None)
     if alone != More() or any(value is not None for value in one_run):
         raise InputError(
-            "--compare can be combined only with --worth, --on, --tokens, --out, --figures and --json",
+            "--compare can be combined only with --importance, --on, --tokens, --out, --figures and --json",
             hint="leave the other options out, or name one run without --compare",
         )
     if text is not None:

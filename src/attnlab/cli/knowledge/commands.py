@@ -80,9 +80,9 @@ class ModelOptions:
         How many tokens the model reads at most.
     dropout
         The share of activations that training leaves out; some variants have no weights to drop and need 0.
-    reading
+    document_qa
         Document-conditioned QA in pretraining: documents of the training split are followed by question and answer.
-    practice
+    synthetic_qa
         Synthetic QA in finetuning: also learn the pairs that the pretrained model writes about the text.
     epochs
         How often everything is read; by default as the recipe says.
@@ -102,8 +102,8 @@ class ModelOptions:
     num_heads: int | None = None
     context_length: int | None = None
     dropout: float | None = None
-    reading: bool | None = None
-    practice: bool | None = None
+    document_qa: bool | None = None
+    synthetic_qa: bool | None = None
     epochs: int | None = None
     minutes: float | None = None
     seed: int = 0

@@ -220,8 +220,8 @@ def show_story(story: Story) -> None:
             fixed(one.auroc.mean, 3),
             f"{fixed(one.auroc.low, 3)} – {fixed(one.auroc.high, 3)}",
             general(one.threshold, 3),
-            percent(one.turned_away.share.mean, 1),
-            _percents(one.turned_away.share),
+            percent(one.rejected.share.mean, 1),
+            _percents(one.rejected.share),
         ]
         for one in story.separations
     ]

@@ -2,14 +2,14 @@
 
 assignment   the protocol of the course assignment, number by number (docs/knowledge.md has its source). Hours on a CPU.
 fast         the most in the time given on two cores. It differs, in the order of what each change gains, by
-             · document-conditioned QA (`reading`): in pretraining, a document that answers a training pair is followed
-               by question and answer, so that the model learns what a text is asked for, and to find it there;
-             · synthetic QA (`practice`): the pretrained model then reads every document itself, writes the question and
-               the answer, and is finetuned on these beside the training pairs (after Lewis et al., arXiv 2102.07033,
-               and the mixing of text and questions of Allen-Zhu and Li, arXiv 2309.14316). Only the text and the
-               training split are used;
-             · unseen entities (`strangers`): some questions of finetuning are about people who are not in the text,
-               with random answers, so that the model is not sure of whom it does not know;
+             · document-conditioned QA (`document_qa`): in pretraining, a document that answers a training pair is
+               followed by question and answer, so that the model learns to answer questions from a document;
+             · synthetic QA (`synthetic_qa`): the pretrained model then generates a question and an answer from every
+               document, and is finetuned on these beside the training pairs (after Lewis et al., arXiv 2102.07033, and
+               the mixing of text and questions of Allen-Zhu and Li, arXiv 2309.14316). Only the text and the training
+               split are used;
+             · unseen entities (`unseen_entities`): some questions of finetuning are about people who are not in the
+               text, with random answers, so that the model has low confidence about them;
              · BPE, RoPE, cosine attention with a learned temperature, Muon, batches of like lengths.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from attnlab.attention import mixture
 from attnlab.corpora.spec import LARGEST_BPE
@@ -29,6 +29,8 @@ from attnlab.training import OptimizerSpec, Schedule
 from attnlab.training.recipes import recipe as training_recipe
 
 Share = Annotated[float, Field(ge=0, le=1)]
+# Names of fields in the records of earlier runs.
+_EARLIER = {"reading": "document_qa", "practice": "synthetic_qa", "strangers": "unseen_entities"}
 
 
 class StageSettings(Specification):
@@ -63,15 +65,22 @@ class KnowledgeRecipe(Specification):
     vocabulary_size: Annotated[int, Field(ge=260, le=LARGEST_BPE)] | None = None
     objective: Objective
     bucketed: bool  # rows of like lengths together
-    reading: bool = False  # document-conditioned QA in pretraining, on documents of the training split
-    practice: bool = False  # synthetic QA: finetuning also on pairs that the pretrained model writes itself
-    strangers: Share = 0.0  # questions about unseen entities, for each pair of finetuning
+    document_qa: bool = False  # document-conditioned QA in pretraining, on documents of the training split
+    synthetic_qa: bool = False  # synthetic QA: finetuning also on pairs that the pretrained model writes itself
+    unseen_entities: Share = 0.0  # questions about unseen entities, for each pair of finetuning
 
     pretraining: StageSettings
     finetuning: StageSettings
     epochs_alone: PositiveInt  # of finetuning where nothing was pretrained
     pretraining_share: Share  # of the minutes that there are for all; what is left is for writing and asking questions
     finetuning_share: Share
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_earlier_names(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        return {_EARLIER.get(name, name): value for name, value in fields.items()}
 
     def replace(self, **changes: Any) -> KnowledgeRecipe:
         """Return a copy with some fields changed; those that are None stay."""
@@ -148,9 +157,9 @@ RECIPES: dict[str, KnowledgeRecipe] = {
         vocabulary_size=2048,
         objective="lm",
         bucketed=True,
-        reading=True,
-        practice=True,
-        strangers=0.3,
+        document_qa=True,
+        synthetic_qa=True,
+        unseen_entities=0.3,
         pretraining=_fast(8, 16, 64),
         finetuning=_fast(20, 30, 128),
         epochs_alone=75,

@@ -36,7 +36,7 @@ StageName = Literal["pretrain", "finetune", "learn"]
 # What does not change a stage, so that the folder of the same stage is found whatever else is asked for.
 _SHARES = {"pretraining_share", "finetuning_share"}
 _IRRELEVANT: dict[StageName, set[str]] = {
-    "pretrain": {"finetuning", "epochs_alone", "practice", "strangers", *_SHARES},
+    "pretrain": {"finetuning", "epochs_alone", "synthetic_qa", "unseen_entities", *_SHARES},
     "finetune": _SHARES,
     "learn": {"epochs_alone", *_SHARES},
 }

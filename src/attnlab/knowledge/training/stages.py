@@ -91,7 +91,7 @@ def pretraining_corpus(material: Material, recipe: KnowledgeRecipe) -> RowCorpus
     """Return the documents, by the recipe's objective; those that answer a training pair perhaps with it."""
     codec, context = make_codec(material, recipe), recipe.context_length
     documents = [codec.encode(document) for document in material.documents]
-    answered = answered_documents(material) if recipe.reading else {}
+    answered = answered_documents(material) if recipe.document_qa else {}
     plain = [document for number, document in enumerate(documents) if number not in answered]
     sources: list[Source] = [
         Documents(plain, recipe.span_share, codec.mask, context),
@@ -139,7 +139,7 @@ def finetune(
     else:
         begun = KnowledgeModel.open(parent)
         codec = begun.codec
-        if recipe.practice:
+        if recipe.synthetic_qa:
             material = replace(material, synthetic=_synthetic_pairs(begun, material, options))
     usable = _usable(codec, material, recipe.context_length)
     return train_stage(
@@ -221,7 +221,7 @@ def pair_corpus(
     """Return the pairs to learn, those that the model wrote, and new ones more often than old."""
     context = recipe.context_length
     written = [pair for pair in material.synthetic if _problem(codec, pair.pair, context) is None]
-    unseen = round(recipe.strangers * (len(learned) + len(written)))
+    unseen = round(recipe.unseen_entities * (len(learned) + len(written)))
     sources: list[Source] = [
         FixedRows([codec.pair(pair) for pair in learned]),
         SyntheticPairs(written, [pair.answer for pair in learned], codec),
@@ -284,7 +284,7 @@ def write_synthetic_pairs(model: LanguageModel, codec: Codec, material: Material
     if room < 1:
         raise InputError(
             f"a context of {model.spec.context_length} is too short for a document and a question",
-            hint=f"use `context_length={_FOR_QUESTION + _FOR_ANSWER + 1}` or more, or `practice=False`",
+            hint=f"use `context_length={_FOR_QUESTION + _FOR_ANSWER + 1}` or more, or `synthetic_qa=False`",
         )
     answered = answered_documents(material)
     texts = {

@@ -76,14 +76,15 @@ def study_heads(
     batch: Batch,
     *,
     delimiters: Collection[int] = (),
-    worth: bool | None = None,
+    importance: bool | None = None,
     controls: int = CONTROLS,
     texts: str = "",
     progress: Progress = silent,
 ) -> Study:
     """Study the heads on the rows of a batch, in every place where the model attends.
 
-    `worth` None measures the importance of heads only where that takes seconds. Without controls no head gets a name.
+    The importance of heads is measured where that takes seconds, or as `importance` says. Without controls no head gets
+    a name.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def study_heads(
         Tokens to study the heads on.
     delimiters
         Tokens that separate words or sentences.
-    worth
+    importance
         Whether to measure the importance of heads; None does if it takes seconds.
     controls
         Random controls; without any no head gets a name.
@@ -113,7 +114,7 @@ def study_heads(
         progress("finding what draws attention")
         found.append(PlaceStudy(place, roles, alike, length_or_direction(model, inputs, of=place)))
     some = ablated_batch(batch)
-    wanted = worth if worth is not None else ablation_work(model, some) < _SECONDS_OF_WORK
+    wanted = importance if importance is not None else ablation_work(model, some) < _SECONDS_OF_WORK
     return Study(texts, tuple(found), ablate(model, [some], progress=progress) if wanted else None)
 
 

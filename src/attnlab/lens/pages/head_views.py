@@ -131,7 +131,7 @@ def _role_table(study: Study) -> Table:
 def _head_data(study: Study, place: PlaceStudy, one: HeadRole) -> dict[str, object]:
     importance = study.importance_of(place.place, one.layer, one.head)
     drawn = place.explained[one.layer][one.head]
-    return {"place": place.place, **vars(one), "worth": importance, "drawn_by": drawn}
+    return {"place": place.place, **vars(one), "importance": importance, "drawn_by": drawn}
 
 
 # Importance
@@ -140,7 +140,7 @@ def _head_data(study: Study, place: PlaceStudy, one: HeadRole) -> dict[str, obje
 def _importance(study: Study) -> LookView:
     heading, ablation = "Importance of each head", study.ablation
     if ablation is None:
-        return LookView("worth", heading, [], None)
+        return LookView("importance", heading, [], None)
     removed = sorted(ablation.removed.values(), key=lambda one: -one.importance.mean)
     largest = max(removed[0].importance.mean, 1e-9)
     rows, shades = [], []
@@ -167,7 +167,7 @@ def _importance(study: Study) -> LookView:
         "texts": len(ablation.losses),
         "parts": {one.name: one.importance for one in removed},
     }
-    return LookView("worth", heading, parts, data)
+    return LookView("importance", heading, parts, data)
 
 
 # Which are similar

@@ -51,7 +51,7 @@ class More:
     """What to show besides the maps."""
 
     heads: bool = True
-    worth: bool | None = None  # the importance of each head; None where that takes seconds
+    importance: bool | None = None  # the importance of each head; None where that takes seconds
     embeddings: bool = False
     tokens: tuple[str, ...] = ()  # for embeddings and neurons: those in question
     analogies: tuple[Question, ...] = ()  # a is to b as c is to d
@@ -89,13 +89,13 @@ def find_extras(
             subject.model,
             texts.batch,
             delimiters=delimiters,
-            worth=more.worth,
+            importance=more.importance,
             texts=texts.words,
             progress=progress,
         )
         found.views = [*study_views(found.study), *found.views]
-        if found.study.ablation is None and more.worth is None:
-            found.notes.append("The importance of each head takes minutes in a model of this size: use `worth=True`.")
+        if found.study.ablation is None and more.importance is None:
+            found.notes.append("The importance of heads takes minutes in a model of this size: use `importance=True`.")
     return found
 
 
@@ -106,7 +106,7 @@ def _texts(subject: Subject, more: More, found: Extras, cache: Path | None) -> T
     try:
         return find_texts(subject, on=more.on, cache=cache)
     except AttnlabError as error:
-        if more.neurons or more.over_training or more.worth or more.on is not None:
+        if more.neurons or more.over_training or more.importance or more.on is not None:
             raise
         found.notes.append(f"What heads do is not measured: {error.message}.")
         return None
