@@ -39,7 +39,7 @@ help:
 	@echo "make forgeries  forge results in many ways, and verify each of them and many honest ones"
 	@echo "make campaign   run 5,000 commands with bad values, failing disks, interruptions and hostile files; continues"
 	@echo "make trust      count how often verdicts are wrong where the truth is known, and time the main job"
-	@echo "make study      carry out the studies of docs/study.md and write their pages; many hours, and resumes"
+	@echo "make study      carry out the studies of docs/ and write their reports; many hours, and resumes"
 	@echo "make docs       write the tables of variants and exhibits into docs/"
 	@echo "make site       build the documentation site into build/site"
 	@echo "make wheel      build the wheel, install it into an empty environment and use it there"
@@ -97,10 +97,16 @@ PUBLISH := $(BIN)/python -m website.publishing
 STUDY := scale tied-kv cosine cosine-learned sigmoid softmax-plus-one --seeds 4 --rate-seeds 2 --tokens-per-parameter 20 \
     --least-tokens 6000000
 
+CLAIMED := scale tied-kv tied-qk cosine cosine-learned sigmoid sigmoid-no-bias relu relu-undivided softmax-plus-one softpick \
+    low-rank-value synthesizer-random muon --claims --rungs 6k,14k,25k,55k --seeds 4 --tokens-per-parameter 40 \
+    --least-tokens 2000000 --no-half-tokens --rate-count 3 --rate-seeds 2
+
 study: $(TEST)
 	$(PUBLISH) docs/study $(STUDY) --rungs 14k,55k,150k,600k --up-to sigmoid=150k --up-to softmax-plus-one=150k
 	$(PUBLISH) docs/study-two-corpora $(STUDY) --rungs 14k,55k,150k --no-half-tokens --corpus python --corpus docstrings \
 	    --held-out docstrings
+	$(PUBLISH) docs/study-claims $(CLAIMED)
+	$(PUBLISH) docs/study-recall compare --ladder
 
 # $(call insert,NAME,FILE,COMMAND): what the command prints, between the marks of that name.
 define insert

@@ -84,7 +84,7 @@ def test_a_pattern_would_hide_gates_that_count() -> None:
 
 
 def test_forgetting_and_stick_breaking_need_a_causal_mask() -> None:
-    with pytest.raises(SpecError, match="forgetting and stick-breaking looks back from the query") as caught:
+    with pytest.raises(SpecError, match="forgetting and stick-breaking attends only to earlier tokens") as caught:
         small("forgetting").replace(normaliser="stick-breaking", source="cross", mask=Mask(causal=False))
     assert caught.value.nearest.score.kind == "scaled-dot"
     assert caught.value.nearest.normaliser.kind == "softmax"

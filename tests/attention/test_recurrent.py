@@ -174,10 +174,10 @@ def test_inverse_of_a_triangular_matrix(size: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recurrence_only_looks_back(name: str) -> None:
-    with pytest.raises(SpecError, match="looks back") as caught:
+    with pytest.raises(SpecError, match="attends only to earlier tokens") as caught:
         bare(name).replace(mask=Mask(causal=False))
     assert caught.value.nearest.mask == Mask()
-    with pytest.raises(SpecError, match="looks back") as caught:
+    with pytest.raises(SpecError, match="attends only to earlier tokens") as caught:
         bare(name).replace(mask=Mask(causal=False), source="cross")
     assert caught.value.nearest.operator is None
 

@@ -24,9 +24,9 @@ RECURRENT = ("gated-linear", "gated-delta")
 ONE_SIDED = ("stick-breaking", "forgetting", *RECURRENT)
 NO_ROPE = ("synthesizer-dense", "synthesizer-random", "linear", *RECURRENT)
 BLIND = "would see the token that it predicts"
-ACROSS = "cross-attention looks at another"
+ACROSS = "cross-attention attends to another"
 NO_PREFIX = "a prefix of 1 means nothing without causality"
-LATER = "looks back from the query"
+LATER = "attends only to earlier tokens"
 REFUSED: dict[tuple[str, str], dict[str, str]] = {
     ("gpt2", "decoder"): {"bidirectional": BLIND},
     ("gpt2", "encoder"): {"prefix": NO_PREFIX, **dict.fromkeys(ONE_SIDED, LATER)},

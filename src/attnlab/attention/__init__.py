@@ -2,18 +2,18 @@
 
 parts          scores, normalisers, masks, positions, operators, values, head outputs, with equations and variants
 spec           a variant as a value
-rules          what cannot be combined, and the nearest that can
+rules          which fields cannot be combined, and the nearest valid spec
 reference      attention by its definition
-kernels        fast ways to the same result
+kernels        fast kernels with the same result
 functional     attention as a function of queries, keys and values
-linear         linear maps for training and decoding
-groups         key and value heads that query heads share
-gradients      backward passes written by hand
-cache          what decoding remembers
-layers         whole layers of one's own
-observer       what a forward pass reports its results to
-declarations   whether a part of one's own declares what it learns
-latent         a layer whose keys and values are made from a latent
+linear         linear layers for training and decoding
+groups         key and value heads shared by groups of query heads
+gradients      hand-written backward passes
+cache          the cache for decoding
+layers         user-defined layers
+observer       observers of a forward pass, which can replace its tensors
+declarations   check that user-defined parts declare their parameters
+latent         multi-head latent attention: keys and values computed from a latent
 layer          multi-head attention
 names          variants by name, mixtures over layers, and variants from files
 blackboard     one head on plain matrices, and a layer step by step

@@ -1,5 +1,4 @@
-"""Attention in the small, as written on a blackboard: one head on plain matrices, a layer step by step, and what
-follows from a formula.
+"""Small-scale attention, as on a blackboard: one head on plain matrices, one layer step by step, and closed formulas.
 
     output, weights = one_head(Q, K, V)                 softmax(Q Kᵀ / √D_k) V, every query sees every key
     output, weights = one_head(q, K, V, score=Dot())    softmax(K q) V
@@ -8,11 +7,11 @@ follows from a formula.
     weight_entropy    H(p) = −Σ p_j log p_j       entropy in nats: log n for n equal weights, 0 for one alone
     softmax_slope     S(p) = Σ ∂p_j / ∂s_j        of a softmax: Σ p_j (1 − p_j), 0 once it is saturated
 
-With q_i, k_i independent and normal, of mean μ and standard deviation σ, and D_k of each:
+For q and k with D_k independent normal components each, of mean μ and standard deviation σ:
 
     E[q·k] = D_k μ²,   Var(q·k) = D_k (σ⁴ + 2 μ² σ²)
 
-All of it is the definition (`reference.py`), in the type of what is given.
+Attention is computed by its definition (`reference.py`), in the dtype of the inputs.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def one_head(
     key
         (…, keys, key width).
     value
-        (…, keys, value width). What stands before is broadcast, as for many draws of the keys with the same query.
+        (…, keys, value width). Leading dimensions are broadcast, as for many draws of keys with one query.
     score
         How query and key are matched.
     normaliser
@@ -95,7 +94,7 @@ def one_head(
 
 @dataclass(frozen=True)
 class LayerSteps:
-    """Everything that one layer computes for one sequence, by head. What a variant does not have is None."""
+    """Everything that one layer computes for one sequence, by head. Fields that a variant does not have are None."""
 
     query: Tensor | None  # (heads, tokens, key width), rotated by its position where the spec says so
     key: Tensor | None  # (key-value heads, tokens, key width), likewise
@@ -202,7 +201,7 @@ def draw_scores(
     deviation
         Their standard deviation.
     generator
-        What random numbers are drawn from.
+        The random number generator; None uses PyTorch's default.
     """
     if min(rows, keys, key_width) < 1:
         raise InputError(f"{rows} rows of {keys} keys of width {key_width} are none", hint="use 1 or more of each")

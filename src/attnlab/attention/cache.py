@@ -1,8 +1,8 @@
-"""What decoding remembers of the tokens that went before.
+"""The cache for decoding: what a layer keeps of earlier tokens.
 
-What is kept follows the spec: keys and values for each of their heads; one tensor where the key is the value; only
-values for a synthesizer; only the last tokens for a window, with the first where it shows them; a state of fixed size
-for an operator; for a whole layer of one's own what it says, or its inputs.
+The spec decides what is kept: keys and values of each key and value head; one tensor if the key is also the value; only
+the values for a synthesizer; only the last tokens for a window, and the first ones if the mask shows them; a state of
+fixed size for an operator; for a user-defined layer the tensors that it stores itself, or its inputs.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from attnlab.errors import InputError
 
 
 class Cache:
-    """The memory of one layer for one batch of sequences.
+    """The cache of one layer for one batch of sequences.
 
-    Room is made in doubling steps, so that adding a token does not copy those before it. `length` counts all tokens
-    ever added, `start` those that were forgotten: it is the position of the first that is held, unless the `first` ones
-    are kept, behind which tokens were forgotten then.
+    Buffers grow by doubling, so that adding a token seldom copies those before it. `length` counts all tokens ever
+    added, `start` those that were dropped. `start` is also the position of the first cached token, unless the `first`
+    tokens are kept: then the dropped tokens come right after these.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Cache:
         self.start = 0
         self.first = 0
         self.state: Tensor | None = None
-        self.own: dict[str, Tensor] = {}  # what a whole layer of one's own keeps
+        self.own: dict[str, Tensor] = {}  # the tensors of a user-defined layer
         self.padding: Tensor | None = None  # (batch, length), True for each real token in the state; None for all
         self._room: dict[str, Tensor] = {}
         self._begin = 0
@@ -44,9 +44,9 @@ class Cache:
         return sum(tensor.nbytes for tensor in kept if tensor is not None)
 
     def advance(self, tokens: int, padding: Tensor | None) -> Tensor | None:
-        """Count tokens that go into the state, and return their padding from that of all tokens so far.
+        """Count the tokens added to the state, and return their part of the padding of all tokens so far.
 
-        A state holds sums over tokens: one that is in it cannot be left out again, nor one that is not be added.
+        A state holds sums over tokens: a token can be neither removed from it nor inserted later.
         """
         before, known = None if padding is None else padding[:, : self.length], self.padding
         if before is None or known is None:
@@ -69,7 +69,7 @@ class Cache:
         return torch.cat([tensor[:, : self.first], tensor[:, self.first + self.start :]], dim=1)
 
     def append(self, tensors: dict[str, Tensor], keep: int | None = None, first: int = 0) -> dict[str, Tensor]:
-        """Add tokens, after forgetting all but the `first` and the last `keep` of those before; return what is held."""
+        """Drop all cached tokens but the `first` and the last `keep`, add new ones, and return the cached tensors."""
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors.values()):
             raise InputError("a cache cannot be differentiated", hint="decode under torch.no_grad()")
         held = self.held
@@ -79,7 +79,7 @@ class Cache:
         added = next(iter(tensors.values())).shape[2]
         old = self.length - self.start
         forgotten = 0 if keep is None else max(0, old - first - keep)
-        if forgotten and first:  # which then lie in front of the others again
+        if forgotten and first:  # move these in front of the kept tokens again
             self.first = first
             for tensor in held.values():
                 tensor[:, :, forgotten : forgotten + first] = tensor[:, :, :first].clone()

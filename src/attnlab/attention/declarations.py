@@ -1,8 +1,8 @@
-"""Whether a part of one's own declares what it learns: asked when a layer is built, on a few numbers.
+"""Check, when a layer is built, that a user-defined part declares the parameters that it uses.
 
-A tensor that a part uses and does not declare is no parameter of the layer, so training would never change it; one that
-it declares and does not use has no gradient. Both are refused here, and so is an equation that fails or that gives
-another shape than it should. `attnlab check` examines the rest.
+A tensor that a part uses without declaring it is not a parameter of the layer, so training would never update it; a
+declared tensor that it does not use gets no gradient. Both are refused here, as is an equation that fails or returns
+the wrong shape. The check runs on a few numbers; `attnlab check` tests the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_TOKENS = 3
 
 
 def check_declarations(spec: AttentionSpec) -> None:
-    """Refuse a part of one's own whose equation does not agree with what it declares."""
+    """Refuse a user-defined part whose equation does not match its declarations."""
     for part in spec.parts:
         if not type(part).__module__.startswith("attnlab.attention."):
             _check(part, spec)
@@ -65,7 +65,7 @@ def _gradients(result: Tensor, learned: Mapping[str, Tensor]) -> dict[str, Tenso
 
 
 def _values(declared: Parameter | Projection, spec: AttentionSpec) -> Tensor:
-    """Return numbers in the shape in which a part gets what it declares."""
+    """Return numbers in the shape in which a part gets a declared tensor."""
     if isinstance(declared, Parameter):
         stored = torch.full(declared.stored_shape(spec.num_heads), declared.initial)
         return declared.arrange(stored + 0.1 * torch.linspace(0, 1, stored.numel()).view_as(stored))
@@ -73,12 +73,12 @@ def _values(declared: Parameter | Projection, spec: AttentionSpec) -> Tensor:
 
 
 def _tokens(spec: AttentionSpec) -> int:
-    """Return a few tokens, no more than what a score has parameters for."""
+    """Return a small number of tokens, at most as many as a score has parameters for."""
     return min(_MOST_TOKENS, spec.context_length or _MOST_TOKENS)
 
 
 def _result(part: Part, spec: AttentionSpec, own: Mapping[str, Tensor]) -> Tensor:
-    """Return what a part makes of a few numbers, (batch or 1, heads or 1, tokens, …)."""
+    """Return the result of a part on a few numbers, (batch or 1, heads or 1, tokens, …)."""
     heads, tokens = spec.num_heads, _tokens(spec)
     try:
         result, wanted = _computed(part, spec, own)

@@ -67,20 +67,20 @@ def attend(
     Parameters
     ----------
     query
-        (batch, heads, queries, key width); None where the score wants none, with `num_queries` instead.
+        (batch, heads, queries, key width); None if the score uses no queries; then give `num_queries`.
     key
-        (batch, key-value heads, keys, key width); None where the score wants none.
+        (batch, key-value heads, keys, key width); None if the score uses no keys.
     value
         (batch, key-value heads, keys, value width).
     spec
-        Its score, normaliser, mask, biases, weight dropout, operator and head output are used; projections and
-        rotations are the caller's, and `MultiHeadAttention` does them.
+        Its score, normaliser, mask, biases, weight dropout, operator and head output are used. Projections and
+        rotations are left to the caller; `MultiHeadAttention` applies them.
     num_queries
         The number of queries, if there is no `query`.
     query_start
         The position of the first query among the keys, when decoding.
     extras
-        What the parts learned, such as a temperature, and what they need of the tokens, such as a gate, by the
+        The parameters of the parts, such as a temperature, and their projections of the tokens, such as a gate, by the
         names of `spec.parameters` and `spec.projections`.
     padding
         (batch, keys), True for each real token.
@@ -134,7 +134,7 @@ def combined(made: Sequence[Tensor], spec: AttentionSpec, extras: Mapping[str, T
 def finish(
     heads: Tensor, spec: AttentionSpec, extras: Mapping[str, Tensor], value: Tensor, query_start: int = 0
 ) -> Tensor:
-    """Apply the spec's head output to what the heads made; `value` has a head for each of them or for their group."""
+    """Apply the spec's head output to the heads; `value` has one head per query head or per group."""
     part = spec.head_output
     if part is None:
         return heads

@@ -1,10 +1,10 @@
-"""Backward passes written by hand, for steps that would keep more or take longer if left to autograd.
+"""Hand-written backward passes, for operations where autograd would save more tensors or take longer.
 
-once        a backward pass that refuses to be differentiated once more, where that could be asked for
-direction   x / (|x| T), keeping the result alone
-head_norm   g ⊙ x / rms(x), times SiLU(z) if there is a gate z, keeping x and z alone
-exclude     y − (y·v) v / |v|², keeping v and the result
-by_heads    a function of queries, keys and values for a few heads at a time, and again in the backward pass
+once        a wrapper for backward passes that refuses a second derivative
+direction   x / (|x| T), saving only the result and |x| T
+head_norm   g ⊙ x / rms(x), times SiLU(z) if there is a gate z, saving only x and z
+exclude     y − (y·v) v / |v|², saving v and the result
+by_heads    a function of queries, keys and values, for a few heads at a time, recomputed in the backward pass
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from attnlab.attention.groups import repeated, run_length, shared_by
 Backward = Callable[..., Any]
 Piece = Callable[[Tensor, Tensor, Tensor], Tensor]
 
-_CACHED = 2**18  # numbers of one tensor that are taken at once
+_CACHED = 2**18  # elements of one tensor that are processed at once
 
 
 def once(backward: Backward) -> Backward:
@@ -42,14 +42,13 @@ def once(backward: Backward) -> Backward:
 
 
 def direction(vectors: Tensor, temperature: Tensor | float = 1.0) -> Tensor:
-    """Return the unit vectors, divided by a temperature that may be a number for each head, (heads, 1, 1).
+    """Return the unit vectors, divided by a temperature that may differ per head, (heads, 1, 1).
 
-    Written out, the division keeps several tensors as large as x for its gradient. With y = x / (|x| T) and g its
-    gradient,
+    With plain autograd, the division saves several tensors as large as x. With y = x / (|x| T) and g its gradient,
 
         ∂x = (g − T² y (y·g)) / (|x| T),   ∂T = −Σ y·g / T
 
-    and y is kept anyway by the product that it goes into. The direction of a zero vector is zero.
+    and y is saved anyway by the matrix product that uses it. The direction of a zero vector is zero.
     """
     if torch.compiler.is_compiling():  # the compiler decides what is kept
         return F.normalize(vectors, dim=-1) / temperature
@@ -154,7 +153,7 @@ class _Exclude(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         result, along, share, length = ctx.saved_tensors
         other = torch.linalg.vecdot(gradient, along).unsqueeze(-1).div_(length)
-        # Token by token, as the fused kernel reads its gradient; it copies any other layout.
+        # In token-major layout, which the fused kernel reads without a copy.
         vectors = torch.empty_like(gradient.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2)
         torch.addcmul(gradient, along, other, value=-1, out=vectors)
         return vectors, (result * -other).addcmul_(vectors, share, value=-1)
@@ -163,8 +162,8 @@ class _Exclude(torch.autograd.Function):
 def by_heads(function: Piece, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return function(query, key, value), all (batch, heads, tokens, width), where no head depends on another.
 
-    Keys and values may have fewer heads, which groups of query heads share; the function gets them repeated. What it
-    keeps for its gradient exists for a few heads only, and mostly stays in the processor's cache.
+    Keys and values may have fewer heads, which groups of query heads share; the function gets them repeated. The
+    tensors that it saves for its gradient exist for a few heads at a time, and mostly fit in the CPU cache.
     """
     if torch.compiler.is_compiling():  # the compiler decides what is kept
         return _repeating(function, query, key, value)

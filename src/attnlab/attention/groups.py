@@ -1,11 +1,11 @@
 """Key and value heads that several query heads share.
 
-Such a head is projected, kept for the backward pass and cached once. A product of the queries of a group with their
-shared head is one product: the queries are stacked, and the gradient of the head sums over the group by itself.
+Such a head is projected, saved for the backward pass and cached once. The queries of a group are stacked and multiplied
+with their shared head in one matrix product, so that the gradient of this head is already summed over the group.
 
     (G heads, rows, width) · (1 head, keys, width)ᵀ   =   (1, G rows, width) · (1, keys, width)ᵀ
 
-Heads are taken in runs that hold whole groups, or that lie within one.
+Heads are processed in runs that contain whole groups, or that lie within one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def for_every_query_head(vectors: Tensor, spec: AttentionSpec) -> Tensor:
 
 
 def repeated(vectors: Tensor, num_heads: int) -> Tensor:
-    """Return (batch, num_heads, …) with each head repeated for its group; what has as many heads stays as it is."""
+    """Return (batch, num_heads, …) with each head repeated for its group; unchanged if there are num_heads heads."""
     group = num_heads // vectors.shape[1]
     return vectors if group == 1 else vectors.repeat_interleave(group, dim=1)
 

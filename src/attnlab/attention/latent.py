@@ -1,6 +1,6 @@
-"""A layer whose keys and values are made from a latent: in training, in decoding, and its maps as single matrices.
+"""Multi-head latent attention: keys and values computed from a latent, in training and in decoding.
 
-The equations are those of `parts/compression.py`; the maps, gains and cache are the layer's.
+The equations are in `parts/compression.py`; the projections, gains and cache belong to the layer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def decode(
     visible: Tensor | None,
     return_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the outputs of the heads for tokens behind a cache of latents, and the weights if they are asked for."""
+    """Return the head outputs for tokens that follow a cache of latents, and the weights if they are requested."""
     (part, maps), spec = _pieces(layer), layer.spec
     extras = layer.learned(x, source)
     own, first = spec.own(part, extras), 0 if spec.source == "cross" else cache.length
@@ -68,9 +68,9 @@ def decode(
 
 
 def whole_map(layer: MultiHeadAttention, name: str) -> Tensor | None:
-    """Return the map from tokens to queries, keys or values, (heads · width, model width); None if there is none.
+    """Return the matrix that maps tokens to queries, keys or values, (heads · width, model width), or None.
 
-    Where a latent with its norm lies between, it is the map up to a factor for each token.
+    With a latent and its norm in between, the matrix holds up to a factor per token.
     """
     if layer.spec.compression is None:
         made = dict(layer.projections.items()).get(name)

@@ -1,10 +1,10 @@
-"""Multi-head attention as a layer: projections, positions, attention, and the way back to the model's width.
+"""Multi-head attention as a layer: projections, positions, attention, and the output projection.
 
     q = x W_Q,  k = y W_K,  v = y W_V        y is x, or the other sequence in cross-attention
-    o_h = attend(q_h, k_h, v_h)              for each head h; perhaps gated, normed or mixed
-    out = (o_1, …, o_H) W_O                  or the mean of the heads; a full value map needs no W_O and adds up
+    o_h = attend(q_h, k_h, v_h)              for each head h; the head output may gate, norm or mix them
+    out = (o_1, …, o_H) W_O                  or the mean of the heads; full value maps are summed without W_O
 
-The three projections serve all heads at once; the spec's sharing leaves some of them out.
+Each projection is computed for all heads at once; `sharing` in the spec omits some of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INSIDE = ("query", "key", "value", "weights")
 
 
 class MultiHeadAttention(Observed):
-    """The attention of one layer, as its spec says."""
+    """Multi-head attention as its spec defines it."""
 
     reported: ClassVar[tuple[str, ...]] = (*_INSIDE, "heads")
 
@@ -59,14 +59,14 @@ class MultiHeadAttention(Observed):
                 for name, parameter in spec.parameters.items()
             }
         )
-        if spec.projections:  # most layers have none, and not even the empty module
+        if spec.projections:  # most layers have none, and skip the empty module
             self.token_maps = nn.ModuleDict(
                 {
                     name: Linear(spec.model_width, projection.columns(spec.num_heads), bias=False)
                     for name, projection in spec.projections.items()
                 }
             )
-        self.lenders: dict[str, MultiHeadAttention] = {}  # where a parameter of the whole model lives
+        self.lenders: dict[str, MultiHeadAttention] = {}  # by parameter, the layer that holds it for the whole model
         self.dropout = nn.Dropout(spec.output_dropout)
         self.drops = spec.output_dropout > 0
         self.reset_parameters()
@@ -103,8 +103,8 @@ class MultiHeadAttention(Observed):
         """Map (batch, tokens, model width) to the same; `return_weights` adds weights (batch, heads, queries, keys).
 
         `source` is the other sequence of cross-attention; with a cache it is needed only once. `padding` is True for
-        the real tokens among the keys, those in the cache included. `first_values` go through all layers of a model,
-        for those that mix in the values of the first. Weights are computed by the reference.
+        the real tokens among the keys, including those in the cache. `first_values` are passed through all layers of a
+        model, for layers that mix in the values of the first one. Weights are computed by the reference.
         """
         check_tokens(self.spec, x, source, cache)
         spec, observer = self.spec, self.observer
@@ -156,7 +156,7 @@ class MultiHeadAttention(Observed):
     def project(self, x: Tensor, source: Tensor | None = None) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Return queries, keys and values, each (batch, heads, tokens, width), before the position `rope` is applied.
 
-        They are one tensor where they share a projection of the same tokens, and None where the score needs none.
+        Vectors that share a projection are the same tensor; those that the score does not use are None.
         """
         check_tokens(self.spec, x, source, None)
         query, key, value = self._project(x, source)
@@ -175,7 +175,7 @@ class MultiHeadAttention(Observed):
         return spec.values.mix(value, first, **spec.own(spec.values, extras))
 
     def learned(self, x: Tensor, source: Tensor | None = None) -> dict[str, Tensor]:
-        """Return what the parts learned and what they need of these tokens, by the names of the layer."""
+        """Return the parameters of the parts, and their projections of these tokens, by the layer's names."""
         found: dict[str, Tensor] = dict(self.extras.items())
         for name, lender in self.lenders.items():
             found[name] = lender.extras[name]
@@ -215,9 +215,9 @@ class MultiHeadAttention(Observed):
     def remember(
         self, cache: Cache, new: Mapping[str, Tensor | None], extras: dict[str, Tensor] | None
     ) -> dict[str, Tensor]:
-        """Add tokens to a cache, unless it holds the other sequence already, and return all that it holds.
+        """Add tokens to a cache, unless it already holds the other sequence, and return all cached tensors.
 
-        The projections that parts need of the attended tokens are cached likewise, and updated in `extras`.
+        The parts' projections of the attended tokens are cached, too, and updated in `extras`.
         """
         if self.holds_source(cache):
             held = cache.held
@@ -325,7 +325,7 @@ class MultiHeadAttention(Observed):
         return f"score={self.spec.score}, normaliser={self.spec.normaliser}, mask={self.spec.mask}"
 
 
-# Which projection makes a vector, where it is not its own.
+# Which projection computes a vector that has no projection of its own.
 _SERVED_BY: dict[str, dict[str, str]] = {
     "none": {},
     "key-value": {"value": "key"},

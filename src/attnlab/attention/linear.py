@@ -1,13 +1,13 @@
-"""Linear maps for the two things that models do all day: training on many tokens, and decoding one.
+"""Linear layers, optimised for training on many tokens and for decoding a single one.
 
-`Linear`    for a single row, y = W x reads every weight once and does nothing else, so that memory sets the pace.
-            PyTorch hands such a product to one core, which cannot read as fast as memory delivers. Here the rows of W
-            are cut into a few pieces, which are multiplied as a batch: several cores read at once.
-`together`  several maps of the same input, whose gradients take two products instead of two for each.
+`Linear`    for a single row, y = W x reads every weight once, so that memory bandwidth is the limit. PyTorch runs this
+            product on one core, which cannot use the full bandwidth. Here the rows of W are split into a few pieces and
+            multiplied as a batch, so that several cores read at once.
+`together`  several projections of the same input, whose gradients take two products in all instead of two each.
 
-In training the gradient of a weight is a product that is then added to what gathers in `weight.grad`. Inside of
-`adding_to_gradients` the product itself adds, which spares a pass over memory; autograd gets no gradient from there, so
-this is for those who call `backward()` and read `.grad`.
+In training, the gradient of a weight is a matrix product that is then added to `weight.grad`. Inside
+`adding_to_gradients` the product accumulates into `weight.grad` directly, which saves memory traffic. Autograd then
+returns no gradient for the weight, so use it only with `backward()` and `.grad`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from attnlab.attention.gradients import once
 
 PIECES = 4
-_SMALLEST = 1 << 15  # weights; below, starting the threads costs more than it gains
+_SMALLEST = 1 << 15  # weights; below this, starting the threads costs more than it saves
 
 
 class Linear(nn.Linear):
-    """`nn.Linear`, with another way for decoding on a CPU."""
+    """`nn.Linear` with a faster path for decoding on a CPU."""
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
@@ -60,7 +60,7 @@ def in_heads(x: Tensor, width: int) -> Tensor:
 
 
 def together(x: Tensor, maps: Sequence[nn.Linear], widths: Sequence[int]) -> tuple[Tensor, ...]:
-    """Apply each map to x (batch, tokens, columns) and divide its rows into heads: (batch, heads, tokens, width)."""
+    """Apply each layer to x (batch, tokens, columns) and split into heads: (batch, heads, tokens, width)."""
     plain = torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
     if len(maps) < 2 or plain or not torch.is_grad_enabled():
         return tuple(in_heads(map_(x), width) for map_, width in zip(maps, widths, strict=True))
@@ -79,7 +79,7 @@ class _Together(torch.autograd.Function):
         weights, biases = parameters[:count], parameters[count:]
         ctx.save_for_backward(x, *weights)
         ctx.biased = bool(biases)
-        # Not one product here: its parts could only be freed together, and some are not kept for the way back.
+        # Not one product: its parts could only be freed together, and some are not needed in the backward pass.
         made = map(F.linear, [x] * count, weights, biases or [None] * count)
         return tuple(map(in_heads, made, widths))
 
@@ -94,13 +94,13 @@ class _Together(torch.autograd.Function):
         return (grad @ torch.cat(weights)).view_as(x), None, *weight_grads, *bias_grads
 
 
-_here = threading.local()  # a backward pass on a CPU runs in the thread that asks for it
-_WORTH = 1 << 17  # weights; below, a pass over memory takes less time than looking where the gradient gathers
+_here = threading.local()  # a backward pass on a CPU runs in the thread that calls it
+_WORTH = 1 << 17  # weights; below this, the separate addition is faster than checking `weight.grad`
 
 
 @contextmanager
 def adding_to_gradients() -> Iterator[None]:
-    """Let a backward pass inside add the gradients of weights to `weight.grad` while it multiplies."""
+    """Make backward passes inside accumulate the gradients of weights directly into `weight.grad`."""
     before, _here.adding = getattr(_here, "adding", False), True
     try:
         yield
@@ -109,7 +109,7 @@ def adding_to_gradients() -> Iterator[None]:
 
 
 def weight_gradients(weights: Sequence[Tensor], grad: Tensor, x: Tensor) -> Sequence[Tensor | None]:
-    """Return gradᵀ x for the weights of several maps of x, whose rows are concatenated in grad; None where added."""
+    """Return gradᵀ x for the weights of several projections of x, concatenated in grad; None where added."""
     homes = [home for weight in weights if (home := _home(weight, grad)) is not None]
     if len(homes) < len(weights):
         return _parts(grad.t() @ x, weights)

@@ -1,12 +1,12 @@
-"""Observers: what a forward pass reports its results to, by name, and takes replacements from.
+"""Observers receive tensors of a forward pass by name, and can replace them.
 
-A module that can be observed reports each result that it names in `reported`, at one place in its forward pass:
+An observable module reports each tensor that it lists in `reported`, at one point of its forward pass:
 
     query = …
     if self.observer is not None:
         query = self.observer("query", query)
 
-Without an observer that is all it costs.
+Without an observer, the check for None is the only cost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Observer(Protocol):
 
 
 class Observed(nn.Module):
-    """A module that reports its results to `observer`, if there is one."""
+    """A module that reports tensors of its forward pass to `observer`, if there is one."""
 
     reported: ClassVar[tuple[str, ...]] = ()
     observer: Observer | None = None

@@ -1,11 +1,11 @@
-"""Attention by its definition: every weight in one matrix, nothing clever.
+"""Attention by its definition: all weights in one matrix, without optimisations.
 
     s = score(q, k) + biases                 (batch, heads, queries, keys)
     p = normalise(s), 0 where masked
     o = dropout(p) v                         (batch, heads, queries, value width)
 
-This is what attnlab means by each variant; it works in any floating type, and whatever is faster is tested against it.
-The equations of the scores and normalisers stand in `parts/` (`define` of a score, `weights` of a normaliser).
+This defines each variant. It works in any floating-point dtype, and every faster kernel is tested against it. The
+equations of scores and normalisers are in `parts/` (`define` of a score, `weights` of a normaliser).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What cannot be combined, why, and what comes nearest.
+"""Rules: which fields of a spec cannot be combined, why, and what the nearest valid spec is.
 
-Each rule is a condition on a spec, the reason why it is impossible, and the changes that lead to the nearest possible
-spec. The first rule that a spec breaks is the error that the user sees.
+Each rule has a condition on a spec, the reason why such a spec is impossible, and the changes that lead to the nearest
+valid one. The user sees the error of the first rule that a spec breaks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def largest_divisor(number: int, at_most: int) -> int:
 
 
 def _mend_odd_width(s: AttentionSpec) -> dict[str, object]:
-    if s.sharing == "identity":  # whose width is given
+    if s.sharing == "identity":  # its width is fixed
         return {"position": Learned()}
     wider: dict[str, object] = {"key_width": s.key_width + 1}
     return wider | ({"value_width": s.key_width + 1} if s.value_width == s.key_width else {})
@@ -47,7 +47,7 @@ def _wrongly_projected(s: AttentionSpec) -> dict[str, object]:
 
 
 def _made_otherwise(s: AttentionSpec) -> dict[str, object]:
-    """Return the fields that do not go with keys and values made from a latent, with their plain values."""
+    """Return the fields that do not work with keys and values from a latent, with their plain values."""
     plain: dict[str, object] = {"sharing": "none", "num_key_value_heads": s.num_heads, "operator": None}
     plain["values"] = None
     if s.normaliser.maps > 1:
@@ -124,13 +124,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         lambda s: s.layer is not None and s.source == "cross" and "source" not in s.layer.takes,
-        lambda s: f"the layer {s.layer} takes no source, and cross-attention looks at another sequence",
+        lambda s: f"the layer {s.layer} takes no source, and cross-attention attends to another sequence",
         lambda _: {"source": "self"},
     ),
     Rule(
         _unmasked,
         lambda s: (
-            f"the layer {s.layer} takes no mask and looks back by itself: it has no {s.mask} form"
+            f"the layer {s.layer} takes no mask and is causal by itself: it has no {s.mask} form"
             if s.layer is not None and "mask" not in s.layer.takes
             else f"{s.mask} adds to scores, and the layer {s.layer} has none"
         ),
@@ -227,7 +227,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         lambda s: s.score.needs_context and s.source == "cross",
-        lambda s: f"{s.score.kind} scores places of its own sequence, and cross-attention looks at another",
+        lambda s: f"{s.score.kind} scores positions of its own sequence, and cross-attention attends to another",
         lambda _: {"source": "self"},
     ),
     Rule(
@@ -247,7 +247,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         lambda s: s.source == "cross" and s.mask != Mask(causal=False),
-        lambda s: f"cross-attention looks at another sequence, where a {s.mask} mask has no meaning",
+        lambda s: f"cross-attention attends to another sequence, where a {s.mask} mask has no meaning",
         lambda _: {"mask": Mask(causal=False)},
     ),
     Rule(
@@ -263,7 +263,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         lambda s: bool(_looking_back(s)) and _shows_later_keys(s.mask),
         lambda s: (
-            f"{' and '.join(part.kind for part in _looking_back(s).values())} looks back from the query, and a "
+            f"{' and '.join(part.kind for part in _looking_back(s).values())} attends only to earlier tokens, and a "
             f"{s.mask} mask shows keys after it"
         ),
         lambda s: (
@@ -337,13 +337,13 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(spec: AttentionSpec) -> None:
-    """Refuse a spec that breaks a rule, naming the nearest that breaks none."""
+    """Refuse a spec that breaks a rule, and name the nearest valid one."""
     broken = next((rule for rule in RULES if rule.breaks(spec)), None)
     if broken is None:
         return
     changes: dict[str, object] = {}
     draft = spec
-    for _ in RULES:  # one mend may break another rule, but not for ever
+    for _ in RULES:  # one fix may break another rule, but not endlessly
         changes |= next((rule.mend(draft) for rule in RULES if rule.breaks(draft)), {})
         draft = spec.model_copy(update=changes)
     assert not any(rule.breaks(draft) for rule in RULES), f"the rules contradict each other for {spec!r}"

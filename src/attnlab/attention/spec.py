@@ -1,11 +1,11 @@
-"""A variant of attention as a value: a point in independent dimensions.
+"""An attention variant as an immutable value with independent fields.
 
     AttentionSpec(model_width=768, num_heads=12)                                   GPT-2's attention
     AttentionSpec(model_width=768, num_heads=12, sharing="key-value")              one projection for keys and values
     AttentionSpec(model_width=768, num_heads=12, normaliser=Entmax(alpha=1.3))
 
-A spec is checked when it is built: what is impossible is refused with the reason and the nearest that is possible
-(`rules.py`). It is compared and hashed by value, and `to_json` / `from_json` keep it.
+A spec is validated when it is built: an impossible combination is refused with the reason and the nearest valid spec
+(`rules.py`). Specs are compared and hashed by value; `to_json` and `from_json` serialise them.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def _optional(family: type[Part]) -> BeforeValidator:
 
 
 class AttentionSpec(Specification):
-    """Everything that there is to say about one attention layer.
+    """The complete specification of one attention layer.
 
-    Widths left out are derived: `key_width` = model_width / num_heads, `value_width` = key_width (or the model's width
+    Omitted widths are derived: `key_width` = model_width / num_heads, `value_width` = key_width (or the model's width
     for the full value map), `num_key_value_heads` = num_heads.
     """
 
@@ -55,7 +55,7 @@ class AttentionSpec(Specification):
     num_key_value_heads: PositiveInt = None  # type: ignore[assignment]  # derived before validation
     key_width: PositiveInt = None  # type: ignore[assignment]
     value_width: PositiveInt = None  # type: ignore[assignment]
-    context_length: PositiveInt | None = None  # only for scores whose parameters have its size
+    context_length: PositiveInt | None = None  # only for scores and layers with parameters of this size
 
     score: Annotated[SerializeAsAny[Score], BeforeValidator(Score.parse)] = ScaledDot()
     normaliser: Annotated[SerializeAsAny[Normaliser], BeforeValidator(Normaliser.parse)] = Softmax()
@@ -64,7 +64,7 @@ class AttentionSpec(Specification):
     join: Literal["projection", "average"] = "projection"
     mask: Annotated[SerializeAsAny[Mask], BeforeValidator(Mask.parse)] = Mask()
     source: Literal["self", "cross"] = "self"
-    position: Annotated[SerializeAsAny[Position] | None, _optional(Position)] = None  # None: as the recipe says
+    position: Annotated[SerializeAsAny[Position] | None, _optional(Position)] = None  # None: the recipe decides
     operator: Annotated[SerializeAsAny[Operator] | None, _optional(Operator)] = None
     head_output: Annotated[SerializeAsAny[HeadOutput] | None, _optional(HeadOutput)] = Field(
         default=None, exclude_if=lambda value: value is None
@@ -86,7 +86,7 @@ class AttentionSpec(Specification):
     @model_validator(mode="before")
     @classmethod
     def _derive(cls, fields: Any) -> Any:
-        """Fill in the widths that follow from the others; anything odd is left to the validation of the field."""
+        """Fill in the widths that follow from the others; invalid values are left to field validation."""
         if not isinstance(fields, dict):
             return fields
         fields = dict(fields)
@@ -110,7 +110,7 @@ class AttentionSpec(Specification):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         check(self)
-        assert self._names is not None  # made now, because `torch.compile` can read it later but not make it
+        assert self._names is not None  # computed now, because `torch.compile` can read it later but not compute it
         assert self.one_map is not None
         return self
 
@@ -133,7 +133,7 @@ class AttentionSpec(Specification):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts that act in this layer: an operator acts in place of score and normaliser, a layer of all."""
+        """The parts in use: an operator replaces score and normaliser, a user-defined layer replaces all."""
         if self.layer is not None:
             return (self.layer,)
         middle = (self.score, self.normaliser) if self.operator is None else (self.operator,)
@@ -157,7 +157,7 @@ class AttentionSpec(Specification):
 
     @property
     def projections(self) -> dict[str, Projection]:
-        """The vectors that the parts need of every token, by the names of the layer."""
+        """The declared projections of all parts, by the names under which the layer keeps them."""
         return {key: one for key, one in self._declared() if isinstance(one, Projection)}
 
     @functools.cached_property
@@ -174,7 +174,7 @@ class AttentionSpec(Specification):
         return (item for names in self._names.values() for item in names.values())
 
     def own(self, part: Part, extras: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return what a part learned or needs of the tokens, by its own names, in the shapes in which it gets them."""
+        """Return the parameters and projections of a part, by its own names and in the shapes that it expects."""
         found = {}
         for name, (key, one) in self._names.get(part.family, {}).items():
             if key not in extras:

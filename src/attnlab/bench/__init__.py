@@ -2,15 +2,15 @@
 
 timing         ratios of durations on a shared machine
 processes      memory of calls and processes, whole commands, and the browser
-findings       bars and their verdicts, and findings for a terminal, a page and JSON
+findings       bars and their verdicts, and results for a terminal, a page and JSON
 cases          attention alone: the calls that are timed
 attention      every variant against fused softmax, its definition and public implementations
-bars           the limits that attnlab claims of its kernels, and how each is measured
+bars           the limits that attnlab claims for its kernels, and how each is measured
 races          whole models
 products       waiting times of users
-simulated      comparisons whose truth is known
-calibration    how often verdicts are wrong, simulated and trained
-forecasts      how often forecasts are
+simulated      simulated comparisons with known truth
+calibration    error rates of verdicts, simulated and trained
+forecasts      error rates of forecasts
 """
 
 from attnlab.bench.attention import AttentionBench, Measured, bench_attention

@@ -29,26 +29,26 @@ from attnlab.processes.machine import Machine, describe_machine
 
 BASELINE = "scaled_dot_product_attention, causal"
 
-_MATRICES = 10  # of scores that a reference may hold at once, with its gradients
-_COPIES = 6  # of the inputs that any call holds: gradients, output, and what it prepares
+_MATRICES = 10  # score matrices that a reference may hold at once, including gradients
+_COPIES = 6  # copies of the inputs that any call holds: gradients, output, and intermediate tensors
 
 
 @dataclass(frozen=True)
 class Times:
-    """Durations of one kind of call, as ratios. The peer's are None where there is no peer, and so are those of a
-    reference that does not fit into memory."""
+    """Durations of one kind of call, as ratios. The peer's are None if there is no peer, the reference's if it does not
+    fit into memory."""
 
     baseline_seconds: float
-    variant: Ratio  # × fused softmax, and so are the next two
+    variant: Ratio  # × fused softmax, as for the next two
     reference: Ratio | None
     peer: Ratio | None
-    reference_over_variant: Ratio | None  # how many times as long the reference takes
+    reference_over_variant: Ratio | None  # time of the reference ÷ time of the variant
     peer_over_variant: Ratio | None
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The most memory that a forward and backward pass holds at once beyond its inputs, in bytes."""
+    """The peak memory of a forward and backward pass in addition to its inputs, in bytes."""
 
     baseline: int
     variant: int
@@ -58,7 +58,7 @@ class Peaks:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found out about a variant."""
+    """The measurements of one variant."""
 
     name: str
     kernel: str
@@ -149,7 +149,7 @@ def bench_attention(
     rounds
         How often each is timed.
     listener
-        Told the progress; None tells nothing.
+        Called with the progress; None reports nothing.
     """
     listener = NoteKeeper(listener)
     check_rounds(rounds)
@@ -206,7 +206,7 @@ def fitting(
     variants: Sequence[Variant], size: CallSize, machine: Machine, listener: BenchListener
 ) -> list[tuple[Variant, AttentionSpec]]:
     """Return the variants with their specs, without those whose tensors do not fit into memory."""
-    specs = [(variant, size.spec_of(variant)) for variant in variants]  # refuses what is impossible at this size
+    specs = [(variant, size.spec_of(variant)) for variant in variants]  # raises if a variant is impossible at this size
     room = usable(machine)
     fit = [(variant, spec) for variant, spec in specs if _COPIES * input_bytes(spec, size) <= room]
     for variant, spec in specs:
@@ -288,7 +288,7 @@ def _bars(name: str, names: list[str], ratios: list[Ratio], colour: str, *, hatc
             "line": {"color": colour, "width": 1},
             "pattern": {"shape": "/" if hatched else "", "fillmode": "replace", "size": 5, "solidity": 0.4},
         },
-        legendrank=2 if hatched else 1,  # a figure draws its first bar lowest, and a legend names it first
+        legendrank=2 if hatched else 1,  # a chart draws its first bar at the bottom, but the legend lists it first
         text=[with_spread(ratio) for ratio in ratios],
         textposition="none",
         hovertemplate="%{text} ×<extra>%{y}, " + name + "</extra>",

@@ -1,4 +1,4 @@
-"""The bars of attention kernels: what attnlab claims of their speed and memory, and how each is measured.
+"""The bars of attention kernels: the limits that attnlab claims for speed and memory, and how each is measured.
 
 Lengths follow from the setting's own N, so that a small setting measures the same things quickly: memory at 2N and 4N,
 a window of N/4 at 8N, growth from N to 8N, decoding after 4N tokens.
@@ -38,11 +38,11 @@ DROPOUT = 0.1
 
 @dataclass(frozen=True)
 class BarSetting:
-    """The size that bars are measured at, and in how many rounds."""
+    """The size at which bars are measured, and the number of rounds."""
 
     size: CallSize = field(default_factory=CallSize)
     rounds: int = 15
-    peaks: dict[tuple[str, int], int] = field(default_factory=dict)  # found so far, by variant and length
+    peaks: dict[tuple[str, int], int] = field(default_factory=dict)  # measured so far, by variant and length
 
     @property
     def long(self) -> int:
@@ -89,7 +89,7 @@ class BarsBench(Findings):
         return str(self.size)
 
     def sections(self) -> list[Section]:
-        return []  # the bars are all
+        return []  # there is nothing besides the bars
 
 
 def bench_bars(
@@ -102,7 +102,7 @@ def bench_bars(
 ) -> BarsBench:
     """Measure the `bars` that concern the `variants`, by default all, with the threads that PyTorch has now.
 
-    Each is timed `rounds` times at this `size`. The `listener` is told the progress.
+    Each is timed `rounds` times at this `size`. The `listener` is called with the progress.
     """
     listener = NoteKeeper(listener)
     check_rounds(rounds)
@@ -226,11 +226,11 @@ def _decoders(variant: Variant, setting: BarSetting) -> tuple[_Decoder, _Decoder
 
 
 class _Decoder:
-    """A layer that has read a long text and decodes one token more with each step."""
+    """A layer that has processed a long text and decodes one more token per step."""
 
     def __init__(self, variant: Variant, setting: BarSetting) -> None:
         size = setting.size
-        spec = replace(size, tokens=setting.longest).spec_of(variant)  # room for the tokens to come
+        spec = replace(size, tokens=setting.longest).spec_of(variant)  # space for the tokens to be decoded
         self._layer = MultiHeadAttention(spec).eval()
         self._cache = Cache()
         source = torch.Generator().manual_seed(0)

@@ -1,7 +1,7 @@
-"""Count how often the verdicts of a comparison are wrong where the truth is known.
+"""Count how often the verdicts of a comparison are wrong when the truth is known.
 
-Simulated comparisons (`simulated.py`), and trained ones of a spec with itself. A rate of false verdicts is held against
-the one that the procedure promises: it must not lie significantly above it, by a one-sided binomial test.
+The comparisons are simulated (`simulated.py`), or trained ones of a spec with itself. The rate of false verdicts is
+tested against the procedure's nominal rate: it must not be significantly higher, by a one-sided binomial test.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from attnlab.training import RunSpec
 OVERLOOKED = 0.2  # at most; the plan's effect is sized for half of that
 SIGNIFICANT = 0.05
 NULL_STEPS = 100
-NULL_SEED = 3_000_000  # and those after it, which nothing else uses
+NULL_SEED = 3_000_000  # the first of a range of seeds that nothing else uses
 
 _MEANINGS = {
     "false difference": "families of arms that do not differ, in which one comes out better or worse",
@@ -41,14 +41,14 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Counted:
-    """How often something went wrong."""
+    """The number of wrong verdicts in a number of trials."""
 
     question: str
     setting: str
     wrong: int
     trials: int
     bounded: bool  # whether a bar limits it
-    p_above: float | None  # that the true rate is no higher than promised; None where nothing is promised
+    p_above: float | None  # p-value that the true rate is at most the nominal one; None without a nominal rate
 
     @property
     def rate(self) -> float:
@@ -57,7 +57,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Calibration(Findings):
-    """All that was simulated, and what was trained if anything was."""
+    """The results of all simulations, and of the trained comparisons if there are any."""
 
     benchmark: ClassVar[str] = "verdicts"
     title: ClassVar[str] = "Can the verdicts be trusted?"
@@ -98,9 +98,9 @@ def calibrate(
     listener: BenchListener | None = None,
     trained: Mapping[int, float] | None = None,
 ) -> Calibration:
-    """Simulate so many comparisons for every question and kind of noise, and count what goes wrong.
+    """Run this many simulations for every question and kind of noise, and count the wrong verdicts.
 
-    `trained` are final losses of one spec by seed, for `trained_null`.
+    `trained` holds final losses of one spec by seed, for `trained_null`.
     """
     if simulations < 1:
         raise SpecError(
@@ -144,10 +144,10 @@ def trained_null(
     extension: int | None = None,
     procedure: Procedure | None = None,
 ) -> Counted:
-    """Compare one spec with itself, given its final losses by seed; no seed serves twice.
+    """Compare one spec with itself, given its final losses by seed; no seed is used twice.
 
-    In each comparison half of the seeds play the baseline and half an arm. The first look leaves out the last
-    `extension` of each, which is half of them if nothing is said.
+    In each comparison half of the seeds serve as the baseline and half as an arm. The first interim analysis leaves out
+    the last `extension` seeds of each, by default half of them.
     """
     procedure = procedure or Procedure()
     if comparisons < 1:
@@ -171,7 +171,7 @@ def allowed_rate(trials: int, rate: float) -> float:
     wrong = 0
     while wrong < trials and exceeds(wrong + 1, trials, rate) > SIGNIFICANT:
         wrong += 1
-    return max(wrong, 0.5) / trials  # a limit of half a time allows none, and can be divided by
+    return max(wrong, 0.5) / trials  # a limit of 0.5 errors allows none, and can be divided by
 
 
 def _count(question: str, setting: str, wrong: int, trials: int, procedure: Procedure, *, bounded: bool) -> Counted:

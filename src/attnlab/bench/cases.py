@@ -1,8 +1,9 @@
-"""The calls that are timed: attention on tensors that are ready, forward or forward and backward.
+"""The calls that are timed: attention on prepared tensors, forward or forward and backward.
 
-A spec is called on the functional level, with tensors of its own head counts and widths; projections, what happens to
-values, and the join of the heads are outside, rotation is inside. What the spec says is one vector is one tensor here.
-The public implementation to compare with is the `entmax` package, which computes from a materialised score matrix.
+A spec is called through the functional API, with tensors of its own head counts and widths. The timing excludes the
+projections, transformations of the values and the concatenation of heads; it includes the rotation. Vectors that the
+spec shares are one tensor here. The public implementation to compare with is the `entmax` package, which works on a
+materialised score matrix.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from attnlab.formats import plural
 PEER = "entmax"
 
 _BYTES = 4  # of a float32
-# It gives NaN for a row that holds −∞, so what is hidden gets a score that is finite, and lower than any other.
+# entmax returns NaN for a row that contains −∞, so masked positions get a finite score that is lower than any other.
 _HIDDEN = -1e6
 
 
 @dataclass(frozen=True)
 class CallSize:
-    """How large the calls are. `heads` and `width` are the baseline's; a variant changes them as it says."""
+    """The shape of the calls. `heads` and `width` are the baseline's; a variant may change them."""
 
     batch: int = 2
     heads: int = 6
@@ -217,7 +218,7 @@ def has_peer(spec: AttentionSpec) -> bool:
 
 
 def _normalise(normaliser: Normaliser) -> Callable[[Tensor], Tensor]:
-    import entmax  # an extra, which need not be installed
+    import entmax  # an optional dependency
 
     assert normaliser.order is not None
     exact = {2.0: entmax.sparsemax, 1.5: entmax.entmax15}.get(normaliser.order)

@@ -1,6 +1,6 @@
-"""The findings of a measurement, in the form that a terminal, a page and JSON share; and its progress until then.
+"""The results of a measurement, in a form shared by terminal, page and JSON, and the listener for its progress.
 
-A bar is the limit that attnlab claims a ratio keeps. It is met if everything that it concerns keeps the limit.
+A bar is a limit that attnlab claims for a ratio. It is met if every ratio that it concerns stays within the limit.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TONES: dict[str, Tone] = {"met": "good", "missed": "bad", "not measured": "open
 
 @dataclass(frozen=True)
 class Bar:
-    """A ratio is at most, or at least, the limit. Without a limit it is only reported.
+    """A claim that a ratio is at most, or at least, the limit. Without a limit it is only reported.
 
-    `what` and `how` may name lengths, such as {long}, which are filled in when it is judged.
+    `what` and `how` may contain placeholders for lengths, such as {long}, which are filled in when it is judged.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class JudgedFigure:
-    """The ratio that one variant, or another thing that the bar is about, reached."""
+    """The ratio of one variant, or of another subject of the bar."""
 
     variant: str
     ratio: Ratio
@@ -93,7 +93,7 @@ def judge_values(subject: str, values: Mapping[Bar, Ratio | float | None]) -> tu
 
 
 class BenchListener:
-    """Told how a measurement proceeds; this base ignores it, and the command line brings its own."""
+    """Receives the progress of a measurement; this base class ignores it, and the command line subclasses it."""
 
     def step(self, what: str, done: int, total: int) -> None:
         """Receive the progress: `what` is about to be measured, after `done` of `total` others."""
@@ -103,7 +103,7 @@ class BenchListener:
 
 
 class NoteKeeper(BenchListener):
-    """Passes everything on to another listener, and keeps the notes."""
+    """Forwards everything to another listener, and keeps the notes."""
 
     def __init__(self, listener: BenchListener | None, notes: Iterable[str] = ()) -> None:
         self._listener = listener or BenchListener()
@@ -121,7 +121,7 @@ class NoteKeeper(BenchListener):
 
 @dataclass(frozen=True)
 class Findings(ABC):
-    """What one run measured, on which machine, what it left out, and the verdicts."""
+    """The results of one run, its machine, the verdicts, and notes on what was left out."""
 
     benchmark: ClassVar[str]
     title: ClassVar[str]
@@ -153,7 +153,7 @@ class Findings(ABC):
 
 @dataclass(frozen=True)
 class Figures(Findings):
-    """A few figures by their names, each from one run."""
+    """A few figures by name, each from one run."""
 
     figures: dict[str, float]
 
@@ -228,14 +228,14 @@ def _limit(bar: JudgedBar) -> str:
 
 
 def findings_page(found: Findings, *, bars: bool) -> Page:
-    """Return every section of the findings, with the verdicts if they are wanted.
+    """Return a page with every section of the findings, and with the verdicts on request.
 
     Parameters
     ----------
     found
-        What was measured.
+        The results of a measurement.
     bars
-        Whether verdicts on the bars are shown.
+        Whether to show the verdicts on the bars.
     """
     verdicts: list[Section] = []
     if bars:

@@ -1,7 +1,7 @@
 """The reliability of forecasts over sizes: simulated ladders with known truth, and back-tests of real studies.
 
-simulated    intervals one and two rungs ahead, for truths inside the families and for crossovers outside them
-back-test    the largest rung of a real study hidden and predicted, for every variant
+simulated    intervals one and two rungs ahead, for truths inside the fitted families and for crossovers outside them
+back-test    the largest rung of a real study is held out and predicted, for every variant
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FEWEST_VARIANTS = 12
 
 @dataclass(frozen=True)
 class ForecastBench(Findings):
-    """What was simulated and, if a study was named, its back-test."""
+    """The results of the simulations and, if a study was named, of its back-test."""
 
     benchmark: ClassVar[str] = "forecasts"
     title: ClassVar[str] = "Can the forecasts be trusted?"

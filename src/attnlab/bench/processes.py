@@ -1,13 +1,13 @@
-"""The memory that calls and processes hold at most, whole commands in processes of their own, and the browser.
+"""The peak memory of calls and processes, whole commands in separate processes, and the browser.
 
-A call: on a CPU, every allocation and release that PyTorch's allocator makes during the call is added up in order, and
-the peak is the largest sum: exact to the byte, and the same each time. Memory that a library takes without the
-allocator is not seen. Gradients and outputs that the call returns count. Memory that a first call leaves behind for
-the next ones (such as masks that are kept) does not: the call is made once before.
+Calls: on a CPU, the allocations and releases of PyTorch's allocator during the call are summed in order, and the peak
+is the largest partial sum: exact to the byte, and reproducible. Memory that a library takes without the allocator is
+not seen. Gradients and outputs that the call returns count. Memory that a first call leaves for later ones (such as
+cached masks) does not, because one call is made before the measurement.
 
-A process: what the system counts, libraries and interpreter included. One process is asked itself: the system remembers
-its peak. Of several that share memory the proportional sizes, in which every shared page is counted once, are added up
-many times a second. Only Linux reports these.
+Processes: the memory that the system reports, including libraries and interpreter. A single process is asked for its
+peak, which the system records. For several processes that share memory, their proportional set sizes (PSS), in which
+every shared page is counted once, are summed many times a second. Only Linux reports these.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MEBIBYTE = 2**20
 _STATUS = Path("/proc/self/status")
 _EVERY = 0.05  # seconds
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-_TAIL = 5  # lines of what a command said before it failed
+_TAIL = 5  # last lines of output shown when a command fails
 
 
 def peak_bytes(call: Call, device: torch.device | str = "cpu") -> int:
@@ -45,9 +45,9 @@ def peak_bytes(call: Call, device: torch.device | str = "cpu") -> int:
     Parameters
     ----------
     call
-        What to call.
+        The function to call.
     device
-        Where it allocates.
+        The device on which it allocates.
     """
     kind = torch.device(device).type
     if kind == "cpu":
@@ -67,12 +67,12 @@ def highest_sum(changes: Iterable[int]) -> int:
 
 
 def _peak_on_cpu(call: Call) -> int:
-    # The profiler's library announces each start and stop on stderr, unless told before its first use not to.
+    # The profiler's library logs each start and stop to stderr, unless this is set before its first use.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     call()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = call()
-    del result  # held until here, so that returning it was no release
+    del result  # kept until here, so that its release is not part of the measurement
     events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
     events.sort(key=lambda event: event.start_ns())
     return highest_sum(event.nbytes() for event in events if event.device_type().name == "CPU")
@@ -104,13 +104,13 @@ def tree_bytes(process: int) -> int:
 
 
 class TreePeak:
-    """Watches the memory of a process and its children while entered; each sample takes time itself."""
+    """Context manager that samples the memory of a process and its children; each sample takes time itself."""
 
     def __init__(self, process: int, every: float = _EVERY) -> None:
         self._process, self._every = process, every
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.samples: list[int] = []  # bytes, one every so many seconds
+        self.samples: list[int] = []  # bytes, at equal intervals
 
     @property
     def bytes(self) -> int:
@@ -144,7 +144,7 @@ def _tree(process: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class CommandRun:
-    """How long a command took, what it printed and after how many seconds, and its peak memory if that was sampled."""
+    """The duration of a command, its output lines with their times in seconds, and its peak memory if sampled."""
 
     seconds: float
     lines: list[tuple[float, str]]
@@ -159,9 +159,9 @@ def run_command(
     *,
     sample_every: float | None = None,
 ) -> CommandRun:
-    """Run a command in a folder to its end; one that fails is an error with the last lines that it said.
+    """Run a command in a folder to its end; raise with its last lines of output if it fails.
 
-    `sample_every` so many seconds the memory of the command and its children is looked at.
+    `sample_every` is the interval in seconds at which the memory of the command and its children is sampled.
     """
     begin = time.perf_counter()
     lines: list[tuple[float, str]] = []

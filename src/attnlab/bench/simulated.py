@@ -1,19 +1,19 @@
-"""Comparisons whose truth is known: losses drawn at random, judged by `judge` as those of a real comparison are.
+"""Simulated comparisons with known truth: random losses, judged by `judge` like those of a real comparison.
 
-A loss is the arm's true mean, plus an effect of the seed that all arms share, plus noise of its own; so the differences
-to one baseline are correlated as they are in reality. As long as an arm is undecided the user adds seeds and looks
-again, until the planned looks are used up.
+A loss is the arm's true mean, plus an effect of the seed that all arms share, plus independent noise; the differences
+to one baseline are therefore correlated, as in reality. While an arm is undecided, seeds are added and the comparison
+is analysed again, until the planned interim analyses are used up.
 
-    false difference    no arm differs, and one comes out better or worse at any look
-    false equivalence   every arm differs by just the margin, and one comes out equivalent at any look
-    overlooked          one arm differs by what a pilot's plan calls detectable, and the first analysis misses it
-    false on a ladder   no arm differs at any of three sizes, and one comes out better or worse at one of them
-    false trend         no arm's difference changes over three sizes, and one is said to rise or to fall
+    false difference    no arm differs, but one is judged better or worse at any interim analysis
+    false equivalence   every arm differs by exactly the margin, but one is judged equivalent at any interim analysis
+    overlooked          one arm differs by the detectable effect of a pilot's plan, but the first analysis misses it
+    false on a ladder   no arm differs at any of three sizes, but one is judged better or worse at one of them
+    false trend         no arm's difference changes over three sizes, but one is judged to rise or to fall
 
-Each is asked of the design that is given. The first two and the last are asked once more of few seeds whose noise is
-pooled with that of a pilot, as in the default comparison; the first also where the pilot was half as noisy.
+Each is simulated for the given design. The first two and the last are also simulated with few seeds whose noise is
+pooled with that of a pilot, as in the default comparison; the first also with a pilot of half the noise.
 
-All but the third count once for a family of arms, however many of them go wrong.
+Except for the third, errors count once per family of arms, however many of its arms are wrong.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ Kind = Literal["normal", "heavy tails", "unequal"]
 Question = Literal["false difference", "false equivalence", "overlooked", "false on a ladder", "false trend"]
 Losses = NDArray[np.float64]  # (1 + arms, seeds), the baseline first
 
-ODD: tuple[Kind, ...] = ("heavy tails", "unequal")  # break what the tests assume
+ODD: tuple[Kind, ...] = ("heavy tails", "unequal")  # violate assumptions of the tests
 PILOT_SEEDS = 3
 _FEW, _POOLED = Request().seeds, len(DEFAULT.pilot_seeds)  # of the default comparison, and of its pilot
-_QUIETER = 0.5  # the noise of a pilot that does not tell what to expect
+_QUIETER = 0.5  # relative noise of a pilot that underestimates the noise
 
 _BASELINE = "baseline"
 _RUNGS = 3
 _TAILS = 4  # degrees of freedom of heavy tails
-_TIMES = 2.0  # of the baseline's noise has the noisiest of unequal arms, and the quietest as much less
-_SEED_EFFECT = 5.0  # of the noise; pairing takes it away
-_MUCH_NOISE = 3.0  # margins: nothing comes out equivalent, so all looks are used up
-# Standard deviations of a difference, in margins. With less noise arms at the margin come out worse or better, and with
-# more nothing can come out equivalent; between them the procedure is nearest to going wrong.
+_TIMES = 2.0  # unequal arms have from 1 / 2 of the baseline's noise up to twice as much
+_SEED_EFFECT = 5.0  # relative to the noise; pairing removes it
+_MUCH_NOISE = 3.0  # margins: no arm is judged equivalent, so all interim analyses are used up
+# Standard deviations of a difference, in margins. With less noise, arms at the margin are judged worse or better; with
+# more, none can be judged equivalent; in between, errors are most likely.
 _AT_MARGIN = (0.7, 1.0, 1.4)
 
 
@@ -59,7 +59,7 @@ class Design:
 
     arms: int = 8
     seeds: int = 9
-    extension: int = 9  # seeds that are added for each further look
+    extension: int = 9  # seeds that are added for each further interim analysis
     procedure: Procedure = field(default_factory=Procedure)
     pooled: int = 0  # seeds of a pilot whose noise is pooled with that of the others
     pilot_noise: float = 1.0  # of that pilot, as a multiple of the others'
@@ -88,18 +88,18 @@ class Design:
 
 @dataclass(frozen=True)
 class SimulatedTrial:
-    """One question under one kind of noise; `goes_wrong` simulates one comparison, given its number."""
+    """One question under one kind of noise; `goes_wrong` simulates the comparison with a given number."""
 
     question: Question
     setting: str
-    bounded: bool  # whether a bar limits how often it may go wrong
+    bounded: bool  # whether a bar limits its error rate
     goes_wrong: Callable[[np.random.Generator, int], bool]
 
 
 def draw_losses(rng: np.random.Generator, noise: Kind, arms: int, seeds: int, sd: float) -> Losses:
     """Draw losses of arms that do not differ; a difference to the baseline has the standard deviation `sd`.
 
-    Where arms are unequally noisy, this holds for one that is as noisy as the baseline.
+    If arms have unequal noise, this holds for an arm with the noise of the baseline.
     """
     shape = (1 + arms, seeds)
     if noise == "heavy tails":
@@ -208,12 +208,12 @@ def _at_margin(design: Design, noise: Kind, sd: float) -> SimulatedTrial:
 
 def _planted(design: Design, noise: Kind, pilot_arms: int) -> SimulatedTrial:
     degrees = pilot_arms * (PILOT_SEEDS - 1)
-    # What is detectable grows with the pilot's standard deviation in proportion.
+    # The detectable effect is proportional to the pilot's standard deviation.
     unit = planned_effect(1.0, design.seeds, design.arms, design.procedure, degrees=degrees).detectable
 
     def goes_wrong(rng: np.random.Generator, number: int) -> bool:
         sd = _MUCH_NOISE * design.procedure.margin
-        # Drawn for all arms, so that the pilot's are as noisy as the plan's; it sees those in the middle.
+        # Drawn for all arms, so that the pilot's noise levels match the plan's; the pilot uses the arms in the middle.
         pilot = draw_losses(rng, noise, design.arms, PILOT_SEEDS, sd)
         first = 1 + (design.arms - pilot_arms) // 2
         found, seen = pooled_sd(pilot[first : first + pilot_arms] - pilot[0])

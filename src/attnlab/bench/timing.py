@@ -1,11 +1,11 @@
-"""Ratios of durations, measured so that a shared machine does not decide them.
+"""Ratios of durations, measured such that other load on a shared machine affects them little.
 
-Calls are timed in rounds. In each round every call is timed once, right after the one before it, and every second round
-goes backwards, so that a machine that grows slower or faster favours none. A ratio is taken within each round; the
-figure is the median over the rounds, and its spread runs from the 10th to the 90th percentile.
+Calls are timed in rounds. In each round every call is timed once, right after the previous one, and every second round
+has the reverse order, so that a machine that becomes slower or faster favours none. A ratio is taken within each round;
+the figure is the median over the rounds, and its spread is from the 10th to the 90th percentile.
 
-What this cannot mend: where other work holds the cores, a call made of many small parallel steps waits more often than
-one made of a single long step. A wide spread is the sign of it.
+One effect remains: if other work occupies the cores, a call of many small parallel steps waits more often than a call
+of one long step. A wide spread indicates this.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from attnlab.errors import SpecError
 Call = Callable[[], object]
 Clock = Callable[[], float]
 
-_PATIENCE = 10.0  # seconds that one call may take in all its rounds together
-_FEWEST = 3  # rounds that even a slow call gets
+_PATIENCE = 10.0  # maximum seconds of one call over all rounds
+_FEWEST = 3  # minimum rounds, even for a slow call
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Durations:
 
     def ratio(self, name: str, to: str) -> Ratio:
         """Return how many times as long as `to` the call takes."""
-        pairs = zip(self.seconds[name], self.seconds[to], strict=False)  # the rounds that both took part in
+        pairs = zip(self.seconds[name], self.seconds[to], strict=False)  # the rounds that both have
         return Ratio.over([duration / other for duration, other in pairs])
 
     def median(self, name: str) -> float:
@@ -73,18 +73,18 @@ def take_turns(
 ) -> Durations:
     """Time the calls in `rounds` rounds, after one that is not counted.
 
-    A call that has taken more than `patience` seconds in all drops out, though not before its third round.
+    A call that has taken more than `patience` seconds in total drops out, but not before its third round.
 
     Parameters
     ----------
     calls
-        What is timed, by name.
+        The calls to time, by name.
     rounds
-        Rounds that are counted; one before them is not.
+        The number of counted rounds; one more is run before them.
     patience
-        Seconds in all after which a call drops out, though not before its third round.
+        Total seconds after which a call drops out, but not before its third round.
     clock
-        What tells the time.
+        The function that returns the time.
     """
     check_rounds(rounds)
     seconds: dict[str, list[float]] = {name: [] for name in calls}

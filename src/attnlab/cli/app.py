@@ -1,8 +1,8 @@
 """The commands, and `main`, which runs one and returns an exit code.
 
-    0    the command did what it was asked, or ended with this code of its own
-    1    a defect of attnlab, or the reader of its output was gone
-    2    something about the request: an `AttnlabError`, or a command line that cannot be understood
+    0    success; a command may also return other codes
+    1    a bug in attnlab, or the reader of its output has closed the pipe
+    2    an invalid request: an `AttnlabError`, or a command line that cannot be parsed
     130  interrupted from the keyboard
     143  ended by SIGTERM
 
@@ -31,8 +31,8 @@ from attnlab.errors import AttnlabError, Terminated
 
 # To add a verb, write `cli/commands/<verb>.py` with a function of the verb's name, and add its path here. The
 # function's parameters are the verb's arguments and options, its docstring is the help, and it returns None or an exit
-# code. A verb that has verbs of its own is a cyclopts `App(name="<verb>")` instead of a function, and its help is the
-# docstring of its file. The file is imported only when its verb is called, so it may import what it likes.
+# code. A verb with subcommands is a cyclopts `App(name="<verb>")` instead of a function, and its help is the docstring
+# of its file. The file is imported only when its verb is called, so it may import heavy packages.
 VERBS: tuple[str, ...] = (
     "attnlab.cli.commands.compare:compare",
     "attnlab.cli.commands.scale:scale",
@@ -66,7 +66,7 @@ def main(tokens: Sequence[str] | None = None, *, verbs: Sequence[str] = VERBS) -
     try:
         with prepared():
             return _run(sys.argv[1:] if tokens is None else tokens, verbs)
-    except KeyboardInterrupt as interrupt:  # before the command began, or after it ended
+    except KeyboardInterrupt as interrupt:  # before the command started, or after it ended
         return _tell_interrupted(interrupt)
 
 
@@ -90,8 +90,8 @@ def _run(tokens: Sequence[str], verbs: Sequence[str]) -> int:
             traceback.print_exception(interrupt)
         return _tell_interrupted(interrupt)
     except BrokenPipeError:
-        discard_output()  # the reader left, as `head` does
-        return 1  # as rich does when it notices first
+        discard_output()  # the reader closed the pipe, as `head` does
+        return 1  # as rich does when it notices the closed pipe first
     except Exception as error:
         explained = explain_failure(error)
         if explained is not None:
@@ -124,7 +124,7 @@ def build_app(verbs: Sequence[str], options: GlobalOptions) -> App:
         result_action="return_int_as_exit_code_else_zero",
         suppress_keyboard_interrupt=False,
     )
-    app.meta.suppress_keyboard_interrupt = False  # which it does not take over from the app
+    app.meta.suppress_keyboard_interrupt = False  # not inherited from the app
     for target in verbs:
         app.command(target, help=_read_docstring(target))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import attnlab
 from attnlab.cli.printing import say
 
-_CITED = 32  # letters of a receipt: 128 bits
+_CITED = 32  # characters of a receipt: 128 bits
 
 
 def citation(name: str, receipt: str) -> str:

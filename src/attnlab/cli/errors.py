@@ -1,7 +1,7 @@
 """Errors as the command line prints them.
 
-Packages below the command line name parameters in backticks: `pilot=3`, `rungs`. Where the running command has an
-option of that name, it is printed as one: `--pilot 3`, `--rungs`. Any other text stays as it is.
+The other packages name parameters in backticks: `pilot=3`, `rungs`. If the running command has an option of that name,
+it is printed as one: `--pilot 3`, `--rungs`. Any other text is unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.text import Text
 from attnlab.errors import AttnlabError, UnknownNameError
 
 _PARAMETER = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]+))?`")
-# Parameters whose option is called otherwise, in the commands that have that option.
+# Parameters whose option has a different name, in the commands that have that option.
 _RENAMED = {
     "batch_size": "batch",
     "bytes_per_number": "number-bytes",

@@ -1,6 +1,6 @@
 """An example of every command: `attnlab` alone lists one for each job, and the help of a command ends with its own.
 
-The order is that of use: find a variant, see what it costs, check it, train and compare, look inside, tell others.
+The order is that of use: find a variant, see its cost, check it, train and compare, inspect the model, share results.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def add_example(app: App, tokens: Sequence[str]) -> None:
         The command line, without the program's name.
     """
     chain, apps, _ = app.parse_commands([token for token in tokens if token != "--verbose"])
-    words = [word for word in chain if not word.startswith("-")]  # to cyclopts, --help is a command, too
+    words = [word for word in chain if not word.startswith("-")]  # cyclopts treats --help as a command, too
     example = EXAMPLES.get(" ".join(words))
     if example is not None:
         apps[len(words)].help_epilogue = f"Example: {example}"

@@ -113,7 +113,7 @@ class _Lines(BenchListener):
 
 
 class _Bar(BenchListener):
-    """Progress as one line that changes. It is drawn between measurements only, so as not to disturb them."""
+    """Progress as one line that is updated, only between measurements, so as not to disturb them."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress, self._task = progress, task

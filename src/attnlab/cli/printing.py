@@ -42,7 +42,7 @@ def showing_steps() -> Iterator[Callable[[str], None]]:
 
 
 class StepClock:
-    """Tells the time left of steps whose words end with "3 of 12", from the first one with the same words before."""
+    """Estimates the time left of steps that end with "3 of 12", from the first step with the same text before it."""
 
     _counted = re.compile(r"(.*?)(\d+) of (\d+)")
 

@@ -1,6 +1,6 @@
-"""Options beside something that is recorded: a run to resume, or a comparison to open.
+"""Options given together with a recorded run to resume, or a recorded comparison to open.
 
-What is recorded counts. An option that says the same is accepted, and one that differs is refused rather than ignored.
+The record takes precedence. An option that agrees with it is accepted, and one that differs is refused, not ignored.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable, write_whole
 from attnlab.training.progress import Silent
 
-_TOLD = 10  # steps between two lines about them
+_TOLD = 10  # steps between two progress lines
 _SMOKE: dict[str, Any] = {"texts": 4, "fitting_texts": 4, "tokens": 2048, "seeds": 2, "batch_size": 1, "length": None}
 
 
@@ -154,7 +154,7 @@ def retrofit(
 
 
 class _Steps(Silent):
-    """Tells the steps of finetuning on the line that says what is under way."""
+    """Reports the steps of finetuning on the line of the current stage."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell

@@ -15,8 +15,8 @@ from typing import TextIO
 from attnlab.errors import AttnlabError
 from attnlab.storage.disk import NO_SPACE, reason
 
-_LOOP = "Symlink loop from "  # what Python up to 3.12 says when it resolves a path
-_LEAST_WIDTH = 20  # columns; narrower tables never end
+_LOOP = "Symlink loop from "  # the message of Python up to 3.12 when it resolves a path
+_LEAST_WIDTH = 20  # columns; narrower tables become endless
 
 
 @contextmanager

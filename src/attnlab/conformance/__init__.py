@@ -1,12 +1,12 @@
-"""Conformance: whether a variant of attention, perhaps one's own, is what it says.
+"""Conformance checks: whether a variant of attention, built-in or custom, behaves as declared.
 
-subject       a variant at a small size: its layer, and numbers to put in
-finding       what a check found, and all of them as a table, a page and JSON
-visibility    what is hidden stays hidden, and what is visible is seen
+subject       a variant at a small size: its layer and test inputs
+finding       the result of a check, and all results as a table, a page and JSON
+visibility    hidden tokens have no influence, and visible tokens have some
 derivatives   gradients against finite differences, and the kernel against the definition
 behaviour     shapes, corner cases, decoding, determinism and exact resumption
-measurement   parameters, cache, time and memory against what is predicted and against softmax
-suite         which checks there are, and the quick ones that training begins with
+measurement   parameters, cache, time and memory, compared with the prediction and with softmax
+suite         the list of checks, and the quick ones that run before training
 """
 
 from attnlab.conformance.finding import CheckReport, Finding

@@ -85,7 +85,7 @@ def determinism(subject: Subject) -> str | None:
         output = layer(x)
         assert isinstance(output, Tensor)
         found.append({"the output": output.detach(), **gradients_of(output.sum(), named_parameters(layer))})
-        run(layer, subject.tokens(CONTEXT, seed=5).float())  # what a call leaves behind would show in the next
+        run(layer, subject.tokens(CONTEXT, seed=5).float())  # state left by one call would affect the next
     different = [name for name, tensor in found[0].items() if not torch.equal(tensor, found[1][name])]
     if different:
         return f"the same {CONTEXT} tokens twice, others between: {different[0]} differs in some bit"

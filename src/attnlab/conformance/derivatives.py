@@ -24,10 +24,10 @@ def _loss(layer: AnyLayer, x: Tensor, weights: Tensor) -> Tensor:
 
 
 def gradients(subject: Subject) -> str | None:
-    """Return which gradient is not the slope of the output: of the input, or of a parameter.
+    """Return which gradient, by the input or by a parameter, differs from the numerical derivative.
 
-    A slope is measured along a random direction. Where an equation has a kink, a step may cross it; so a gradient is
-    wrong only if it is in most draws.
+    The derivative is measured along a random direction. A step may cross a kink of an equation, so a gradient counts as
+    wrong only if it differs in most draws.
     """
     wrong: dict[str, list[str]] = {}
     flat: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What a check found, and all of them together."""
+"""The finding of a check, and the report of all checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TONES: dict[str, Tone] = {"pass": "good", "fail": "bad", "not applicable": "ope
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of one check; if it failed, `detail` says on which input."""
+    """The outcome of one check; if it failed, `detail` describes the failing input."""
 
     check: str
     outcome: Outcome
@@ -58,7 +58,7 @@ class CheckReport:
         return {"variant": self.variant, "passes": not self.failures, "findings": findings}
 
     def page(self) -> Page:
-        from attnlab.pages import Page, Points, Section  # training begins with checks, and draws nothing
+        from attnlab.pages import Page, Points, Section  # here: training runs checks, but needs no pages
 
         return Page(
             f"Check of {self.variant}",

@@ -1,4 +1,4 @@
-"""Parameters, cache, time and memory: against what `attnlab cost` predicts, and against softmax."""
+"""Parameters, cache, time and memory, compared with the prediction of `attnlab cost` and with softmax."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def speed(subject: Subject) -> str:
         x = torch.randn(1, _TOKENS, _TIMED_WIDTH)
     best = dict.fromkeys(layers, float("inf"))
     with using_threads(1):
-        for _ in range(_REPEATS + 1):  # the first round only warms up
+        for _ in range(_REPEATS + 1):  # the first round is a warm-up
             for name, layer in layers.items():
                 start = time.perf_counter()
                 output = layer(x)

@@ -1,7 +1,7 @@
-"""A variant at a small size: its layer, and numbers to put in.
+"""A variant at a small size: its layer and test inputs.
 
-Weights are larger than a model's at its start, so that attention is far from uniform and a mistake shows. Everything
-comes from a generator of its own.
+Weights are larger than at the initialisation of a model, so that attention is far from uniform and errors become
+visible. All random numbers are seeded separately, and the global generator is left as it was.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_HEADS = 12  # as in GPT-2
 
 @dataclass(frozen=True)
 class Subject:
-    """A variant to be checked."""
+    """A variant under test."""
 
     variant: Variant
 

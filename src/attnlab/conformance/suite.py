@@ -1,6 +1,7 @@
-"""Which checks there are, and the quick ones that training begins with.
+"""The list of checks, and the quick ones that run before training.
 
-A check returns what is wrong, or None. An equation that raises an error fails the check that it was raised in.
+A check returns a description of the failure, or None. A variant that raises an error fails the check in which it is
+raised.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _patterns(subject: Subject) -> str | None:
 
 @dataclass(frozen=True)
 class Check:
-    """A check, what it looks for in words, and why it may not apply."""
+    """A check: its name, the property that it tests in words, and why it may not apply."""
 
     name: str
     passes: str
@@ -109,7 +110,7 @@ def check_variant(one: Variant | str, *, quick: bool = False) -> CheckReport:
 
 
 def require_sound(names: Iterable[str]) -> list[CheckReport]:
-    """Refuse variants of one's own that leak or lose gradients, by the quick checks; those of attnlab are skipped.
+    """Refuse custom variants that leak or lose gradients, by the quick checks; built-in variants are skipped.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is hidden stays hidden, in weights, denominators and counts; and what is visible is seen."""
+"""Hidden tokens have no influence, on weights, denominators or counts; and visible tokens have some."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def visible_tokens(subject: Subject) -> str | None:
         for seed in range(_DRAWS):
             seen |= _influence(subject.layer(spec, seed), subject.tokens(CONTEXT, seed=seed)) > 1e-12
         visible = visible_grid(spec, CONTEXT)
-        if spec.head_output is not None and spec.head_output.takes_value:  # which may take out all that there is
+        if spec.head_output is not None and spec.head_output.takes_value:  # it may remove the whole output
             visible &= ~torch.eye(CONTEXT, dtype=torch.bool) | (visible.sum(-1, keepdim=True) > 1)
         blind = (visible & ~seen).nonzero()
         if len(blind):

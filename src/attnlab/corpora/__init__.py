@@ -3,12 +3,12 @@
 spec             a corpus as a value, with the options of the generated ones
 sources          text from files and folders
 python_sources   `pydoc`, `python` and `docstrings`
-generated        texts and tasks that are made on the spot
-tokenizer        text to numbers and back
+generated        texts and tasks that are generated on the fly
+tokenizer        text to token ids and back
 tokens           tokens on disk
 cache            the folder where texts and tokens are kept
-batches          what a corpus gives to training, and the base of the tasks
-text             a corpus of text, which windows of it a step reads, and the loss of bigrams
+batches          the interface of a corpus, its batches, and the base of the tasks
+text             a corpus of text, the windows that each step reads, and the bigram loss
 catalogue        from a spec to a corpus
 randomness       random numbers from a key and a counter
 """

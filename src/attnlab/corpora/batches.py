@@ -1,7 +1,7 @@
-"""Batches: what a corpus gives to training, and the base of the tasks.
+"""Batches, the interface of a corpus, and the base of the tasks.
 
-A task makes its examples on the spot, each from its own stretch of a random stream, without end. Example i of a seed is
-row i − step × batch size of its step. Validation examples come from a stream of their own.
+A task generates an endless sequence of examples on the fly, each from its own section of a random stream. Example i of
+a seed is row i − step × batch size of its step. Validation examples come from a separate stream.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from attnlab.corpora.spec import CorpusSpec
 from attnlab.corpora.tokenizer import SymbolTokenizer, Tokenizer
 from attnlab.errors import SpecError
 
-IGNORED = -100  # a target that no loss counts, as in torch.nn.functional.cross_entropy
+IGNORED = -100  # a target that the loss ignores, as in torch.nn.functional.cross_entropy
 
 
 class Batch(NamedTuple):
-    """Rows to learn from: `targets[row, i]` is what follows `inputs[row, : i + 1]`, or IGNORED."""
+    """A training batch: `targets[row, i]` is the token that follows `inputs[row, : i + 1]`, or IGNORED."""
 
     inputs: Tensor  # (rows, context), int64
     targets: Tensor  # (rows, context), int64
-    source: Tensor | None = None  # (rows, source length), int64: what an encoder reads
+    source: Tensor | None = None  # (rows, source length), int64: the encoder's input
     source_padding: Tensor | None = None  # (rows, source length), bool: True for real tokens
 
 
 class Corpus(ABC):
-    """Something to train on. A batch is a pure function of the corpus's hash, the seed and the step."""
+    """Training and validation data. A batch is a pure function of the corpus's hash, the seed and the step."""
 
     spec: CorpusSpec
-    hash: str  # SHA-256 of what it holds, wherever that lies
+    hash: str  # SHA-256 of the content, independent of its path
     tokenizer: Tokenizer
 
     @property
@@ -58,7 +58,7 @@ class Corpus(ABC):
     def batch(self, *, seed: int, step: int, batch_size: int, context_length: int, rows: slice = slice(None)) -> Batch:
         """Return the batch of a step, or some rows of it.
 
-        `batch_size` is that of all processes together: which rows a process asks for does not change what they hold.
+        `batch_size` is the total over all processes: the content of a row does not depend on which process requests it.
         """
 
     @abstractmethod
@@ -101,7 +101,7 @@ def spread(count: int, limit: int | None) -> list[int]:
 
 
 class TaskCorpus(Corpus):
-    """A task says how many random words an example takes, and makes examples of them."""
+    """Base of the tasks: a subclass says how many random words an example needs, and generates examples from them."""
 
     def __init__(self, spec: CorpusSpec, version: int, symbols: Sequence[str], validation_examples: int) -> None:
         self.spec = spec

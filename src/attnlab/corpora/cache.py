@@ -1,9 +1,9 @@
-"""The folder where generated texts and tokens are kept: made once, whole or not at all, and checked when opened.
+"""The cache of generated texts and tokens: entries are created once, atomically, and checked when opened.
 
-An entry is a folder named by a hash of what it was made from, with a manifest of its files' sizes and hashes. It is
-written beside its place, flushed and renamed into it, under a lock, so that two processes may ask for it at once. If a
-file has another size, or (checked once in a process) another hash, the entry is made again. An entry that is there
-needs no permission to write.
+An entry is a folder named by a hash of its inputs, with a manifest of its files' sizes and hashes. It is written to a
+temporary folder, flushed and renamed, under a lock, so that two processes can request it at once. If the size of a file
+or its hash (checked once per process) does not match, the entry is created again. Reading an existing entry needs no
+write permission.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from attnlab.storage.records import encode_json, read_json
 VARIABLE = "ATTNLAB_CACHE"
 MANIFEST = "manifest.json"
 FORMAT = 1
-_checked: set[tuple[str, int, int, int]] = set()  # files whose hash was right, as they were then
+_checked: set[tuple[str, int, int, int]] = set()  # files whose hash matched, identified by their status at that time
 
-Builder = Callable[[Path], Mapping[str, object]]  # fills a folder, and returns what the manifest should keep
+Builder = Callable[[Path], Mapping[str, object]]  # fills a folder, and returns what to record in the manifest
 
 
 class CacheWarning(UserWarning):
-    """Something in the cache was damaged, and is made again."""
+    """A cache entry was damaged, and is created again."""
 
 
 class _DamagedError(Exception):
@@ -42,7 +42,7 @@ class _DamagedError(Exception):
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What is kept under a key: a folder of files, and what its builder said about them."""
+    """The entry of a key: a folder of files, and the metadata that its builder returned."""
 
     folder: Path
     about: Mapping[str, Any]
@@ -69,11 +69,11 @@ class CorpusCache:
         try:
             make_folders(self.folder)
             with FileLock(self.folder / f"{key}.lock"):
-                found = self._read(key, warn=False)  # another process may have made it in the meantime
+                found = self._read(key, warn=False)  # another process may have created it in the meantime
                 return found if found is not None else self._make(key, build)
         except FileError:
             raise
-        except (OSError, NotImplementedError) as error:  # the latter where there are no locks
+        except (OSError, NotImplementedError) as error:  # the latter if the file system has no locks
             reason = (getattr(error, "strerror", None) or str(error)).lower()
             raise FileError(
                 f"the cache {self.folder} cannot be written: {reason}",

@@ -32,8 +32,8 @@ _TASKS: dict[str, Callable[[CorpusSpec], Corpus]] = {
 
 
 def open_corpus(spec: CorpusSpec, cache: Path | None = None) -> Corpus:
-    """Return the corpus of a spec. What takes time to make is kept in the cache folder, by default $ATTNLAB_CACHE or
-    the system's own place for such things."""
+    """Return the corpus of a spec. Results that take time to compute are kept in the cache folder, by default
+    $ATTNLAB_CACHE or the user's cache folder on this system."""
     if spec.name in _TASKS:
         return _TASKS[spec.name](spec)
     kept = CorpusCache(cache)

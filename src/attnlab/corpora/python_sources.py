@@ -1,17 +1,17 @@
-"""Corpora from the Python installation: `pydoc`, `python` and `docstrings`. Sources are read, not imported.
+"""Corpora from the Python installation: `pydoc`, `python` and `docstrings`. Source files are read, not imported.
 
 pydoc         Python's language reference and the docstrings of its standard library
 python        the source files of the standard library and of the packages that attnlab itself depends on
 docstrings    the docstrings of the same files
 
-`pydoc` has its topics and modules in a fixed random order, so that its last part, which is held out, is like the rest.
-Of the other two, a document is one source file. Documents that are mostly generated data, or mostly repeat lines of
-earlier documents, are left out. The rest is shuffled by a fixed seed and split by document: no file has a part in
-training and another part in validation.
+`pydoc` has its topics and modules in a fixed random order, so that its last part, which is held out, resembles the
+rest. In the other two, each source file is one document. Documents that are mostly generated data, or mostly repeat
+lines of earlier documents, are left out. The rest is shuffled with a fixed seed and split by document: no file is part
+of both training and validation.
 
 The texts depend on the Python release, and the last two on the versions of the packages, so both are part of the
-corpus's identity; `constraints.txt` pins them. Typographic characters become their ASCII neighbours and the few others
-are left out, so that the vocabulary of characters stays small.
+corpus's identity; `constraints.txt` pins them. Typographic characters are replaced by their ASCII equivalents and the
+few others are left out, to keep the vocabulary of characters small.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from attnlab.corpora.randomness import Stream
 from attnlab.errors import FileError
 
 VERSION = 1
-HELD_OUT = 20  # one document in so many is validation text
+HELD_OUT = 20  # one document out of this many is validation text
 _NO_SOURCES = frozenset({"site-packages", "__pycache__", "pydoc_data"})  # folders of the standard library
 _NOT_IN_PYDOC = _NO_SOURCES | {"test", "tests", "idlelib", "idle_test", "lib2to3"}
 _NOT_IN_PYTHON = _NO_SOURCES | {"dist-packages"}
@@ -49,7 +49,7 @@ _SHORTEST_DOCUMENT = 400  # characters
 _LONGEST_LINE = 400  # characters; longer lines are data
 _MOST_DIGITS = 0.15  # share of characters; more is a table
 _WITHOUT_DIGITS = str.maketrans("", "", "0123456789")
-_LONG_LINE = 24  # characters from which a repeated line counts as a repetition
+_LONG_LINE = 24  # characters; shorter lines do not count as repeated
 _MOST_REPEATED = 0.5  # share of a document's characters in long lines that earlier documents have too
 
 
@@ -64,7 +64,7 @@ def python_text() -> str:
 def _topics() -> Iterator[str]:
     try:
         from pydoc_data.topics import topics
-    except ImportError:  # some systems part it from Python
+    except ImportError:  # some systems package it separately from Python
         return
     for name in sorted(topics):
         yield normalise(topics[name])
@@ -102,7 +102,7 @@ def read_docstrings(path: Path) -> Iterator[str]:
     """Yield the docstrings of a module, its classes and its functions, in order; none if it cannot be parsed."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the parser, about sources that are not ours
+            warnings.simplefilter("ignore")  # of the parser, about source files that are not ours
             tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return

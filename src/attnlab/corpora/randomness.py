@@ -1,7 +1,7 @@
 """Random numbers that are a pure function of a key and a counter, the same on every machine and in every release.
 
-Only the raw words of Philox are used, because numpy promises their stream; what its `Generator` makes of them may
-change from release to release. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+Only the raw words of Philox are used, because numpy guarantees their stream; the output of its `Generator` may change
+from release to release. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 T = TypeVar("T")
-WORDS_PER_COUNT = 4  # Philox-4x64 makes four words of 64 bits for each value of its counter
+WORDS_PER_COUNT = 4  # Philox-4x64 generates four 64-bit words for each value of its counter
 
 
 def digest(*parts: object) -> str:
@@ -52,7 +52,7 @@ def permutation(key: str, size: int) -> NDArray[np.int64]:
 
 
 class Stream:
-    """One random decision after another, for code that builds something piece by piece."""
+    """A sequence of random decisions, for code that builds something piece by piece."""
 
     def __init__(self, *key: object) -> None:
         self._words = _endless(digest(*key))

@@ -1,7 +1,8 @@
-"""Where text comes from: a file or a folder, read in blocks, so that its size does not matter.
+"""Text sources: a file or a folder, read in blocks, so that its size does not matter.
 
-A chunk of text ends before a space or line break that follows something else. GPT-2's words never reach across such a
-place, and what stands there decides nothing on its other side: encoding chunk by chunk gives the tokens of the whole.
+A chunk of text ends before a space or line break that follows another character. No word of GPT-2's pre-tokenizer
+crosses such a boundary, and the words on one side do not depend on the other: encoding chunk by chunk gives the same
+tokens as encoding the whole.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from attnlab.storage.files import check_no_device
 SUFFIXES = (
     ".txt .text .md .markdown .rst .tex .org .csv .tsv .json .jsonl .html .xml .yaml .toml "
     ".py .pyi .c .h .cpp .hpp .rs .go .java .js .ts .sh .sql"
-)  # of the files that are read in a folder
+)  # of the files that are read from a folder
 BLOCK = 1 << 20  # bytes
-LONGEST_WORD = 1 << 24  # characters without a place to cut; a longer one is cut anyway
+LONGEST_WORD = 1 << 24  # characters without a boundary; longer text is cut anyway
 CUT = re.compile(r"(?<=\S)[ \t\r\n]")
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """Files read one after the other, with a line break between two where there is none.
+    """Files read one after the other, with a line break added between two if the first does not end with one.
 
-    `held_out` are validation text as a whole and are read last; their predecessor must end with a line break.
+    The files of `held_out` are validation text and are read last; the file before them must end with a line break.
     """
 
     name: str  # for messages
@@ -140,7 +141,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, offset: int, *, final: bool = False) -> str:
-    waiting = len(decoder.getstate()[0])  # the first bytes of a character that the block before ended in
+    waiting = len(decoder.getstate()[0])  # the first bytes of a character split across blocks
     try:
         return decoder.decode(block, final)
     except UnicodeDecodeError as error:
@@ -152,7 +153,7 @@ def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, offset
 
 def _last_cut(text: str) -> int:
     """Return the last place where a chunk may end, or 0."""
-    step = 4096  # searched backwards in pieces, because the last place is mostly near the end
+    step = 4096  # search backwards in pieces, because the last boundary is mostly near the end
     for end in range(len(text), 0, -step):
         found = [match.start() for match in CUT.finditer(text, max(0, end - step), end)]
         if found:

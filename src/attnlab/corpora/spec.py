@@ -1,4 +1,4 @@
-"""A corpus as a value: its name, its tokenizer, how much is held out, and the options of what is generated.
+"""The specification of a corpus: its name, its tokenizer, how much is held out, and the options of generated text.
 
 CorpusSpec()                                                        Python's own documentation, by characters
 CorpusSpec(name="notes.txt", tokenizer="bpe", vocabulary_size=1024)
@@ -18,13 +18,13 @@ from attnlab.specification import Specification
 TOKENIZERS = ("char", "byte", "word", "bpe")
 GPT2, RUN = "gpt2:", "run:"
 SMALLEST_BPE = 256  # the bytes themselves
-LARGEST_BPE = 1_000_000  # several times that of any published model; memory for all of it is taken at once
+LARGEST_BPE = 1_000_000  # several times that of any published model; memory for all of it is allocated at once
 DEFAULT_BPE = 2048
 MOST_PHRASINGS = 16  # as many as world.BIRTHPLACE has
 
 
 class GeneratorOptions(Specification):
-    """The base of the options of a generated corpus; `OPTIONS` says of which corpus each subclass is."""
+    """Base of the options of a generated corpus; `OPTIONS` maps each corpus to its subclass."""
 
     model_config = ConfigDict(strict=True)
 
@@ -38,15 +38,15 @@ class WorldOptions(GeneratorOptions):
 
     what: ClassVar[str] = "the world"
 
-    people: Annotated[int, Field(gt=0, le=200_000)] = 1000  # who are in the text
-    unseen: Annotated[int, Field(ge=0, le=200_000)] = 250  # and who are not
+    people: Annotated[int, Field(gt=0, le=200_000)] = 1000  # people in the text
+    unseen: Annotated[int, Field(ge=0, le=200_000)] = 250  # people who are not in the text
     places: Annotated[int, Field(gt=0, le=2000)] = 100
-    skew: NonNegativeFloat = 0.5  # the place of rank r is a birthplace in proportion to 1 / r^skew
-    exposures: str = "1,2,4,8,16"  # how many documents name a person: each number for as many people
-    phrasings: Annotated[int, Field(gt=0, le=MOST_PHRASINGS)] = 8  # at most so many ways to state a birthplace
+    skew: NonNegativeFloat = 0.5  # the place of rank r is a birthplace with probability ∝ 1 / r^skew
+    exposures: str = "1,2,4,8,16"  # documents that name a person; each number applies to equally many people
+    phrasings: Annotated[int, Field(gt=0, le=MOST_PHRASINGS)] = 8  # maximum number of ways to state a birthplace
     details: Annotated[int, Field(ge=0, le=3)] = 2  # other facts in each document
-    asked: Annotated[float, Field(ge=0, le=1)] = 0.5  # share of the people whose question belongs to the train split
-    questions: bool = False  # whether the text holds the train split's questions and answers as well
+    asked: Annotated[float, Field(ge=0, le=1)] = 0.5  # share of people in the text whose question is in the train split
+    questions: bool = False  # whether the text also holds the questions and answers of the train split
 
     @field_validator("exposures")
     @classmethod
@@ -68,7 +68,7 @@ class KinshipOptions(GeneratorOptions):
 
     families: Annotated[int, Field(gt=0, le=200)] = 20
     sentences: Annotated[int, Field(gt=0, le=10_000_000)] = 20_000
-    shuffled: bool = False  # the control: every gendered word has its gender drawn anew, so that nothing agrees
+    shuffled: bool = False  # the control: the gender of every gendered word is drawn independently
 
 
 class MqarOptions(GeneratorOptions):
@@ -78,7 +78,7 @@ class MqarOptions(GeneratorOptions):
 
     pairs: PositiveInt = 8
     power: Annotated[float, Field(gt=0)] = 0.01  # 1: queries anywhere; towards 0: more of them soon after the pairs
-    filler: Literal["random", "blank"] = "random"  # what stands between the queries
+    filler: Literal["random", "blank"] = "random"  # the tokens between the queries
     validation_examples: PositiveInt = 512
 
 
@@ -87,7 +87,7 @@ class MatchingOptions(GeneratorOptions):
 
     what: ClassVar[str] = "the matching task"
 
-    places: Annotated[int, Field(ge=2, le=10_000)] = 16  # of symbols, and of the questions after them
+    places: Annotated[int, Field(ge=2, le=10_000)] = 16  # positions of the symbols, and as many queries after them
     validation_examples: PositiveInt = 512
 
 
@@ -96,8 +96,8 @@ class AdjectivesOptions(GeneratorOptions):
 
     what: ClassVar[str] = "the sentences with adjectives"
 
-    sentences: Annotated[int, Field(gt=0, le=1000)] = 3  # of a row
-    others: Annotated[int, Field(ge=0, le=100)] = 2  # at most so many adjectives that decide nothing, before a noun
+    sentences: Annotated[int, Field(gt=0, le=1000)] = 3  # per row
+    others: Annotated[int, Field(ge=0, le=100)] = 2  # maximum number of adjectives per noun that decide nothing
     validation_examples: PositiveInt = 512
 
     @property
@@ -111,8 +111,8 @@ class TranslationOptions(GeneratorOptions):
 
     what: ClassVar[str] = "the translation task"
 
-    clauses: Annotated[int, Field(gt=0, le=100)] = 2  # at most so many in a sentence
-    adjectives: Annotated[int, Field(ge=0, le=100)] = 2  # at most so many before a noun
+    clauses: Annotated[int, Field(gt=0, le=100)] = 2  # maximum number per sentence
+    adjectives: Annotated[int, Field(ge=0, le=100)] = 2  # maximum number per noun
     validation_examples: PositiveInt = 512
 
     @property
@@ -136,13 +136,13 @@ TASKS = ("mqar", "translation", "matching", "adjectives")
 
 
 class CorpusSpec(Specification):
-    """A corpus by its name or path, how its text becomes tokens, and how much of it is held back for validation.
+    """A corpus by its name or path, its tokenizer, and the share of it that is held out for validation.
 
-    A name that attnlab knows wins over a file of that name, which is "./world" then. `tokenizer` is "char", "byte",
-    "word" (for texts of few different words), "bpe" (trained on the whole text), "gpt2:FOLDER", or "run:FOLDER" for the
-    tokenizer of a run. A task has symbols of its own, each a token: leave its tokenizer as it is. `vocabulary_size` is
-    for "bpe" and the tasks. The validation text is the last part of the text; `seed` and `options` are those of what is
-    generated.
+    A name that attnlab knows takes precedence over a file with that name; for the file, write "./world". `tokenizer` is
+    "char", "byte", "word" (for texts of few different words), "bpe" (trained on the whole text), "gpt2:FOLDER", or
+    "run:FOLDER" for the tokenizer of a run. A task has its own symbols, each one token: do not change its tokenizer.
+    `vocabulary_size` is for "bpe" and the tasks. The validation text is the last part of the text; `seed` and `options`
+    are for generated corpora.
     """
 
     what: ClassVar[str] = "a corpus spec"
@@ -160,7 +160,7 @@ class CorpusSpec(Specification):
             raise SpecError(f"{self.name!r} cannot name a corpus", hint=f"use a path, or one of {', '.join(OPTIONS)}")
         _check_tokenizer(self)
         _check_vocabulary(self)
-        assert self.parsed_options is not None  # built, and so checked
+        assert self.parsed_options is not None  # checked at construction
         return self
 
     @property

@@ -1,8 +1,8 @@
-"""A corpus of text: tokens in the cache, the last part held back for validation, and windows of it as batches.
+"""A corpus of text: tokens in the cache, the last part held out for validation, and windows of it as batches.
 
-`bigram_loss` is the best loss without looking back further than one token:
+`bigram_loss` is the loss of a model that sees only the previous token:
 
-    p(b | a) = (count(a b) + k · p(b)) / (count(a) + k)        for the k that suits the held-back text best
+    p(b | a) = (count(a b) + k · p(b)) / (count(a) + k)        for the k that fits the held-out text best
 
 A model whose loss is not clearly below it has not learned to use attention yet.
 """
@@ -38,17 +38,16 @@ from attnlab.corpora.tokens import Tokens, dtype_for, write_shards
 from attnlab.errors import FileError, SpecError
 from attnlab.storage.records import read_json
 
-_MEASURED_TOKENS = 1 << 20  # of the validation text, from which the bytes of a token are counted
-VERSION = 1  # of how text becomes tokens; part of the name under which they are kept
-_KEPT = 4  # epochs whose order is remembered: a batch may touch two, and there may be two readers
+_MEASURED_TOKENS = 1 << 20  # of the validation text, for measuring the bytes per token
+VERSION = 1  # of the tokenization; part of the cache key
+_KEPT = 4  # epochs whose order is cached: a batch may span two, and there may be two readers
 
 
 class WindowOrder:
-    """Which windows of a text a step reads: epochs without replacement, as a pure function of the text's hash.
+    """The windows of a text that each step reads: epochs without replacement, a pure function of the text's hash.
 
-    Sample i = step × batch size + row lies in epoch i // W, where W is the number of windows in an epoch. Each epoch
-    starts its windows at a phase of its own, so that in time every token stands at every position of a window, and has
-    its own order of them.
+    Sample i = step × batch size + row belongs to epoch i // W, where W is the number of windows in an epoch. Each epoch
+    draws its own offset of the windows, so that over time every token appears at every position, and its own order.
     """
 
     def __init__(self, corpus_hash: str, tokens: int) -> None:
@@ -86,7 +85,7 @@ class WindowOrder:
 
 
 class TextCorpus(Corpus):
-    """`train` and `validation` are the tokens themselves, memory-mapped and read-only."""
+    """A corpus of text. `train` and `validation` are its tokens, memory-mapped and read-only."""
 
     def __init__(
         self, spec: CorpusSpec, tokenizer: Tokenizer, tokens: Tokens, content: str, split: int | None = None
@@ -120,7 +119,7 @@ class TextCorpus(Corpus):
             about = {"counts": counts, "dtype": dtype.str, "tokenizer": tokenizer.to_json(), "text": content}
             return {**about, **split}
 
-        parts = [part.hash() for part in source.parts()[:-1]]  # where the same text is split depends on the source
+        parts = [part.hash() for part in source.parts()[:-1]]  # the split of the same text depends on the source
         key = digest("tokens", VERSION, content, how, size if spec.tokenizer == "bpe" else None, *parts)
         entry = cache.entry(key, build)
         tokenizer = ready if ready is not None else Tokenizer.from_json(entry.about["tokenizer"])
@@ -201,7 +200,7 @@ def _make_tokenizer(kind: str, source: TextSource, vocabulary_size: int) -> Toke
 def _encode(source: TextSource, tokenizer: Tokenizer, content: str, lengths: list[int]) -> Iterator[NDArray[Any]]:
     """Yield the tokens of a text, piece by piece, and count those of each part into `lengths`.
 
-    A file that changes meanwhile is noticed.
+    Raise if a file changes in the meantime.
     """
     total = hashlib.sha256()
     for number, part in enumerate(source.parts()):
@@ -216,7 +215,7 @@ def _encode(source: TextSource, tokenizer: Tokenizer, content: str, lengths: lis
         raise FileError(f"{source.name} changed while it was read", hint="wait until nothing writes to it")
 
 
-_LARGEST = 4096  # tokens in the vocabulary: the table has the square of it
+_LARGEST = 4096  # tokens in the vocabulary; the table has the square of this number of entries
 _STRETCH = 1 << 22  # tokens at a time
 _STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
@@ -229,9 +228,9 @@ def bigram_loss(corpus: Corpus, context_length: int, rows: int | None = None) ->
     corpus
         The corpus.
     context_length
-        Tokens of a row.
+        The number of tokens per row.
     rows
-        How many rows; None for all that a run is judged by.
+        The number of rows; None takes all rows that a run is judged by.
 
     Returns
     -------

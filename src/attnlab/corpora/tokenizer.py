@@ -1,8 +1,8 @@
-"""Text to numbers and back. A tokenizer is kept as JSON, whole, so that a run is enough to read its tokens.
+"""Text to token ids and back. A tokenizer is saved as JSON in full, so that a run is enough to decode its tokens.
 
 Closed vocabularies are a list of pieces: characters, bytes, words, and the symbols of a task. Byte-pair encodings,
-trained on the spot or GPT-2's own from its files, are byte-level with GPT-2's way of cutting a text into words (Radford
-et al., 2019), so they know every text. Their work is done by the `tokenizers` library.
+trained on a corpus or loaded from GPT-2's files, are byte-level with GPT-2's pre-tokenization (Radford et al., 2019),
+so they can encode any text. They use the `tokenizers` library.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from attnlab.errors import FileError, InputError, UnknownNameError
 
-# A word takes the space before it along, as in GPT-2, so that joining the pieces gives the text back.
+# A word includes the space before it, as in GPT-2, so that joining the pieces restores the text.
 WORD = re.compile(r" ?\w+|[^\w]")
 END_OF_TEXT = "<|endoftext|>"  # of GPT-2
 SHOWN = 5  # unknown pieces that an error lists
 
 
 class Tokenizer(ABC):
-    """Encodes text as integers in [0, vocabulary_size). Kinds are found by `Tokenizer.from_json`."""
+    """Encode text as integers in [0, vocabulary_size). `Tokenizer.from_json` finds the subclass."""
 
     kind: ClassVar[str]
     vocabulary_size: int
@@ -114,7 +114,7 @@ def unknown(kind: str, pieces: Iterable[str]) -> InputError:
 
 
 class CharTokenizer(Tokenizer):
-    """One token for each character of a text, in the order of their code points."""
+    """One token for each character of a text, ordered by code point."""
 
     kind = "char"
 
@@ -122,7 +122,7 @@ class CharTokenizer(Tokenizer):
         self.characters = "".join(sorted(set(characters)))
         self.vocabulary_size = len(self.characters)
         points = np.array([ord(character) for character in self.characters], dtype=np.int64)
-        # One place more than the largest code point, for all that are larger still.
+        # One entry more than the largest code point, for all larger ones.
         self._table = np.full(int(points.max(initial=0)) + 2, -1, dtype=np.int32)
         self._table[points] = np.arange(len(points))
 
@@ -145,7 +145,7 @@ class CharTokenizer(Tokenizer):
 
 
 class ByteTokenizer(Tokenizer):
-    """The bytes of UTF-8. Bytes that are no UTF-8 are decoded as �."""
+    """The bytes of UTF-8. Invalid bytes are decoded as �."""
 
     kind = "byte"
     vocabulary_size = 256
@@ -167,7 +167,7 @@ class ByteTokenizer(Tokenizer):
 
 
 class ListTokenizer(Tokenizer):
-    """The base of those whose tokens are a list of strings."""
+    """Base of tokenizers whose tokens are a list of strings."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self.pieces = list(pieces)
@@ -191,7 +191,7 @@ class ListTokenizer(Tokenizer):
 
 
 class WordTokenizer(ListTokenizer):
-    """One token for each different word of a text, with the space before it, and for each other character."""
+    """One token for each distinct word of a text, with the space before it, and for each other character."""
 
     kind = "word"
 
@@ -254,9 +254,9 @@ class BpeTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, chunks: Iterable[str], vocabulary_size: int, special: Sequence[str] = ()) -> BpeTokenizer:
-        """Merge the commonest pairs of a text until the vocabulary is full, or nothing is left to merge.
+        """Merge the most frequent pairs of a text until the vocabulary is full or nothing is left to merge.
 
-        What is `special` is a token by itself, wherever it stands.
+        Each string of `special` is always a single token.
         """
         inner = _byte_level(models.BPE())
         trainer = trainers.BpeTrainer(
@@ -269,7 +269,7 @@ class BpeTokenizer(Tokenizer):
         return cls(inner)
 
     def encode_array(self, text: str) -> NDArray[Any]:
-        utf8(text)  # the library has no words for what is no character
+        utf8(text)  # the library has no clear error for invalid characters
         return np.array(self._inner.encode(text, add_special_tokens=False).ids, dtype=np.int32)
 
     def _decode(self, ids: Sequence[int]) -> str:
@@ -293,7 +293,7 @@ class BpeTokenizer(Tokenizer):
 
 
 class PretrainedTokenizer(BpeTokenizer):
-    """The tokenizer of a pretrained model. Special tokens are recognised in a text, and none are added to it."""
+    """The tokenizer of a pretrained model. Special tokens are recognised in a text, but never added to it."""
 
     kind = "pretrained"
 

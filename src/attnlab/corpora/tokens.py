@@ -43,13 +43,13 @@ def shard_name(number: int) -> str:
 
 
 class Tokens(Sequence[int]):
-    """A stretch of the tokens in one or several shards, as if they were one read-only array.
+    """A range of the tokens in one or several shards, as if they were one read-only array.
 
     `tokens[3]`, `tokens[3:9]`, `len(tokens)` and `numpy.asarray(tokens)` work; with a single shard nothing is copied.
     """
 
     def __init__(self, shards: Sequence[NDArray[Any]]) -> None:
-        self._shards = [np.asarray(shard) for shard in shards]  # a plain view of a memory map is quicker to index
+        self._shards = [np.asarray(shard) for shard in shards]  # a plain view of a memory map is faster to index
         self._ends = np.cumsum([shard.size for shard in shards], dtype=np.int64)
 
     @classmethod
@@ -97,7 +97,7 @@ class Tokens(Sequence[int]):
 
     def __iter__(self) -> Iterator[int]:
         for shard in self._shards:
-            for start in range(0, shard.size, 1 << 16):  # a stretch at a time, to leave the rest on the disk
+            for start in range(0, shard.size, 1 << 16):  # one piece at a time, to leave the rest on disk
                 yield from shard[start : start + (1 << 16)].tolist()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:

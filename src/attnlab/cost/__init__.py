@@ -1,24 +1,24 @@
-"""What attention and whole models cost: parameters, FLOPs, memory and cache, predicted and checked.
+"""The cost of attention and of whole models: parameters, FLOPs, memory and cache, predicted and checked.
 
 estimate("gpt2", variant="tied-kv").memory.peak        one model, in milliseconds, without building it
-tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; prints, and shows itself in a notebook
-Sweep.over("context", Question(size="gpt2"))           where attention overtakes the rest
+tabulate(["gpt2"], ["tied-kv", "gqa"])                 several side by side; prints, and renders in a notebook
+Sweep.over("context", Question(size="gpt2"))           where attention exceeds the rest
 
 call           the number of sequences and their lengths in one call
 latent         keys and values made from a latent
-block          the perceptron and the norms, Llama's too
-questions      a model by its names or by a config.json, with its changes
-tensors        every parameter by name and shape, and the maps of one head
+block          the MLP and the norms, also Llama's
+questions      a model by name or by a config.json, with changes
+tensors        every parameter by name and shape, and the matrices of one head
 ledger         the bytes that autograd keeps, by part
-activations    what autograd keeps between forward and backward
+activations    what autograd keeps between the forward and the backward pass
 attention      the cost of a part and of an attention layer
 model          the cost of a whole model
-peak           the most memory of a training step, and its moment
-inference      reading a prompt and decoding tokens
+peak           the peak memory of a training step, and the moment when it occurs
+inference      prefill and decoding
 serving        the memory of serving
-estimate       all of it for one question, and measurements beside it
-whole_layers   a layer of one's own, counted by running it
-presentation   tables and one offline page
+estimate       all of it for one question, compared with measurements
+whole_layers   a custom layer, counted by running it
+presentation   tables and an offline page
 """
 
 from importlib import import_module
@@ -73,7 +73,7 @@ __all__ = [
     "training_memory",
 ]
 
-# These draw. What they draw with takes a second to import, and who trains wants numbers alone.
+# These draw plots. Their libraries take a second to import, and training needs only numbers.
 _DRAWING = {
     "Crossover": "questions.sweep",
     "Sweep": "questions.sweep",

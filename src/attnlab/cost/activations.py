@@ -1,29 +1,29 @@
-"""What autograd keeps of a model between its forward and its backward pass: of attention, and of all else.
+"""The tensors that autograd keeps between the forward and the backward pass: of attention, and of the rest of a model.
 
-Products follow from the equations, but what is kept depends on how they are written: a quotient keeps both its terms,
-a padded copy stands in for what it copies, a view keeps all of what it is a view of. So this is not stated by formulas
-that would drift. The layer's own steps are taken with tensors that have a shape and no numbers (PyTorch's meta device),
-and what they keep is added up, each storage once. Parameters do not count; the input does.
+FLOPs follow from the equations, but the tensors kept depend on the code: a quotient keeps both operands, a padded copy
+is kept instead of its source, a view keeps the whole tensor that it is a view of. Formulas for this would drift from
+the code. So the layer's own forward pass is run with tensors that have a shape and no values (PyTorch's meta device),
+and the tensors that it keeps are added up, each storage once. Parameters do not count; the input does.
 
-Only the two kernels cannot be called like that. What they keep, and what they make again in the backward pass instead:
+Only the two kernels cannot be run like that. They keep, and recompute in the backward pass:
 
     fused      queries, keys, values, the output, a logarithm per row; with a zero key, copies one row longer
     blocked    queries, keys, values, the terms of a score, the statistics of each row, the seed of the dropout
-    both       make the product of queries and keys again
+    both       recompute the product of queries and keys
 
-An operator that recomputes keeps what goes into it and the states that it begins again from, and is not called either.
+An operator that recomputes keeps its inputs and the states from which it restarts, and is not run either.
 
-Apart from attention, this is the one place that assumes how blocks are joined and how the loss is taken:
+Apart from attention, this is the only file that assumes how blocks are connected and how the loss is computed:
 
-    a norm       keeps what goes into it, and the statistics of each row
-    attention    keeps what `attention_cost` says, its input (what the norm made) included
-    a perceptron keeps its input and what goes into φ; see `attnlab.models.mlp`
-    residuals    keep nothing: a sum needs neither of its terms again
-    the loss     keeps what the head reads, the logarithms of all probabilities, and the targets; or, where
-                 `attnlab.models.loss` goes by chunks, the gradients that it has made already
+    a norm       keeps its input, and the statistics of each row
+    attention    keeps what `attention_cost` counts, including its input (the output of the norm)
+    an MLP       keeps its input and the input of φ; see `attnlab.models.mlp`
+    residuals    keep nothing: the gradient of a sum needs neither of its terms
+    the loss     keeps the input of the head, the log-probabilities, and the targets; or, if `attnlab.models.loss`
+                 works in chunks, the gradients that it has already computed
 
-Norms, perceptron and dropout are not stated by formulas: the real ones are called with tensors that have a shape and no
-numbers. There the statistics of a LayerNorm are never kept in half precision, as on a GPU; a CPU keeps them so.
+Norms, MLP and dropout have no formulas either: the real modules run on the meta device. There, as on a GPU, the
+statistics of a LayerNorm are never kept in half precision; on a CPU they are.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from attnlab.errors import InputError
 from attnlab.models import loss, mlp
 from attnlab.models.meta import nothing_drawn, on_meta
 
-_INDEX_BYTES = 8  # of a token's number
-_SMALL = 2**22  # numbers of a tensor that is quickly made; those of GPT-2 are smaller
+_INDEX_BYTES = 8  # of a token id
+_SMALL = 2**22  # numbers of a tensor that is fast to create; those of GPT-2 are smaller
 
 
 @functools.lru_cache(maxsize=512)
 def kept_for_backward(call: AttentionCall) -> Kept:
     """Return what a layer keeps for the backward pass. Decoding keeps nothing: a cache cannot be differentiated.
 
-    Every tensor has the batch as a factor of its size, or is the same for all batches. So two walks serve all of them.
+    The size of every tensor is proportional to the batch or independent of it, so two walks suffice for all batches.
     """
     if call.decodes:
         return Kept({}, 0)
@@ -70,7 +70,7 @@ def kept_for_backward(call: AttentionCall) -> Kept:
         return Kept(parts, two.product_width)
     try:
         return _kept(call)
-    except (RuntimeError, TypeError) as error:  # as PyTorch has it where a shape has more than 2⁶³ bytes
+    except (RuntimeError, TypeError) as error:  # PyTorch's error for a shape of more than 2⁶³ bytes
         if "verflow" not in str(error):
             raise
         raise InputError(
@@ -122,7 +122,7 @@ class _Walk:
     call: AttentionCall
     layer: MultiHeadAttention
     ledger: Ledger
-    extras: dict[str, Tensor] = field(default_factory=dict)  # what the parts learn, and need of the tokens
+    extras: dict[str, Tensor] = field(default_factory=dict)  # the parts' parameters and their token projections
 
     def vectors(self) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """Return queries, keys and values, (batch, heads or those that groups share, tokens, width)."""
@@ -175,7 +175,7 @@ class _Walk:
         with self.ledger.watch("operator"):
             q, k, v = (vectors.to(self.call.exact) for vectors in (query, key, value))
             own = {name: x.to(self.call.exact) for name, x in self.call.spec.own(operator, self.extras).items()}
-            if operator.recomputes:  # from what goes in, and perhaps from a few states
+            if operator.recomputes:  # from its inputs, and perhaps from a few states
                 states = torch.empty(
                     operator.kept_states(k.shape[2]), *k.shape[:2], k.shape[-1], v.shape[-1], dtype=v.dtype
                 )
@@ -266,7 +266,7 @@ class _Walk:
         return result
 
     def _fused(self, logits: InnerProduct, value: Tensor) -> Tensor:
-        output = torch.empty_like(logits.query).requires_grad_()  # laid out in memory as the query is
+        output = torch.empty_like(logits.query).requires_grad_()  # with the memory layout of the query
         logarithms = torch.empty(output.shape[:-1], dtype=self.call.exact)
         self.ledger.keep("weighted sum", logits.query, logits.key, value, output, logarithms)
         return output
@@ -320,11 +320,11 @@ def _extras(call: AttentionCall) -> dict[str, Tensor]:
 def kept_outside_attention(call: ModelCall, tokens: int) -> dict[str, int]:
     """Return the bytes that one norm, one MLP and the embedding's dropout keep of so many tokens per sequence.
 
-    They are proportional to the tokens; for an MLP, on either side of the size above which it keeps less. So a walk
-    with few sequences serves for many.
+    They are proportional to the tokens; for an MLP, separately below and above the size from which it keeps less. So a
+    walk with few sequences suffices for many.
     """
     spec = call.spec
-    one = tokens * spec.mlp_width * call.bytes_per_number  # of the pre-activations of a sequence
+    one = tokens * spec.mlp_width * call.bytes_per_number  # bytes of the pre-activations of a sequence
     fewest = 1 if (one > mlp._LARGE) == (call.batch * one > mlp._LARGE) else mlp._LARGE // one + 1
     if call.batch > fewest:
         found = kept_outside_attention(replace(call, batch=fewest), tokens)
@@ -353,5 +353,5 @@ def kept_by_loss(call: ModelCall) -> int:
     hidden = rows * spec.model_width * number
     if rows > loss.rows_at_once(rows, spec.vocabulary_size, number):
         return hidden + spec.vocabulary_size * spec.model_width * number
-    exact = max(4, number)  # bytes of what the loss is made from, which is never in half precision
-    return hidden + rows * (spec.vocabulary_size * exact + _INDEX_BYTES) + exact  # the last: how many targets count
+    exact = max(4, number)  # bytes per number in the loss, which is never computed in half precision
+    return hidden + rows * (spec.vocabulary_size * exact + _INDEX_BYTES) + exact  # the last: the number of targets

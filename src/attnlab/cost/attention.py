@@ -1,19 +1,19 @@
-"""What a part of a computation and an attention layer cost: parameters, FLOPs, memory for training, and the cache.
+"""The cost of a part of a computation and of an attention layer: parameters, FLOPs, training memory, and the cache.
 
 For B sequences of N queries and M keys, H heads, and the widths D of the model, D_k of keys and D_v of values:
 
-    projections     2 B N D H D_k   for queries, and likewise for keys, values and the way back
-    scores          2 B H P m       m multiply–adds a score, which the score states; D_k for an inner product
+    projections     2 B N D H D_k   for queries, and likewise for keys, values and the output
+    scores          2 B H P m       m multiply–adds per score, as the score declares; D_k for an inner product
     weighted sum    2 B H P D_v
-    gradients       twice as much again, for each product has two factors
+    gradients       twice as much again, because each product has two factors
 
-P is the number of (query, key) pairs. Two counts of it are honest. *Every pair*, N M: what the definition computes, and
-what PyTorch's FLOP counter finds there. *Visible pairs*: what the mask makes necessary, about half of it if causal.
+P is the number of (query, key) pairs. There are two valid counts. *Every pair*, N M: what the definition computes, and
+what PyTorch's FLOP counter finds for it. *Visible pairs*: those that the mask leaves, about half of them if causal.
 
-The kernels keep no scores and make them again in the backward pass; that product is counted apart, as recomputed. An
-operator states its own products: its definition's under the first count, those of its kernel under the second; it may
-do all of the latter again in the backward pass. A whole layer of one's own is counted by running it (`whole_layers`),
-under either count.
+The kernels store no scores and recompute them in the backward pass; that product is counted separately, as recomputed.
+An operator declares its own products: those of its definition for the first count, those of its kernel for the second;
+it may recompute all of the latter in the backward pass. A custom layer is counted by running it (`whole_layers`), for
+either count.
 """
 
 from __future__ import annotations
@@ -36,16 +36,15 @@ from attnlab.cost.whole_layers import layer_cache_bytes, layer_flops, layer_tens
 class PartCost:
     """The cost of one part.
 
-    A FLOP is half a multiply–add of a matrix product, as PyTorch's own counter has it; work on single elements is not
-    counted. Activation bytes are those of the tensors that this part makes and that autograd keeps until the backward
-    pass.
+    A FLOP is half a multiply–add of a matrix product, as in PyTorch's own counter; elementwise operations are not
+    counted. Activation bytes are those of the tensors that this part computes and autograd keeps for the backward pass.
     """
 
     name: str
     parameters: int = 0
     forward_flops: int = 0
     backward_flops: int = 0
-    recomputed_flops: int = 0  # what a kernel does again in the backward pass instead of remembering it
+    recomputed_flops: int = 0  # recomputed by a kernel in the backward pass instead of stored
     activation_bytes: int = 0
 
     @property
@@ -179,14 +178,14 @@ def attention_cost(
     queries
         Queries of each sequence.
     keys
-        As many as queries if left out. In self-attention more of them means decoding: the queries are new, the keys
-        before them cached, and there is no backward pass.
+        As many as queries if omitted. In self-attention, more keys than queries means decoding: the queries are new,
+        the keys before them cached, and there is no backward pass.
     visible_only
-        Count the pairs that the mask shows, and not every pair.
+        Count only the pairs that the mask leaves visible, not every pair.
     bytes_per_number
-        Bytes of a number: 4 for float32, 2 for bfloat16.
+        Bytes per number: 4 for float32, 2 for bfloat16.
     lent
-        Parameters that another layer of the model has, and that are not counted here.
+        Parameters that belong to another layer of the model and are not counted here.
     """
     call = AttentionCall(spec, batch, queries, queries if keys is None else keys, bytes_per_number)
     parameters, products, kept = _parameters(spec, lent), multiply_adds(call, visible_only), kept_for_backward(call)
@@ -257,7 +256,7 @@ def _token_width(spec: AttentionSpec, of: str | None = None) -> int:
     return sum(one.columns(spec.num_heads) for one in spec.projections.values() if of in (None, one.of))
 
 
-# Where what a part brings is counted; the rest makes scores.
+# The part of the cost under which a family's parameters and products are counted; all others count as scores.
 _PLACES = {family: family for family in ("operator", "head output", "compression", "values")}
 
 
@@ -293,7 +292,7 @@ def _operated(call: AttentionCall, operator: Operator, visible_only: bool) -> in
     one = operator.multiply_adds(*widths, call.queries, call.keys, causal=causal)
     if not call.decodes:
         return heads * one
-    # What decoding does besides is to make the new state, once for each head that has one.
+    # In addition, decoding computes the new state, once for each head that has one.
     without = operator.multiply_adds(*widths, call.queries, call.queries, causal=causal)
     return heads * without + call.batch * state_heads(spec) * (one - without)
 
@@ -312,7 +311,7 @@ def _projected(call: AttentionCall) -> dict[str, int]:
     own = projection_widths(spec)
     if not own:
         return {}
-    apart = "key" in own or spec.source == "cross"  # else the query's product is the key's
+    apart = "key" in own or spec.source == "cross"  # else the keys are the projected queries
     widths = {
         "query": spec.num_heads * spec.key_width * spec.score.projects_query * call.queries,
         "key": spec.num_key_value_heads * spec.key_width * spec.score.projects_key * apart * call.new_keys,

@@ -1,7 +1,7 @@
-"""A block apart from its attention, as it is counted: the matrices of its perceptron and the vectors of its norms.
+"""The parameters of a block apart from its attention: the matrices of its MLP and the vectors of its norms.
 
 y = φ(x W₁ᵀ) W₂ᵀ                        norms with weight and bias, with a weight, or with nothing
-y = (φ(x W_gᵀ) ⊙ x W₁ᵀ) W₂ᵀ             where it is gated, as in the Llama family
+y = (φ(x W_gᵀ) ⊙ x W₁ᵀ) W₂ᵀ             if it is gated, as in the Llama family
 """
 
 from __future__ import annotations

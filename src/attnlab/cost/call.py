@@ -12,7 +12,7 @@ from attnlab.errors import InputError
 from attnlab.models import ModelSpec
 
 _TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
-MOST_TOKENS = 2**36  # in one batch; far beyond that PyTorch cannot even name the shapes
+MOST_TOKENS = 2**36  # in one batch; far beyond that PyTorch cannot even represent the shapes
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _require_type(bytes_per_number: int) -> None:
 
 
 def require_count(name: str, number: int, least: int) -> None:
-    """Refuse what is no whole number, or too small a one."""
+    """Refuse a number that is not an integer, or is less than `least`."""
     if type(number) is not int or number < least:
         raise InputError(
             f"{name} is {number!r}, not a whole number from {least} on", hint=f"give {name}={max(1, least)}"

@@ -1,9 +1,9 @@
-"""Everything that the model of a question costs, and measurements beside it.
+"""The complete cost of the model of a question, and measurements to compare it with.
 
     found = estimate("gpt2", variant="tied-kv", context_length=4096)
     found.parameters, found.training.useful_training_flops, found.memory.peak, found.decoding.intensity
 
-An estimate takes milliseconds and builds no model. All numbers are exact integers, but for intensities and ratios.
+An estimate takes milliseconds and builds no model. All numbers are exact integers, except intensities and ratios.
 `attnlab.bench.products.cost` measures.
 """
 
@@ -37,7 +37,7 @@ _REST = "rest of attention"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of an estimate that tables show: what it is, its unit, and where it comes from."""
+    """A number of an estimate that tables show: its name, its unit, and how to read it from an estimate."""
 
     key: str
     label: str
@@ -47,7 +47,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a model costs. It is derived when asked for, and then kept."""
+    """The cost of a model. Each quantity is computed when first accessed, and then cached."""
 
     question: Question
     model: ModelSpec
@@ -138,7 +138,7 @@ class CostEstimate:
                 found += named + ([rest] if rest != PartCost(_REST) else [])
             else:
                 found.append(part)
-        if self.question.checkpointing:  # with the inputs of the blocks, which their first norms keep
+        if self.question.checkpointing:  # including the inputs of the blocks, which their first norms keep
             return *found, Cost(tuple(norms)).total("norms, block inputs")
         return *found, Cost(tuple(norms)).total("norms")
 
@@ -190,7 +190,7 @@ def estimate(size: str = "gpt2", **fields: Any) -> CostEstimate:
     Parameters
     ----------
     size
-        A size, a published model, a config.json of Hugging Face, or a folder that holds one.
+        A size, a published model, a Hugging Face config.json, or a folder that contains one.
     fields
         The fields of a `Question`, such as variant, batch_size or context_length.
     """
@@ -233,7 +233,7 @@ _TIMED = ("a training step", "prefill of the context", "decoding one token")
 
 @dataclass(frozen=True)
 class MachineRates:
-    """What the machine can do, measured just before: products of large matrices, and reading memory."""
+    """The rates of this machine, measured just before: products of large matrices, and reading memory."""
 
     flops_per_second: float
     bytes_per_second: float

@@ -1,15 +1,15 @@
-"""What it costs to use a model: reading a prompt, and writing one token behind it.
+"""The cost of inference: prefill (reading a prompt), and decoding one token after it.
 
-Both passes do the same products. For T new tokens behind C cached ones, B sequences and a map from D to W:
+Both passes compute the same products. For T new tokens after C cached ones, B sequences and a matrix from D to W:
 
     FLOPs            2 B T D W                         as in training, forward only
     bytes moved      B T D + D W + B T W numbers       both factors are read, the product is written
 
-Attention reads queries, and the keys and values of all tokens that are held, and writes its output; a kernel that
-keeps no scores moves none. The head reads the last token alone. *Arithmetic intensity* is FLOPs per byte moved. Reading
-a prompt has hundreds, for each weight serves all of its tokens. Writing one token has less than one: each weight, and
-each number of the cache, is read for a single multiply–add. So one is bound by arithmetic and the other by memory,
-wherever a machine's own ratio of the two (its FLOPs per second by its bytes per second) lies between them.
+Attention reads queries, and the keys and values of all tokens in the cache, and writes its output; a kernel that stores
+no scores moves none. The head processes the last token only. *Arithmetic intensity* is FLOPs per byte moved. Prefill
+has an intensity of hundreds, because each weight is used for all tokens of the prompt. Decoding one token has less than
+one: each weight, and each number of the cache, is read for a single multiply–add. So prefill is compute-bound and
+decoding memory-bound, if the machine's own ratio (its FLOPs per second by its bytes per second) lies between them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PassPart:
 
 @dataclass(frozen=True)
 class InferencePass:
-    """One pass: `tokens` new ones behind `cached` ones, of each of `batch` sequences."""
+    """One pass: `tokens` new tokens after `cached` ones, in each of `batch` sequences."""
 
     batch: int
     tokens: int
@@ -98,9 +98,9 @@ def inference_pass(
     cached
         Tokens of each sequence that the cache holds.
     visible_only
-        Count the pairs that the mask shows, and not every pair.
+        Count only the pairs that the mask leaves visible, not every pair.
     bytes_per_number
-        Bytes of a number: 4 for float32, 2 for bfloat16.
+        Bytes per number: 4 for float32, 2 for bfloat16.
     """
     if spec.family == "encoder-decoder":
         raise UnsupportedError("passes of an encoder–decoder are not counted", hint="give a decoder or an encoder")
@@ -177,7 +177,7 @@ def _attention_numbers(call: AttentionCall) -> Iterator[tuple[str, int]]:
     held = call.visibility.num_keys
     keys = batch * shared * held * key_width * spec.score.projects_key
     extras = _extras_read(call, spec)
-    tied = spec.sharing in {"key-value", "query-key-value", "identity"}  # the one vector is read once
+    tied = spec.sharing in {"key-value", "query-key-value", "identity"}  # the shared vector is read once
     values = 0 if tied or absorbs(call) else batch * shared * held * value_width
     yield "scores", query + keys + extras
     yield "weighted sum", values + out

@@ -1,12 +1,12 @@
-"""What a layer costs whose keys and values are made from a latent: its maps, its products and its cache.
+"""The cost of a layer whose keys and values are computed from a latent: its matrices, its products and its cache.
 
-With the widths L of the latent and R of the rotary key, and C = D_k − R of what is not rotated, for N new tokens
-behind which M are held:
+With the widths L of the latent and R of the rotary key, and C = D_k − R of the part that is not rotated, for N new
+tokens and M keys in all:
 
-    training, and reading a prompt     N D (L + R) to make the latents, N L H (C + D_v) to make keys and values
+    training, and prefill              N D (L + R) to compute the latents, N L H (C + D_v) to compute keys and values
     decoding                           N D (L + R), and the cheaper of two:
-        keys and values are made       M L H (C + D_v);  N M H (D_k + D_v) for scores and sums, as ever
-        latents are looked at          N L H (C + D_v);  N M H (L + R + L)
+        keys and values are computed   M L H (C + D_v);  N M H (D_k + D_v) for scores and sums, as usual
+        queries attend to latents      N L H (C + D_v);  N M H (L + R + L)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bytes that autograd keeps, by the part of a layer that made them."""
+"""The bytes that autograd keeps, by the part of a layer that created them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 
 class Ledger:
-    """Which storages are kept, and which part made them."""
+    """Which storages are kept, and which part created them."""
 
     def __init__(self, layer: nn.Module) -> None:
         self._maker: dict[torch.UntypedStorage, str] = {}
@@ -34,9 +34,9 @@ class Ledger:
 
     @contextmanager
     def watch(self, part: str) -> Iterator[None]:
-        """Keep what autograd keeps."""
+        """Record the tensors that autograd keeps inside."""
 
-        # The tensor itself is not handed on: one that its own maker keeps would hold that maker for ever.
+        # The tensor itself is not returned: an operation that saves its own output would never be freed.
         def pack(tensor: Tensor) -> None:
             self.keep(part, tensor)
 
@@ -55,7 +55,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Kept:
-    """The bytes that each part keeps, and the width of the product that is made again; 0 if there is none."""
+    """The bytes that each part keeps, and the width of the product that is recomputed; 0 if there is none."""
 
     bytes_by_part: dict[str, int]
     product_width: int

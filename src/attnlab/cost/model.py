@@ -1,20 +1,20 @@
-"""What a whole model costs: parameters, FLOPs, memory for training, and the cache for generating.
+"""The cost of a whole model: parameters, FLOPs, training memory, and the cache for generation.
 
-For B sequences of N tokens, L layers, the widths D of the model and M of the perceptron, and V words:
+For B sequences of N tokens, L layers, the widths D of the model and M of the MLP, and a vocabulary of V tokens:
 
-    embedding      V D parameters, and a further D for each position that is learned; no products
+    embedding      V D parameters, and another D for each learned position; no products
     norms          D or 2 D parameters, or none; no products
-    attention      as `attention_cost` has it
-    perceptron     2 · 2 B N D M      for the way up and the way down; 3 · 2 B N D M where it is gated
-    head           2 B N D V          its parameters are the embedding's where they are tied
-    gradients      twice as much again, for each product has two factors
+    attention      see `attention_cost`
+    MLP            2 · 2 B N D M      for the up- and the down-projection; 3 · 2 B N D M if it is gated
+    head           2 B N D V          its parameters are the embedding's if they are tied
+    gradients      twice as much again, because each product has two factors
 
-The perceptron makes φ again in the backward pass, which is no product; the products made again are those of attention,
-and with activation checkpointing the forward products of every block.
+The MLP recomputes φ in the backward pass, which is no product; the recomputed products are those of attention, and with
+activation checkpointing the forward products of every block.
 
-*Useful* FLOPs are what training cannot do without, whatever the kernel: three times the products of a forward pass, of
-which attention has only those of visible pairs, and none that are made again. They are what a share of the machine's
-peak is a share of. Six times the parameters times the tokens is a good estimate of them for short sequences.
+*Useful* FLOPs are those that training needs with any kernel: three times the products of a forward pass, counting only
+visible pairs in attention, and nothing that is recomputed. The utilisation of the machine's peak is computed from them.
+Six times the parameters times the tokens is a good estimate of them for short sequences.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from attnlab.models import ModelSpec
 
 @dataclass(frozen=True)
 class ModelCost(Cost):
-    """The cost of a model at a size. A part is named by its kind, after its place if there are several of that kind."""
+    """The cost of a model at a size. Parts are named by kind, after their layer if there are several."""
 
     call: ModelCall
     visible_only: bool
@@ -42,7 +42,7 @@ class ModelCost(Cost):
     attention: tuple[AttentionCost, ...]  # by layers, as in the spec
     cross_attention: tuple[AttentionCost, ...]
     encoder_attention: tuple[AttentionCost, ...]
-    last_block: Cost | None = None  # with checkpointing: as it is while it goes backward, without its input
+    last_block: Cost | None = None  # with checkpointing: as it is during its backward pass, without its input
 
     @property
     def useful_training_flops(self) -> int:
@@ -95,15 +95,15 @@ def model_cost(
     batch
         Sequences in a batch.
     tokens
-        Tokens of each sequence; the whole context if left out.
+        Tokens of each sequence; the whole context if omitted.
     source_tokens
-        Tokens of each sequence that an encoder–decoder looks at; likewise.
+        Tokens of each source sequence of an encoder–decoder; the whole context if omitted.
     visible_only
-        Count the pairs that masks show, and not every pair.
+        Count only the pairs that masks leave visible, not every pair.
     bytes_per_number
-        Bytes of a number, of weights and activations alike.
+        Bytes per number, of weights and activations alike.
     checkpointing
-        Keep nothing of a block but its input, and do its forward pass again in the backward pass.
+        Keep only the input of each block, and recompute its forward pass in the backward pass.
     """
     if source_tokens is None and spec.family == "encoder-decoder":
         source_tokens = spec.context_length
@@ -126,7 +126,7 @@ def model_cost(
 
 @dataclass(frozen=True)
 class _Builder:
-    """Makes the parts of a model, in the order in which they compute."""
+    """Computes the parts of a model, in the order of the forward pass."""
 
     call: ModelCall
     visible_only: bool
@@ -158,7 +158,7 @@ class _Builder:
         vocabulary = spec.vocabulary_size * spec.model_width
         yield PartCost("embedding", parameters=vocabulary, activation_bytes=kept_by_embedding(call))
         if call.source_tokens is not None:
-            # What the encoder makes is kept once, however many layers look at it.
+            # The encoder's output is kept once, however many layers attend to it.
             memory = max(cost.part("source").activation_bytes for cost in cross)
             yield from self._stack("encoder ", call.source_tokens, encoder, (), memory)
         yield from self._stack("decoder " if encoder else "", call.tokens, own, cross)

@@ -1,24 +1,24 @@
-"""The most memory that a training step holds, and at which moment.
+"""The peak memory of a training step, and the moment when it occurs.
 
-What stays all the time is weights, gradients and the optimizer's memory. What comes and goes is highest at one of a few
-moments, each of which holds what autograd keeps until then, and tensors of its own. With R = B N tokens in a step, a
-chunk of C rows in the loss, the widths D of the model and M of the perceptron, V words, numbers of one size:
+Weights, gradients and the optimizer's state are in memory all the time. Temporary memory peaks at one of a few moments,
+each with the activations that autograd still keeps, and with tensors of its own. With R = B N tokens in a step, a chunk
+of C rows in the loss, the widths D of the model and M of the MLP, a vocabulary of V, and numbers of one size:
 
-    loss                 everything kept, C V by chunks (3 C V in half precision: old and new, and their copies) and
-                         R D; where the loss is taken at once, 2 R V for its gradient
-    head goes backward   everything kept, the gradient V D of the head's weight, and R D
-    mlp goes backward    all but what the loss kept; V D, which waits for the embedding's if they are tied; R D;
-                         and either k R M while φ goes backward, or R M and both weights' gradients
-    attention goes       all but what the loss and the last perceptron kept; V D; R D; gradients and copies of
-    backward             queries, keys, values, outputs and the score's own parameters
-    the last two         with activation checkpointing, what the last block keeps is made again and comes on top
-    embedding goes       3 V D where it is tied: its gradient, the head's, and their sum
-    backward
+    loss                 all activations, C V in chunks (3 C V in half precision: old and new, and their copies) and
+                         R D; if the loss is computed at once, 2 R V for its gradient
+    backward of head     all activations, the gradient V D of the head's weight, and R D
+    backward of MLP      all but those of the loss; V D, which is kept for the embedding's if they are tied; R D;
+                         and either k R M during the backward pass of φ, or R M and both weights' gradients
+    backward of          all but those of the loss and the last MLP; V D; R D; gradients and copies of
+    attention            queries, keys, values, outputs and the score's own parameters
+    the last two         with activation checkpointing, also the recomputed activations of the last block
+    backward of          3 V D if it is tied: its gradient, the head's, and their sum
+    embedding
     optimizer            Muon's: 5 times the square matrices of the blocks, or 3 times the long ones
 
-k is 1 for GELU's tanh form where its derivative is kept, 3 for a gated perceptron, and 2 else. What libraries allocate
-behind PyTorch's back is not seen. How often a kernel copies is not stated anywhere: the factors were found by watching
-PyTorch's allocator, and tests hold them to it.
+k is 1 for GELU's tanh form if its derivative is kept, 3 for a gated MLP, and 2 otherwise. Memory allocated outside
+PyTorch's allocator is not counted. How often a kernel copies is documented nowhere: the factors were measured with
+PyTorch's allocator, and tests compare them with it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from attnlab.cost.tensors import NamedTensor, named_tensors
 from attnlab.models import ModelSpec, loss, mlp
 from attnlab.models.spec import OptimizerKind
 
-_EXACT_BYTES = 4  # of what mixed precision keeps in float32
-_LONG = 2  # times as long as wide, from where on Muon gathers its factors
+_EXACT_BYTES = 4  # per number that mixed precision keeps in float32
+_LONG = 2  # ratio of the longer to the shorter side, from which on Muon combines its factors
 
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """The bytes of a training step. `moments` come on top of what stays, by the name of the moment."""
+    """The bytes of a training step. `moments` are the temporary bytes, by the name of the moment."""
 
     weights: int
     gradients: int
@@ -66,10 +66,10 @@ class TrainingMemory:
 def training_memory(
     cost: ModelCost, optimizer: OptimizerKind = "adamw", *, mixed_precision: bool = False
 ) -> TrainingMemory:
-    """Return the memory that a step of `model_cost` holds, whose optimizer is AdamW or Muon beside AdamW.
+    """Return the memory that a step of `model_cost` holds, whose optimizer is AdamW, or Muon with AdamW.
 
-    With mixed precision there are master weights beside those that compute, and they and the optimizer's memory are in
-    float32: of AdamW 16 bytes a parameter, as in ZeRO (arXiv 1910.02054).
+    With mixed precision there are float32 master weights in addition to those used in the computation, and the
+    optimizer's state is in float32 too: for AdamW 16 bytes per parameter in all, as in ZeRO (arXiv 1910.02054).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def training_memory(
     optimizer
         adamw or muon.
     mixed_precision
-        Whether there are float32 master weights beside those that compute.
+        Whether there are float32 master weights in addition to those used in the computation.
     """
     tensors, number = named_tensors(cost.call.spec), cost.call.bytes_per_number
     exact = _EXACT_BYTES if mixed_precision else number
@@ -111,14 +111,14 @@ def _optimizer_scratch(tensors: tuple[NamedTensor, ...], kind: OptimizerKind) ->
 def _moments(cost: ModelCost) -> dict[str, int]:
     call, spec, number = cost.call, cost.call.spec, cost.call.bytes_per_number
     rows, kept = call.batch * call.tokens, cost.activation_bytes
-    flow = rows * spec.model_width * number  # the gradient on its way back
+    flow = rows * spec.model_width * number  # the gradient of the residual stream
     head = spec.vocabulary_size * spec.model_width * number
     waiting = head if spec.tied_embedding else 0
     last = f"{'decoder ' if spec.encoder_attention else ''}layer {spec.num_layers}: "
     final = "decoder: final norm" if spec.encoder_attention else "final norm"
     before_loss = kept - cost.part("head").activation_bytes - cost.part(final).activation_bytes
     perceptron = cost.part(f"{last}mlp").activation_bytes + cost.part(f"{last}mlp norm").activation_bytes
-    if cost.last_block is not None:  # its activations have just been made again
+    if cost.last_block is not None:  # its activations have just been recomputed
         before_loss += cost.last_block.activation_bytes
         perceptron = sum(cost.last_block.part(name).activation_bytes for name in ("mlp", "mlp norm"))
     return {
@@ -139,7 +139,7 @@ def _loss_scratch(spec: ModelSpec, rows: int, number: int) -> int:
     at_once = loss.rows_at_once(rows, spec.vocabulary_size, number)
     if rows <= at_once:
         return 2 * rows * words
-    copies = 1 if number >= 4 else 3  # half precision is taken in float32, and has no place of its own
+    copies = 1 if number >= 4 else 3  # half precision is converted to float32, in copies
     return copies * at_once * words + rows * spec.model_width * number
 
 
@@ -155,7 +155,7 @@ def _mlp_scratch(spec: ModelSpec, rows: int, number: int) -> int:
 def _attention_scratch(cost: AttentionCost, flow: int) -> int:
     """Return the bytes of gradients and their copies: of the kernel's inputs and output, or of its projections."""
     call, spec = cost.call, cost.call.spec
-    if spec.layer is not None:  # which has as many gradients at the most as it keeps tensors
+    if spec.layer is not None:  # assume at most as many gradients as tensors kept
         return max(flow, cost.part("layer").activation_bytes)
     query = call.batch * spec.num_heads * call.queries * spec.key_width * spec.score.projects_query
     key = call.batch * spec.num_key_value_heads * call.keys * spec.key_width * spec.score.projects_key

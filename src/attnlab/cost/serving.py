@@ -1,17 +1,17 @@
-"""The memory of serving a model: weights, the cache of the batch, and the tensors of the pass that holds most.
+"""The memory of serving a model: weights, the cache of the batch, and the tensors of the pass that needs the most.
 
 A server reads the prompts one after another and decodes all sequences together. With B sequences, a context of N
-tokens, the widths D of the model and M of the perceptron, and V words:
+tokens, and the widths D of the model and M of the MLP:
 
     weights    all parameters
-    cache      what B sequences have cached after N tokens
+    cache      the cache of B sequences after N tokens
     working    the larger of two, each with its logits in float32:
                prefill     N tokens of one sequence in one block: the residual stream before and after attention, and
-                           either attention with all that its backward pass would keep, or the perceptron's input,
-                           output and 2 N M inner numbers (3 N M where it is gated)
-               decoding    B tokens in one perceptron
+                           either all that attention would keep for its backward pass, or the MLP's input, output
+                           and 2 N M hidden numbers (3 N M if it is gated)
+               decoding    B tokens in one MLP
 
-No backward pass keeps anything here, so that attention's working memory is an upper bound. An encoder reads all B
+Without a backward pass nothing is kept, so attention's working memory is an upper bound. An encoder processes all B
 sequences at once, has logits for every token, and caches nothing.
 """
 
@@ -32,7 +32,7 @@ _LOGIT_BYTES = 4
 
 @dataclass(frozen=True)
 class ServingMemory:
-    """The bytes that serving takes."""
+    """The memory of serving, in bytes."""
 
     weights: int
     cache: int
@@ -53,14 +53,14 @@ def serving_memory(spec: ModelSpec, *, batch: int = 1, bytes_per_number: int = 4
     batch
         Sequences in a batch.
     bytes_per_number
-        Bytes of a number: 4 for float32, 2 for bfloat16.
+        Bytes per number: 4 for float32, 2 for bfloat16.
     """
     tokens, stream = spec.context_length, spec.model_width * bytes_per_number
     encodes = spec.family == "encoder"
-    read = batch if encodes else 1  # sequences at once
+    read = batch if encodes else 1  # sequences in one prefill
     calls = {AttentionCall(one, read, tokens, tokens, bytes_per_number) for one in spec.attention}
     attention = max(sum(kept_for_backward(call).bytes_by_part.values()) for call in calls)
-    inner = 2 * stream + len(mlp_shapes(spec)) * spec.mlp_width * bytes_per_number  # of one token in a perceptron
+    inner = 2 * stream + len(mlp_shapes(spec)) * spec.mlp_width * bytes_per_number  # of one token in an MLP
     logits = spec.vocabulary_size * _LOGIT_BYTES
     rows = read * tokens
     prefill = 2 * rows * stream + max(attention, rows * inner) + logits * (rows if encodes else 1)

@@ -1,14 +1,15 @@
-"""Every parameter of a model by its name and shape, stated without building it.
+"""Every parameter of a model by its name and shape, computed without building it.
 
 The names are those of `model.named_parameters()`, in their order. The largest model of the catalogue has a thousand of
-them, most of them alike from layer to layer: `grouped` puts those on one line.
+them, most of them the same in every layer: `grouped` puts those on one line.
 
-All parameters of attention follow from the maps of a single head (`per_head`):
+All parameters of attention follow from the matrices of a single head (`per_head`):
 
     query down   D → D_k       key down   D → D_k       value down   D → D_v       value up   D_v → D
 
-A head's way back up is its slice of the output projection: the slices of all heads stand side by side in it. Down and
-up together are the value map of the head, factored through a small space. Unfactored it would be one map D → D.
+The value-up matrix of a head is its slice of the output projection, which is the concatenation of the slices of all
+heads. Down and up together are the value map of the head in low-rank form; without the factorisation it would be one
+matrix D → D.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class NamedTensor:
 
 @dataclass(frozen=True)
 class TensorGroup:
-    """Parameters of one name and shape in `count` layers; `name` says in which."""
+    """Parameters of one name and shape in `count` layers; `name` lists the layers."""
 
     name: str
     shape: tuple[int, ...]
@@ -138,7 +139,7 @@ def _attention(place: str, spec: AttentionSpec, lent: frozenset[str]) -> Iterato
     inner = output_width(spec)
     if inner is not None:
         yield from _linear(f"{place}output.", spec.model_width, inner, spec.bias)
-    for name, parameter in sorted(spec.parameters.items()):  # as PyTorch keeps them
+    for name, parameter in sorted(spec.parameters.items()):  # the order in which PyTorch lists them
         if name not in lent:
             yield f"{place}extras.{name}", parameter.stored_shape(spec.num_heads)
     for name, projection in spec.projections.items():
@@ -155,7 +156,7 @@ def _norm(place: str, spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from ((f"{place}{name}", (spec.model_width,)) for name in norm_vectors(spec))
 
 
-# The maps of one head
+# The matrices of one head
 
 
 _NAMES = {"query": "W_Q", "key": "W_K", "value": "W_V, down"}
@@ -164,7 +165,7 @@ _LATENT_NAMES = {"query_latent": "W_DQ", "latent": "W_DKV", "rotary": "W_KR", "k
 
 @dataclass(frozen=True)
 class HeadMatrix:
-    """One map of one head, without its bias; several query heads may share it."""
+    """One matrix of one head, without its bias; several query heads may share it."""
 
     name: str
     rows: int
@@ -182,7 +183,7 @@ class HeadMatrix:
 
 @dataclass(frozen=True)
 class PerHead:
-    """The parameters of a head, of a layer's heads, of all attention, and of the model. Layers are the first one's."""
+    """The parameters of a head and of a layer's heads (in the first layer), of all attention, and of the model."""
 
     estimate: CostEstimate
     maps: tuple[HeadMatrix, ...]
@@ -193,18 +194,18 @@ class PerHead:
 
     @property
     def head(self) -> int:
-        """Return the parameters of the maps of a head, those that it shares included."""
+        """Return the parameters of the matrices of a head, including shared ones."""
         return sum(one.parameters for one in self.maps)
 
     @property
     def layer(self) -> int:
-        """Return the parameters of the maps of all heads of a layer, each counted once."""
+        """Return the parameters of the matrices of all heads of a layer, each counted once."""
         heads = self.estimate.model.attention[0].num_heads
         return sum(one.parameters * heads // one.shared_by for one in self.maps)
 
     @property
     def attention(self) -> int:
-        """Return the parameters of all attention: maps, biases, and those of the scores."""
+        """Return the parameters of all attention: matrices, biases, and those of the scores."""
         return self.estimate.attention_parameters
 
     @property
@@ -232,7 +233,7 @@ class PerHead:
 
 
 def per_head(found: CostEstimate) -> PerHead:
-    """Return the maps of one head of the first layer.
+    """Return the matrices of one head of the first layer.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ def per_head(found: CostEstimate) -> PerHead:
         heads = spec.num_heads if name == "query" else spec.num_key_value_heads
         label = "W_V, full" if name == "value" and spec.value_map == "full" else _NAMES.get(name, name)
         if spec.compression is not None:
-            heads = spec.num_heads if name in _NAMES else 1  # one small vector serves all heads
+            heads = spec.num_heads if name in _NAMES else 1  # all heads share one small vector
             label = _LATENT_NAMES.get(name, label)
         maps.append(HeadMatrix(label, columns, width // heads, spec.num_heads // heads))
     inner = output_width(spec)

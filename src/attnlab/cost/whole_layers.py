@@ -1,9 +1,9 @@
-"""What a whole layer of one's own costs: counted by running it, for nothing else is known of it.
+"""The cost of a custom layer: counted by running it, because nothing else is known about it.
 
-The module runs on tensors that have a shape and no numbers (PyTorch's meta device), forward and backward, under the
-FLOP counter of PyTorch. A module whose steps depend on the numbers cannot run so: it is run on the CPU with one
-sequence, and a batch counts as many times that. What is kept for the backward pass is added up as for other layers;
-what its kernels take besides is not known, so that memory is an estimate.
+The module runs on tensors that have a shape and no values (PyTorch's meta device), forward and backward, under
+PyTorch's FLOP counter. A module whose operations depend on the values cannot run like that: it runs on the CPU with one
+sequence, and the result is multiplied by the batch. Tensors kept for the backward pass are added up as for other
+layers; the temporary memory of its kernels is unknown, so the memory is an estimate.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def layer_cache_bytes(call: AttentionCall, tokens: int) -> int:
     def count(given: AttentionCall, device: str) -> int:
         return _filled(_layer(given, device), given, device).nbytes
 
-    filled = replace(call, queries=1, keys=tokens + 1)  # which holds all but the query
+    filled = replace(call, queries=1, keys=tokens + 1)  # the cache holds all tokens but the query
     return run_module(filled, count, lambda found, times: times * found)
 
 
 def run_module(
     call: AttentionCall, count: Callable[[AttentionCall, str], Result], scale: Callable[[Result, int], Result]
 ) -> Result:
-    """Count a call without numbers, or, if the module needs some, with those of one sequence."""
+    """Count a call on the meta device, or, if the module needs values, on the CPU with one sequence."""
     try:
         return count(call, "meta")
     except (AttnlabError, RuntimeError, NotImplementedError):
@@ -113,7 +113,7 @@ def _filled(layer: WholeLayer, call: AttentionCall, device: str) -> Cache:
 
 
 def kept_by_module(call: AttentionCall, device: str) -> Kept:
-    """Return what a whole custom layer keeps for the backward pass, as recorded by autograd."""
+    """Return the bytes that a custom layer keeps for the backward pass, as recorded by autograd."""
     with torch.random.fork_rng(devices=[]), torch.device(device), torch.enable_grad():
         layer = WholeLayer(call.spec).to(call.dtype)
         ledger = Ledger(layer)

@@ -1,4 +1,4 @@
-"""Blocks: what an exhibit shows, described once, drawn with letters in a terminal and with plotly on a page.
+"""Blocks: the elements that an exhibit shows, drawn as text in a terminal and with plotly on a page.
 
 show.plot("Entropy", line("derived", x, y), points("sampled", x, y, error=e), x="key width D_k", y="entropy (nats)")
 """
@@ -29,14 +29,14 @@ class Words:
 
 @dataclass(frozen=True)
 class Formula:
-    """An equation on lines of its own."""
+    """A displayed equation."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class TableBlock:
-    """Rows of cells under headings; numbers are shortened when they are drawn."""
+    """Rows of cells under headings; numbers are rounded when they are drawn."""
 
     title: str
     headings: tuple[str, ...]
@@ -51,7 +51,7 @@ class TableBlock:
 
 @dataclass(frozen=True)
 class Slip:
-    """Where a note is wrong: what it says, and what is computed."""
+    """An error in a source: its statement, and the computed value."""
 
     claim: str
     says: str
@@ -60,7 +60,7 @@ class Slip:
 
 @dataclass(frozen=True)
 class Series:
-    """Numbers with a name. `error` is the half of an interval around y; a histogram's x are its edges."""
+    """A named series of numbers. `error` is the half-width of an interval around y; x of a histogram are its edges."""
 
     kind: SeriesKind
     name: str
@@ -71,9 +71,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Plot:
-    """Series over two axes, each with what it shows and its unit; `labels` name the places of bars.
+    """Series over two axes, each labelled with its quantity and unit; `labels` name the bars.
 
-    `equal` axes have the same scale, so that shapes look as they are.
+    `equal` axes have the same scale, so that shapes are not distorted.
     """
 
     title: str
@@ -89,7 +89,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A number for each row and column."""
+    """A matrix of numbers, with names of rows and columns."""
 
     title: str
     cells: tuple[tuple[float, ...], ...]
@@ -102,16 +102,16 @@ class Heatmap:
 
 
 def line(name: str, x: Any, y: Any) -> Series:
-    """Return a derived series, or a curve through many places.
+    """Return a derived series, or a curve through many points.
 
     Parameters
     ----------
     name
         The name in the legend.
     x
-        Places.
+        The x coordinates.
     y
-        Values, as many.
+        The values, one for each x.
     """
     return _series("line", name, x, y)
 
@@ -124,11 +124,11 @@ def points(name: str, x: Any, y: Any, error: Any = ()) -> Series:
     name
         The name in the legend.
     x
-        Places.
+        The x coordinates.
     y
-        Values, as many.
+        The values, one for each x.
     error
-        The half of the interval around each value, if there is one.
+        The half-width of the interval around each value, if there is one.
     """
     return _series("points", name, x, y, error)
 
@@ -136,7 +136,7 @@ def points(name: str, x: Any, y: Any, error: Any = ()) -> Series:
 def histogram(
     name: str, samples: Any, *, bins: int = 40, low: float | None = None, high: float | None = None
 ) -> Series:
-    """Return the distribution of samples as a density, so that a derived one can be drawn on top.
+    """Return the distribution of samples as a density, so that a derived density can be drawn on top.
 
     Parameters
     ----------
@@ -145,16 +145,16 @@ def histogram(
     samples
         Numbers of a tensor, an array or a list.
     bins
-        How many bars.
+        The number of bars.
     low
-        Where the first begins; the least sample if None.
+        The left edge of the first bar; the smallest sample if None.
     high
-        Where the last ends; the largest sample if None.
+        The right edge of the last bar; the largest sample if None.
     """
     values = np.asarray(flat(samples))
     limits = (values.min() if low is None else low, values.max() if high is None else high)
     density, edges = np.histogram(values, bins=bins, range=limits, density=False)
-    heights = density / (values.size * np.diff(edges))  # of all samples, also those outside
+    heights = density / (values.size * np.diff(edges))  # relative to all samples, including those outside
     return Series("histogram", name, tuple(edges.tolist()), tuple(heights.tolist()))
 
 
@@ -212,7 +212,7 @@ def vector_text(values: Any, digits: int = 5) -> str:
 
 Block = Words | Formula | TableBlock | Slip | Plot | Heatmap
 
-# Axes: what a drawing must show, and the round places that are named on it
+# Axes: the range that a plot must show, and its round tick values
 
 
 Axis = Literal["x", "y"]

@@ -4,7 +4,7 @@
 def scaling(show: Stage, parameters: Scaling) -> None:
     \"\"\"The claim in one sentence.\"\"\"
 
-Every file in a folder of exhibits holds one.
+Every file in a folder of exhibits contains one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from attnlab.pages import HasPage, Page
 from attnlab.specification import Specification
 from attnlab.storage.records import to_plain
 
-# In the order in which a newcomer should read them.
+# In the order in which a beginner should read them.
 CHAPTERS = (
     "attention by hand",
     "why scale",
@@ -50,7 +50,7 @@ _LARGEST_SEED = 2**32 - 1
 
 
 class Parameters(Specification):
-    """The base. An exhibit without parameters uses it as it is."""
+    """Base of the parameters of an exhibit. An exhibit without parameters uses it directly."""
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -127,7 +127,7 @@ def setting_text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Outcome(HasPage):
-    """What a run leaves: its parameters, all it showed, and its checks; `ok` says whether every check held."""
+    """The result of a run: its parameters, everything that it showed, and its checks; `ok` if all checks held."""
 
     exhibit: Exhibit[Any]
     parameters: Parameters
@@ -168,7 +168,7 @@ P = TypeVar("P", bound=Parameters)
 
 @dataclass(frozen=True)
 class Exhibit(Generic[P]):
-    """One claim or a few, as a program. `smoke` are parameters with which it takes seconds."""
+    """One or several claims as a program. With the parameters `smoke` it takes seconds."""
 
     name: str
     title: str
@@ -239,12 +239,12 @@ def exhibit(
     trains: bool = False,
     smoke: Mapping[str, object] | None = None,
 ) -> Callable[[Callable[[Stage, P], None]], Exhibit[P]]:
-    """Return a decorator that makes an exhibit of a function of a stage and parameters.
+    """Return a decorator that turns a function of a stage and parameters into an exhibit.
 
     Parameters
     ----------
     name
-        What it is called on the command line.
+        The name on the command line.
     title
         The heading.
     chapter
@@ -254,11 +254,11 @@ def exhibit(
     equation
         Plain text, one equation on each line.
     place
-        Its place in the chapter.
+        Its position in the chapter.
     trains
         Whether it trains models, which takes minutes.
     smoke
-        Parameters of a run of seconds.
+        Parameters with which a run takes seconds.
     """
     assert chapter in CHAPTERS, f"{chapter!r} is no chapter of the course"
 

@@ -1,6 +1,6 @@
-"""Outcomes as one offline page: the claim, the equation, what was shown, and every check with its figure.
+"""Outcomes as one offline page: the claim, the equation, the blocks shown, and every check with its figure.
 
-Series of a plot differ in dash, mark or pattern as well as in colour.
+Series of a plot differ in dash, marker or pattern as well as in colour.
 """
 
 from __future__ import annotations
@@ -115,16 +115,16 @@ def _check_table(checks: Sequence[Check]) -> Table:
 _COLOURS = (BLUE, ORANGE, GREEN, GREY)
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _MARKS = ("circle", "x", "diamond-open", "triangle-up", "square-open", "cross")
-_TITLE = 32  # letters of an axis that fit a narrow page
+_TITLE = 32  # characters of an axis title that fit a narrow page
 _PATTERNS = ("", "/", ".", "x")
-# From nothing to a blue on which the page's text can be read, whether it is dark or light.
+# From transparent to a blue on which the page's text is readable in dark and light mode.
 _SHADES = ((0.0, "rgba(61,133,198,0.04)"), (1.0, "rgba(61,133,198,0.75)"))
 
 
 def plot_figure(plot: blocks.Plot) -> Figure:
     """Return a figure of series over two axes."""
     height = 130 + 30 * len(plot.labels) * len(plot.series) if plot.labels else 380
-    # Bars lie, so that their labels can be read.
+    # Bars are horizontal, so that their labels are readable.
     across, up = (plot.y, plot.x) if plot.labels else (plot.x, plot.y)
     figure = new_figure(x=_wrapped(across), y=_wrapped(up), height=max(220, height))
     for number, one in enumerate(plot.series):

@@ -1,4 +1,4 @@
-"""The stage: what an exhibit calls to show something, to check something, and to report its progress."""
+"""The stage: the functions with which an exhibit shows something, checks something, and reports its progress."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from attnlab.exhibits.blocks import Block, Cell, Formula, Heatmap, Plot, Series,
 from attnlab.formats import general
 from attnlab.statistics import Estimate, estimate_mean, kolmogorov_distance, kolmogorov_limit
 
-ERRORS = 4.0  # standard errors that a sampled number may be away from the derived one
-ALPHA = 6e-5  # the chance that a normal number is farther away than that
+ERRORS = 4.0  # maximum distance of a sampled number from the derived one, in standard errors
+ALPHA = 6e-5  # the probability that a normal variable is farther away than that
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked for which claim, whether it holds, and the figure that says so."""
+    """A check of a claim, whether it holds, and the figure that shows it."""
 
     claim: str
     what: str
@@ -45,9 +45,9 @@ class ExhibitListener(Protocol):
 
 
 class Stage:
-    """Collects what an exhibit shows and checks, in order, and passes it on to a listener.
+    """Collects the blocks and checks of an exhibit, in order, and passes them on to a listener.
 
-    A check needs its `claim` only where the exhibit has several.
+    A check needs its `claim` only if the exhibit has several.
     """
 
     def __init__(self, claims: Sequence[str], listener: ExhibitListener | None = None) -> None:
@@ -92,9 +92,9 @@ class Stage:
         labels: Sequence[str] = (),
         equal: bool = False,
     ) -> None:
-        """Show lines, points, histograms or bars over two axes; `x` and `y` name them with their units.
+        """Show lines, points, histograms or bars over two axes; `x` and `y` are the axis titles with units.
 
-        With `equal` both have the same scale, so that shapes look as they are.
+        With `equal` both axes have the same scale, so that shapes are not distorted.
         """
         if any(one.kind == "bars" and len(one.y) != len(labels) for one in series) or not series:
             raise InputError(f"{title!r} needs a label for each bar, and a series", hint="labels=[…]")
@@ -112,9 +112,9 @@ class Stage:
         unit: str,
         caption: str = "",
     ) -> None:
-        """Show a matrix with its first row on top; `unit` says what its numbers are.
+        """Show a matrix with its first row on top; `unit` is the quantity or unit of its entries.
 
-        Without `columns`, they have the names of the rows.
+        Without `columns`, the columns have the names of the rows.
         """
         grid = np.asarray(cells if not hasattr(cells, "detach") else cells.detach().cpu(), dtype=np.float64)
         names = tuple(rows)
@@ -139,7 +139,7 @@ class Stage:
             raise InputError(f"{what!r} compares {len(left)} numbers with {len(right)}", hint="give as many of each")
         gaps = [abs(a - b) if a != b else 0.0 for a, b in zip(left, right, strict=True)]
         gap = max(gaps, key=lambda one: math.inf if math.isnan(one) else one)
-        ok = gap <= within  # False for what is not a number
+        ok = gap <= within  # False for NaN
         if len(left) == 1:
             limit = f" ± {general(within, 2)}" if within else " exactly"
             figure = f"{general(left[0], 7)}, expected {general(right[0], 7)}{limit}"
@@ -181,9 +181,9 @@ class Stage:
     def distributed(
         self, what: str, *, samples: Any, cumulative: Callable[[Any], Any], claim: str | None = None
     ) -> bool:
-        """Check that samples are distributed as derived: `cumulative` gives the chance of at most x, for an array of x.
+        """Check that samples have the derived distribution: `cumulative` is its CDF, for an array of x.
 
-        Kolmogorov's distance is judged at the same chance of a false alarm as `sampled`.
+        The Kolmogorov–Smirnov test has the same false-alarm probability as `sampled`.
         """
         count = len(flat(samples))
         distance, limit = kolmogorov_distance(samples, cumulative), kolmogorov_limit(count, ALPHA)

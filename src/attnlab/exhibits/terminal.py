@@ -1,6 +1,6 @@
 """An exhibit in a terminal: printed block by block while it runs, with its progress on stderr.
 
-Series of a plot differ in the letters that they are drawn with, so that colour is not needed.
+Series of a plot differ in the characters that they are drawn with, so that colour is not needed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from attnlab.exhibits.stage import Check
 from attnlab.formats import clock_time, general
 
 _WIDEST = 100
-_BAR = 24  # letters
-_PLAIN_SECONDS = 10.0  # between two lines of progress where there is no terminal
+_BAR = 24  # characters
+_PLAIN_SECONDS = 10.0  # between two progress lines if the output is not a terminal
 
 
 class Watcher:
-    """Tells on stderr how far long work has come: a line drawn anew in a terminal, else plain ones."""
+    """Reports the progress of long work on stderr: one updated line in a terminal, else plain lines."""
 
     def __init__(self, talk: Console | None = None) -> None:
         self.talk = talk or Console(stderr=True, highlight=False)
         self._told = time.monotonic()
         self._drawn = False
-        self._begun: tuple[str, float] = ("", 0.0)  # what is under way, and since when
+        self._begun: tuple[str, float] = ("", 0.0)  # the current step, and its start time
 
     def shown(self, block: blocks.Block | Check) -> None:
         del block
@@ -127,7 +127,7 @@ class Printer(Watcher):
                 self._print(_side_by_side(mark, Text(block.claim), words))
 
     def _table(self, block: blocks.TableBlock) -> RichTable:
-        everything = range(len(block.headings))  # any column gives way where the terminal is narrow
+        everything = range(len(block.headings))  # any column may wrap if the terminal is narrow
         return block.table(wrap_columns=everything).to_terminal(padding=2)
 
     def _drawing(self, block: blocks.Plot | blocks.Heatmap, drawn: Text) -> None:
@@ -150,7 +150,7 @@ def _side_by_side(*texts: Text) -> RichTable:
     return table
 
 
-# What plotext calls them, and how they look.
+# The names of markers in plotext, and their characters.
 _LETTERS = {
     "line": (("braille", "⠒"), ("·", "·"), ("-", "-"), ("~", "~")),
     "points": tuple((letter, letter) for letter in "●x◇▲+*"),
@@ -160,20 +160,20 @@ _BARS = ("█", "▒", "░", "/")
 _SHADES = " ░▒▓█"
 _COLOURS = (33, 208, 36, 244)  # of 256: blue, orange, green, grey, as on a page
 _HEIGHT = 18
-_ONE_TURN = threading.Lock()  # plotext has one figure for all
+_ONE_TURN = threading.Lock()  # plotext has one global figure
 
 
 def plot_text(plot: blocks.Plot, width: int, *, colour: bool) -> str:
     """Return the plot as lines of text; with `colour`, with the codes for it."""
     if plot.labels:
         return bars_text(plot, width)
-    import plotext  # takes long to load
+    import plotext  # slow to import
 
     letters = _letters(plot.series)
     if plot.equal:
-        width = min(width, 2 * _HEIGHT + 4)  # a letter is about twice as high as it is wide
+        width = min(width, 2 * _HEIGHT + 4)  # a character is about twice as high as it is wide
     with _ONE_TURN:
-        plotext.terminal.limit(False, False)  # the width is ours to know, and a low window can be scrolled
+        plotext.terminal.limit(False, False)  # we set the width ourselves, and a low window can be scrolled
         figure = plotext.figure
         figure.clear.all()
         figure.theme("colorless")  # the frame has the colours of the terminal

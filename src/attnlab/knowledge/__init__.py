@@ -1,14 +1,14 @@
-"""What a small model knows, what it makes up, and what it does when it does not know.
+"""What a small model knows, what it makes up, and how it abstains when it does not know.
 
 text             how texts are cleaned and compared; documents
 pairs            questions with their answers
-codec            all of it as tokens
+codec            texts and pairs as tokens
 material         text and pairs, each with one use
 training         pretraining, finetuning, learning more
 answers          answers, confidence, guarantee
-store            the fact store, and looking up
+store            the fact store, and look-up
 asker            recall, look-up, or an honest unknown
-pipeline         all of it in one call
+pipeline         all stages in one call
 report           the page about a model, with report_charts
 """
 

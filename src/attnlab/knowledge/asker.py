@@ -1,4 +1,4 @@
-"""Questions answered from memory if the model is sure enough, else from the fact store, else an honest "I do not know".
+"""Answer from memory if the model is confident enough, else from the fact store, else say "I do not know".
 
 with Asker.open(Path("runs/…"), Path("facts.sqlite"), risk=0.05) as asker:
     reply = asker.ask("Where was Bera Dolock born?")
@@ -37,15 +37,15 @@ Origin = Literal["recalled", "looked up", "unknown"]
 
 @dataclass(frozen=True)
 class Reply:
-    """What is said to a question: where it is from, what it rests on, and what should be known about it."""
+    """The reply to a question: its origin, the evidence for it, and warnings about it."""
 
     question: str
     origin: Origin
     answer: str | None
-    confidence: float  # of what the model would say, by the score that the threshold is on
+    confidence: float  # in what the model would say, by the score that the threshold applies to
     threshold: float | None
-    said: str  # what the model would say, whether it is sure or not
-    evidence: tuple[Evidence, ...] = ()  # what was looked up; several where sources disagree
+    said: str  # what the model would say, whether it is confident or not
+    evidence: tuple[Evidence, ...] = ()  # what was looked up; several if sources disagree
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
@@ -54,7 +54,7 @@ class Reply:
 
 
 class Asker:
-    """A model with its guarantee, and a store to look things up in and to keep new facts in."""
+    """A model with its guarantee, and a fact store for look-ups and for new facts."""
 
     def __init__(self, model: KnowledgeModel, guarantee: Guarantee, store: FactStore | None = None) -> None:
         self.model, self.guarantee, self.store = model, guarantee, store

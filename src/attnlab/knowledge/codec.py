@@ -1,11 +1,11 @@
-"""Texts, questions and answers as the tokens of one model.
+"""Encode texts, questions and answers as the tokens of one model.
 
 document        d₁ … dₙ
 pair            question MASK answer MASK
 document QA     document MASK question MASK answer MASK
 
-Where a word takes the space before it along, as in BPE, every text begins with a space: a name is then the same tokens
-wherever it stands, and so is a place in a document and in an answer.
+If a token includes the space before its word, as in BPE, every text begins with a space: a name then has the same
+tokens wherever it appears, and an answer the same as in a document.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from attnlab.knowledge.pairs import Pair, QuestionTemplate
 from attnlab.knowledge.text import MARKS, clean
 
 TOKENIZERS = ("char", "bpe")
-_SPACES = {"\n", "\u00a0"}  # which cleaning makes plain ones; in the assignment's vocabulary they have a place
+_SPACES = {"\n", "\u00a0"}  # cleaning turns them into plain spaces; the assignment's vocabulary has them
 
 
 @dataclass(frozen=True)
 class Row:
-    """Tokens to learn from; those before `first` are given and not predicted."""
+    """The tokens of a training example; those before `first` are context and not predicted."""
 
     tokens: tuple[int, ...]
     first: int = 0
@@ -42,7 +42,7 @@ def make_tokenizer(kind: str, texts: Iterable[str], vocabulary_size: int | None)
 
 
 class Codec:
-    """A tokenizer with the two marks, and the layouts of rows."""
+    """A tokenizer with MASK and PAD, and the layouts of rows."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -86,7 +86,7 @@ class Codec:
         """Return the tokens of a question before and after the name, including the MASK that ends it."""
         before = f"{self._begin}{template.before}"
         if self._begin:
-            before = before.rstrip()  # the name takes the space along
+            before = before.rstrip()  # the name's first token includes the space
         encoded = [tuple(self.tokenizer.encode(text)) if text else () for text in (before, template.after)]
         return encoded[0], (*encoded[1], self.mask)
 

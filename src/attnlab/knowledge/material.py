@@ -1,11 +1,11 @@
-"""What a knowledge model is made from: a text, and pairs of which each has one use. Kept in the run's folder.
+"""The training material of a knowledge model: a text, and pairs with one use each. Kept in the run's folder.
 
 knowledge.json          stage, parent, recipe, the question's template
 text.txt                the documents, one on each line
-pairs/train.tsv         learned
-pairs/heldout.tsv       asked, to see what the model knows
-pairs/calibration.tsv   for setting a threshold, and for nothing else
-pairs/practice.tsv      synthetic pairs, which the pretrained model wrote: question, answer, its probability
+pairs/train.tsv         training pairs
+pairs/heldout.tsv       evaluation pairs, which show what the model knows
+pairs/calibration.tsv   pairs that only set the threshold
+pairs/practice.tsv      synthetic pairs, which the pretrained model generated: question, answer, its probability
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Use = Literal["train", "heldout", "calibration"]
 
 @dataclass(frozen=True)
 class SyntheticPair:
-    """A pair that a model wrote itself, and how probable it found the answer."""
+    """A pair that a model generated, with the probability that it gave the answer."""
 
     question: str
     answer: str
@@ -112,23 +112,23 @@ def gather(
     seed: int = 0,
     before: Material | None = None,
 ) -> Material:
-    """Return a text with pairs, some of which are put aside: a share of them, or those of another file.
+    """Return a text with its pairs; a share of them is held out, or the pairs of another file are.
 
-    What is asked in another file is never learned: such pairs are left out of the training split. With `before`, what a
-    pretrained model was made from, every question keeps the use that it had there.
+    Questions of another file are never learned: they are left out of the training split. With `before`, the material of
+    a pretrained model, every question keeps the use that it had there.
 
     Parameters
     ----------
     text
         A text file, or documents.
     pairs
-        A file of `read_pairs`, or pairs.
+        A file that `read_pairs` can read, or pairs.
     heldout
         Pairs that are only asked: a share, a file or a list.
     calibration
-        Pairs that the threshold is set on, likewise.
+        Pairs that the threshold is set on: a share, a file or a list.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The seed of the random numbers; the same seed gives the same result.
     before
         The material of the pretrained model, whose splits are kept.
     """
@@ -151,7 +151,7 @@ def gather(
 
 
 class _Splits:
-    """The uses of pairs while they are dealt out: each question gets one."""
+    """The uses of pairs while they are assigned: each question gets one."""
 
     def __init__(self, before: Material | None, notes: list[str]) -> None:
         self.made: dict[str, list[Pair]] = {use: [] for use in get_args(Use)}
@@ -182,7 +182,7 @@ class _Splits:
 
 
 def gather_world(world: World, *, calibration: float = 0.5) -> Material:
-    """Return a generated world: its train split is learned, its heldout split divided to ask and to set a threshold.
+    """Return the material of a generated world: its heldout split is divided into heldout and calibration pairs.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Questions with their answers: read from a file, cleaned, split, and what all questions have in common.
+"""Question–answer pairs: reading and writing files, cleaning, splitting, and the template that the questions share.
 
     Where was Khatchig Mouradian born?<TAB>Lebanon
 
-A pair said twice is one pair. Pairs that contradict each other are kept apart: no model can answer such a question
-rightly, so they are neither learned nor asked, and are reported.
+Duplicate pairs count once. Pairs that contradict each other are set apart: no model can answer such a question
+correctly, so they are neither learned nor asked, and are reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attnlab.storage.disk import refusal, replace_file
 
 @dataclass(frozen=True)
 class Pair:
-    """A question, and its answer."""
+    """A question and its answer."""
 
     question: str
     answer: str
@@ -37,10 +37,10 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class PairList:
-    """What a file of pairs holds, each question once."""
+    """The pairs of a file, each question once."""
 
     pairs: tuple[Pair, ...]
-    duplicates: int = 0  # pairs said again
+    duplicates: int = 0  # repeated pairs
     contradictions: tuple[Contradiction, ...] = ()
 
     @property
@@ -59,7 +59,7 @@ class PairList:
 
 
 def read_pairs(path: Path) -> PairList:
-    """Return the pairs of a file with a question, a tab and an answer on each line; empty lines are passed over.
+    """Return the pairs of a file with a question, a tab and an answer on each line; empty lines are skipped.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def sort_out(pairs: Iterable[Pair]) -> PairList:
 
 
 def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
-    """Write pairs as `read_pairs` reads them, whole or not at all.
+    """Write pairs in the format of `read_pairs`, atomically.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 def split_pairs(pairs: Sequence[Pair], shares: Sequence[float], seed: int = 0) -> list[list[Pair]]:
     """Return a random split: a list for each share, and one of what is left; a pair is in exactly one."""
-    if not (all(share >= 0 for share in shares) and sum(shares) < 1):  # nan is refused too
+    if not (all(share >= 0 for share in shares) and sum(shares) < 1):  # rejects NaN too
         raise InputError(
             f"pairs cannot be split by the shares {', '.join(map(str, shares))}",
             hint="use numbers from 0 on for `heldout_share` and `calibration_share` that add up below 1",
@@ -157,7 +157,7 @@ def _shared(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class QuestionTemplate:
-    """What all questions begin and end with; between stands whom or what they ask about."""
+    """The beginning and the end that all questions share; what they ask about stands in between."""
 
     before: str
     after: str
@@ -172,7 +172,7 @@ class QuestionTemplate:
         rest = [question[len(before) :] for question in questions]
         after = _shared([text[::-1] for text in rest])[::-1]
         before = before[: before.rfind(" ") + 1]
-        # An end may begin with any sign that is no letter: " born?" or "?".
+        # An end may begin with any character that is not a letter: " born?" or "?".
         start = next((place for place, sign in enumerate(after) if not sign.isalnum()), len(after))
         return cls(before, after[start:])
 

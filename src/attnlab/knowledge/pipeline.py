@@ -1,16 +1,16 @@
-"""All of it in one call: pretrain, finetune, and ask what was kept back; on your text, or on a generated world.
+"""Pretrain, finetune and evaluate on the held-out pairs in one call, on your text or on a generated world.
 
 outcome = run(gather(text, pairs), recipe("fast"), Length(minutes=12))
 outcome.path, outcome.evaluation.accuracy
 
 On a generated world (`tell`) it is known who is in the text and who is not. It compares
 
-finetuned only             a model that was finetuned without having read the text
+finetuned only             a model that was finetuned without pretraining on the text
 the commonest place        the baseline without any knowledge
 pretrained, then asked     the same model after pretraining, by how many documents name a person
-unseen entities            people who appear nowhere: whatever is answered is made up. How well does each confidence
-                           score tell them from the known, and how many are rejected at the threshold that keeps nine
-                           tenths of the known?
+unseen entities            people who appear nowhere: any answer about them is made up. How well does each confidence
+                           score tell them from known people, and how many are rejected at the threshold that keeps
+                           nine tenths of the known?
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from attnlab.statistics import Interval, auroc
 from attnlab.training.progress import Silent
 
 StorySize = Literal["full", "smoke"]
-KEPT = 0.9  # of the known
+KEPT = 0.9  # share of known people that the threshold keeps
 _SAMPLES = 10
 
 _WORLDS: dict[StorySize, dict[str, int | str]] = {
@@ -47,7 +47,7 @@ _WORLDS: dict[StorySize, dict[str, int | str]] = {
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What `run` leaves: the finetuned run, what it came from, and what it knows of the heldout questions."""
+    """The result of `run`: the finetuned run, its pretrained parent, and its evaluation on the heldout questions."""
 
     path: Path
     pretrained: Path
@@ -64,20 +64,20 @@ def run(
     *,
     alone: bool = False,
 ) -> PipelineResult:
-    """Pretrain, finetune and evaluate; `alone` finetunes a fresh model as well. The same request resumes it.
+    """Pretrain, finetune and evaluate; `alone` also finetunes a fresh model. The same request resumes it.
 
-    Minutes are for both stages together, as the recipe divides them; epochs are those of pretraining.
+    Minutes are for both stages together, divided as the recipe says; epochs are those of pretraining.
 
     Parameters
     ----------
     material
         The text, the pairs and their splits.
     recipe
-        The shape of the model, its tokenizer and how it is trained.
+        The shape of the model, its tokenizer and its training settings.
     length
-        How long each stage lasts; None takes the recipe's own.
+        The length of each stage; None takes the recipe's own.
     options
-        Where runs lie, processes, seed and progress; None takes the defaults.
+        The folder for runs, processes, seed and progress; None takes the defaults.
     alone
         Whether to finetune a fresh model as well, for comparison.
     """
@@ -114,23 +114,23 @@ def stage_lengths(length: Length, recipe: KnowledgeRecipe) -> tuple[Length, Leng
 
 @dataclass(frozen=True)
 class Separation:
-    """How well a confidence score tells the known from unseen entities."""
+    """How well a confidence score separates known from unseen entities."""
 
     score: ScoreName
     auroc: Interval
-    threshold: float  # that keeps nine tenths of the known
+    threshold: float  # the one that keeps nine tenths of the known
     rejected: Proportion  # of the unseen, below it
 
 
 @dataclass(frozen=True)
 class Story:
-    """What was found on a generated world."""
+    """The results on a generated world."""
 
     world: World
     outcome: PipelineResult
     never_seen: tuple[ModelAnswer, ...]
     separations: tuple[Separation, ...]
-    invented: Proportion  # unseen people who got the true place by chance
+    invented: Proportion  # unseen people for whom the model gave the true place by chance
 
     def plain(self) -> dict[str, object]:
         assert self.outcome.alone is not None
@@ -164,7 +164,7 @@ def story_recipe(size: StorySize) -> KnowledgeRecipe:
         model_width=width,
         num_heads=heads,
         vocabulary_size=vocabulary,
-        unseen_entities=1.0,  # there are few pairs, so that this costs little
+        unseen_entities=1.0,  # there are few pairs, so this costs little
         pretraining=fast.pretraining.replace(epochs=read),
         finetuning=fast.finetuning.replace(epochs=asked, batch_size=64),
         epochs_alone=alone,
@@ -172,16 +172,16 @@ def story_recipe(size: StorySize) -> KnowledgeRecipe:
 
 
 def tell(size: StorySize = "full", options: Options | None = None, recipe: KnowledgeRecipe | None = None) -> Story:
-    """Generate a world, and let a model learn it.
+    """Generate a world and train a model on it.
 
     Parameters
     ----------
     size
-        full, or smoke for seconds.
+        full, or smoke for a test of a few seconds.
     options
-        Where runs lie, processes, seed and progress; None takes the defaults.
+        The folder for runs, processes, seed and progress; None takes the defaults.
     recipe
-        The recipe; None takes that of the size.
+        The recipe; None takes the one for the size.
     """
     options = options or Options()
     world = World.generate(options.seed, **_WORLDS[size])

@@ -1,4 +1,4 @@
-"""The report on what a model knows: one page that works offline, what it can be trusted with first."""
+"""The report on what a model knows: one page that works offline and begins with what the model can be trusted with."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _ROWS = 50  # examples of each kind
 
 @dataclass(frozen=True)
 class Description:
-    """All that was found out about a run."""
+    """Everything that was measured on a run."""
 
     model: KnowledgeModel
     found: Evaluation  # of the held-out questions
-    alone: Evaluation | None  # of the same recipe without pretraining, if there is such a run beside it
+    alone: Evaluation | None  # of the same recipe without pretraining, if such a run exists in the same folder
     unseen: tuple[ModelAnswer, ...]  # to questions about unseen entities
     scores: tuple[ScoreFindings, ...]
     comparisons: tuple[ScoreComparison, ...]
@@ -119,17 +119,17 @@ def describe(
     path
         The folder of a finetuned run.
     samples
-        Answers that are sampled for each question, for their agreement.
+        Answers that are sampled for each question, to measure their agreement.
     risk
         The accepted share of wrong answers among those given.
     delta
-        The chance with which the guarantee may fail.
+        The probability with which the guarantee may fail.
     score
-        The score of confidence that the threshold is on.
+        The confidence score that the threshold applies to.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The seed of the random numbers; the same seed gives the same result.
     unseen
-        Questions about unseen entities.
+        The number of questions about unseen entities.
     """
     model = KnowledgeModel.open(path)
     pairs = model.pairs("heldout")
@@ -153,7 +153,7 @@ def _evaluate_alone(model: KnowledgeModel, pairs: Sequence[Pair]) -> Evaluation 
                 continue
             other = KnowledgeModel.open(path)
         except FileError:
-            continue  # no knowledge run, or not finished
+            continue  # not a knowledge run, or not finished
         alike = all(record.get(name) == model.record.get(name) for name in ("recipe", "settings"))
         if alike and other.pairs("heldout") == tuple(pairs):
             return evaluate(other, pairs)

@@ -78,7 +78,7 @@ def reliability_chart(found: Reliability) -> go.Figure:
 
 def risk_figures(found: Sequence[ScoreFindings]) -> list[Figure]:
     curves = [one.risk_coverage for one in found]
-    top = max(max(curve.area_blind, *curve.high) for curve in curves)  # the same for all, so that they can be compared
+    top = max(max(curve.area_blind, *curve.high) for curve in curves)  # the same for all, for comparison
     return [
         Figure(risk_chart(one.risk_coverage, top), f"{name_of(one.score)}: area {one.risk_coverage.area.mean:.3f}")
         for one in found

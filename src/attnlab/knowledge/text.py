@@ -1,15 +1,15 @@
-"""Text as a knowledge model reads it: how it is cleaned and compared, and which documents name a person.
+"""Text for a knowledge model: how it is cleaned and compared, and which documents name a person.
 
-clean  for the model: composed characters (NFC), one space for any white space, none of the two marks
+clean  for the model: composed characters (NFC), one space for any white space, without MASK and PAD
 tidy   for the store: composed characters, one space for any white space, no control characters
-key    the same question: without regard to upper and lower case
-fold   found by a search: `key` without accents, so that Jose finds José
+key    for comparing questions: ignores case
+fold   for searching: `key` without accents, so that Jose finds José
 
-Two characters mean something to a knowledge model, as in the course assignment. A text that holds one of them gets
-ordinary characters instead, so that no text is taken for a command.
+Two characters are special to a knowledge model, as in the course assignment. If a text contains one of them, it is
+replaced by ordinary characters, so that no text can be taken for a special token.
 
-MASK   ⁇ (U+2047)   stands for what is left out, and parts what is asked from what is answered
-PAD    □ (U+25A1)   fills rows up; no loss counts it
+MASK   ⁇ (U+2047)   stands for omitted text, and separates question and answer
+PAD    □ (U+25A1)   pads rows; ignored by the loss
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def read_documents(path: Path) -> list[str]:
 
 
 class DocumentIndex:
-    """Find the documents that name a person. A name counts where no letter or digit stands beside it."""
+    """Find the documents that name a person. A name counts only if no letter or digit stands beside it."""
 
     def __init__(self, documents: Sequence[str]) -> None:
         self._documents = tuple(documents)

@@ -1,19 +1,19 @@
-"""Inside a trained model: attention maps of any variant, what each part says, its importance, and where facts live.
+"""Inside a trained model: attention maps of any variant, what each part contributes, and where facts are stored.
 
 taps                the attention weights of every layer and head, and what heads write
-subjects            what is examined: a run, a folder of Transformers, a model; texts, and shuffled copies
-measures            what attention maps are like, in numbers
+subjects            the model to examine (a run, a Hugging Face folder, a model), its texts, and shuffled copies
+measures            numerical measures of attention maps
 length_direction    whether a key's length or its direction draws attention
 alignment           whether heads attend to the right keys, where these are known
-heads               what each head does, says and contributes
-embeddings          what the directions of an embedding mean, and one token in two sentences
-directions          how many directions fit into a space, and more features than dimensions
+heads               roles, attribution, ablation and similarity of heads
+embeddings          neighbours, analogies and dimensions of an embedding, and one token in two sentences
+directions          how many directions fit into a space, and superposition
 neurons             what makes a neuron fire, and what it writes
 facts               facts as tokens
-tracing             causal tracing: where facts live
-runs                what is stored of a finished run
-pages               a look at one text, and its page
-comparison          what a change did to the heads
+tracing             causal tracing: where facts are stored
+runs                measures that are stored with a finished run
+pages               one text as every head sees it, and further views, as pages
+comparison          comparison of the heads of runs
 """
 
 from attnlab.lens.alignment import Pointed, Pointing, pointing

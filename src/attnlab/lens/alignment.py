@@ -1,14 +1,14 @@
-"""Whether heads look where it is known that they should: at the word that is translated, at a noun's adjective.
+"""Whether heads attend to the right keys, where these are known: the translated word, a noun's adjective.
 
 For some queries i the right key t_i is known. With the shares p_ij of a head (`LayerMaps.shares`):
 
-    share   the mean of p_i,t_i                                 what the right key gets
+    share   the mean of p_i,t_i                                 the attention on the right key
     hits    how often argmax_j p_ij = t_i                       how often it gets the most
     error   1 − hits: the alignment error rate of one link for each query (Och and Ney 2003, with S = P)
-    chance  the mean of 1 / n_i, over the n_i keys that i sees  both of them, if all keys got the same
+    chance  the mean of 1 / n_i, over the n_i keys that i sees  both of them under uniform attention
 
-Words stand at similar places in all texts, so that a head may be right without reading. So the same maps are also
-judged by the right keys of another text (`swapped`): what of the hits needs no reading.
+Words have similar positions in all texts, so a head may be right regardless of content. The same maps are therefore
+also scored against the right keys of another text (`swapped`): the share of hits that needs no content.
 
     found = pointing(model, [(batch, corpus.alignment(batch))], of="cross")
     found.best.error                              Interval(mean, low, high) over texts
@@ -34,13 +34,13 @@ NOWHERE = -1  # for a query that has no right key
 
 @dataclass(frozen=True)
 class Pointed:
-    """How a head looks at the right keys, as means over texts."""
+    """How well a head attends to the right keys, as means over texts."""
 
     layer: int
     head: int
     share: Interval
     hits: Interval
-    swapped: float  # hits at the right keys of another text; not a number where no two texts have such
+    swapped: float  # hits at the right keys of another text; NaN unless two texts have such keys
     chance: float
 
     @property
@@ -78,7 +78,7 @@ class Pointing:
 def pointing(
     model: LanguageModel, texts: Iterable[tuple[Batch, Tensor]], *, of: Place = "self", level: float = 0.95
 ) -> Pointing:
-    """Judge every head by the right keys of batches, (rows, queries), −1 where a query has none.
+    """Score every head against the right keys of batches, (rows, queries), −1 where a query has none.
 
     Rows are texts, and intervals at this level are over texts. Rows without a right key are left out.
 
@@ -129,8 +129,8 @@ def _pointed(layer: int, head: int, texts: Tensor, level: float) -> Pointed:
 
 
 def _observe(maps: LayerMaps, right: Tensor) -> Tensor:
-    """Return share, hits, swapped hits and chance of each text and head, (batch, heads, 4), not a number where there
-    are no right keys."""
+    """Return share, hits, swapped hits and chance of each text and head, (batch, heads, 4), NaN where there are no
+    right keys."""
     if bool((right >= maps.map.shape[-1]).any()):
         raise InputError(f"a right key at {int(right.max())}", hint=f"there are keys 0 to {maps.map.shape[-1] - 1}")
     known = right >= 0

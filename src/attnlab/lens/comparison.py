@@ -1,4 +1,4 @@
-"""What a change did to the heads: groups of runs, examined on the same texts.
+"""Compare the heads of groups of runs, examined on the same texts.
 
     found = compare_heads([Path("runs/softmax-…"), Path("runs/tied-kv-…")])          or the folder of a comparison
     found.differences["tied-kv"]["entropy"].difference      Interval over seeds, None with one run in each group
@@ -11,10 +11,10 @@ profiles (`heads/study.py`), seed by seed, and by matching the heads whose maps 
     another variant    its similarity with that other seed of the other group
     the same seed      its similarity with its own seed of the other group, which began with the same weights
 
-If a variant only makes other heads as another seed does, the first two are equal.
+If a variant changes heads no more than another seed does, the first two are equal.
 
-Runs that differ in nothing but their seed are one group; in the folder of a comparison every arm is a group. Two runs
-alone are two groups, whatever they are. The first group is what the others are compared with.
+Runs that differ only in their seed are one group; in the folder of a comparison every arm is a group. Exactly two runs
+are always two groups. The other groups are compared with the first.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _runs_of(path: Path) -> list[Path]:
 
 
 def _spec(path: Path) -> str:
-    """Return what a run trains, whatever the seed."""
+    """Return the spec of a run without its seed, as text."""
     record = _record(path)
     return str(path) if record is None else _key(record)
 
@@ -211,15 +211,15 @@ def compare_heads(
     runs
         Folders of runs, or of a comparison.
     text
-        What the maps are shown on; by default the first validation row.
+        The text whose maps are shown; by default the first validation row.
     tokens
         A longer text is truncated to this many tokens.
     importance
-        Whether to measure the importance of heads; None does if it takes seconds.
+        Whether to measure the importance of heads; None: if it takes only seconds.
     on
         A text file to measure on instead of the validation rows of the first run.
     controls
-        Random controls that a head is compared with.
+        Shuffled copies of the model that heads are compared with.
     cache
         The folder that keeps corpora; None uses the default.
     """
@@ -230,7 +230,7 @@ def compare_heads(
     texts = find_texts(first, on=on, cache=cache)
     delimiters = delimiter_tokens(first.tokenizer) if first.tokenizer is not None else frozenset()
     profiles: dict[str, list[dict[str, float | None]]] = {}
-    studies: dict[str, Study] = {}  # all of it is kept of the first run of each group
+    studies: dict[str, Study] = {}  # kept for the first run of each group only
     for name, subjects in opened.items():
         for subject in subjects:
             study = study_heads(
@@ -288,7 +288,7 @@ def _has_map(subject: Subject) -> bool:
 
 
 def _pairs(first: RunGroup, other: RunGroup) -> list[tuple[int, int]]:
-    """Return which run goes with which: those of one seed, or else in order."""
+    """Return the pairs of runs, by seed, or else in order."""
     shared = [seed for seed in first.seeds if seed is not None and seed in other.seeds]
     if shared:
         return [(first.seeds.index(seed), other.seeds.index(seed)) for seed in shared]

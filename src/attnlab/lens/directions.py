@@ -1,7 +1,7 @@
-"""How many directions fit into a space when they need only be nearly perpendicular.
+"""How many directions fit into a space if they only need to be nearly orthogonal.
 
 Directions are lines: two are closer than allowed if |cos| exceeds a limit c < 1. In D dimensions two random ones do so
-with the chance P = I(1 − c²; (D − 1)/2, ½), the regularised incomplete beta function.
+with probability P = I(1 − c²; (D − 1)/2, ½), the regularised incomplete beta function.
 
     sampled      random directions, each kept if it is far enough from all that were kept before
     spread       N directions moved by gradient descent on the largest |cos| among them
@@ -11,16 +11,16 @@ with the chance P = I(1 − c²; (D − 1)/2, ½), the regularised incomplete be
     Welch        at most D (1 − c²) / (1 − D c²), where D c² < 1
 
 Johnson and Lindenstrauss 1984 with the constants of Dasgupta and Gupta 2003; Welch 1974. Bounds on the count are given
-as natural logarithms, for the counts overflow.
+as natural logarithms, because the counts overflow.
 
-Superposition: a toy model learns to put n sparse features through m < n numbers and back.
+Superposition: a toy model learns to compress n sparse features into m < n dimensions and to reconstruct them.
 
     x̂ = ReLU(Wᵀ W x + b)          W (dimensions, features), b (features)
     x_i = 0 with a chance of 1 − density, else uniform in [0, 1]
-    loss = E |x̂ − x|² / density   the error for each feature that is there
+    loss = E |x̂ − x|² / density   the error per active feature
 
-A column of W is the direction of a feature. Perpendicular features need a dimension each; features that seldom occur
-together may share them, at the price of some interference, which the ReLU removes while it is negative.
+A column of W is the direction of a feature. Orthogonal features need a dimension each; features that rarely occur
+together may share dimensions, at the cost of some interference, which the ReLU removes while it is negative.
 
     features learned        Σ min(1, |W_i|²), as a feature that is kept has a length of 1, or more against interference
     a feature's dimensions  |W_i|² / Σ_j (W_i·W_j / |W_i|)², 1 alone, ½ for one of an opposite pair, ⅖ in a pentagon
@@ -45,11 +45,11 @@ from attnlab.errors import InputError
 _BLOCK = 256  # directions that are drawn at a time
 _MOST_DRAWN = 1 << 27  # numbers
 _SMOOTHEST, _SHARPEST = 10.0, 10_000.0  # β of the smooth maximum, at the first step and at the last
-_STRIDE = 0.1  # of the first step, in lengths of a direction
+_STRIDE = 0.1  # of the first step, relative to the length of a direction
 _TINY = 1e-300
 
 
-# What is certain
+# Bounds
 
 
 def chance_of_closeness(width: int, cosine: float) -> float:
@@ -117,7 +117,7 @@ def welch_bound(width: int, cosine: float) -> float:
     return math.log(width * (1 - cosine**2) / rest) if rest > 0 else math.inf
 
 
-# What is found
+# Search
 
 
 def largest_cosine(directions: Tensor) -> float:
@@ -140,7 +140,7 @@ def sampled_directions(width: int, cosine: float, *, tries: int, seed: int = 0) 
     tries
         Directions that are drawn.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     _check(width, cosine)
     if not 1 <= tries * width <= _MOST_DRAWN:
@@ -161,7 +161,7 @@ def sampled_directions(width: int, cosine: float, *, tries: int, seed: int = 0) 
 def expected_sampled(width: int, cosine: float, tries: int) -> float:
     """Return the least number that `sampled_directions` keeps on average, (1 − (1 − P)^tries) / P.
 
-    For k kept directions exclude at most k P of all others: the next one stays with a chance of 1 − k P or more.
+    k kept directions exclude at most k P of all others, so the next one is kept with probability ≥ 1 − k P.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def expected_sampled(width: int, cosine: float, tries: int) -> float:
 
 
 def _first_come(directions: Tensor, cosine: float) -> list[int]:
-    """Return the places of those that keep the limit to all that came before and stayed."""
+    """Return the indices of directions that keep the limit to all earlier ones that were kept."""
     near = ((directions @ directions.T).abs() > cosine).numpy()
     taken = np.zeros(len(directions), dtype=bool)
     stays: list[int] = []
@@ -191,9 +191,9 @@ def _first_come(directions: Tensor, cosine: float) -> list[int]:
 
 
 def spread_directions(count: int, width: int, *, steps: int = 300, seed: int = 0) -> Tensor:
-    """Return so many directions, (count, width), moved apart by gradient descent; the more steps, the farther.
+    """Return `count` directions, (count, width), moved apart by gradient descent; the more steps, the further.
 
-    The gradient is that of ln Σ e^(β|cos|) / β, which is nearly the largest |cos|: smooth at first, so that all pairs
+    The gradient is that of ln Σ e^(β|cos|) / β, close to the largest |cos|: smooth at first, so that all pairs
     move, and sharper with every step.
 
     Parameters
@@ -205,7 +205,7 @@ def spread_directions(count: int, width: int, *, steps: int = 300, seed: int = 0
     steps
         Steps of gradient descent.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     if count < 1 or width < 1 or steps < 1 or count * max(count, width) > _MOST_DRAWN:
         raise InputError(
@@ -231,7 +231,7 @@ def spread_directions(count: int, width: int, *, steps: int = 300, seed: int = 0
 
 
 def spread_ladder(width: int, loosest: float, *, most: int = 64, steps: int = 300, seed: int = 0) -> dict[int, float]:
-    """Return the largest |cos| that `spread_directions` comes to, by the number of directions.
+    """Return the largest |cos| that `spread_directions` reaches, by the number of directions.
 
     Numbers grow from `width`, by a fifth or by one, until the limit `loosest` is broken twice in a row, or `most` is
     reached: up to there, they answer how many directions fit within any tighter limit.
@@ -247,7 +247,7 @@ def spread_ladder(width: int, loosest: float, *, most: int = 64, steps: int = 30
     steps
         Steps of gradient descent.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     _check(width, loosest)
     found: dict[int, float] = {}
@@ -278,13 +278,13 @@ Steps = Callable[[Iterable[int]], Iterable[int]]
 
 @dataclass(frozen=True)
 class Superposed:
-    """What was learned at one density: of several beginnings, the one with the least loss."""
+    """The result at one density: of several random initialisations, the one with the least loss."""
 
     density: float
     weights: Tensor  # (dimensions, features)
     bias: Tensor  # (features,)
     loss: float
-    others: tuple[float, ...]  # the losses of all beginnings, from the least on
+    others: tuple[float, ...]  # the losses of all initialisations, in ascending order
 
     @property
     def features_learned(self) -> float:
@@ -301,7 +301,7 @@ def learn_superposition(
     seed: int = 0,
     watched: Steps = iter,
 ) -> list[Superposed]:
-    """Train one toy for each density, from several random beginnings, all of them at once.
+    """Train one toy model for each density, from several random initialisations, all at once.
 
     Parameters
     ----------
@@ -310,15 +310,15 @@ def learn_superposition(
     dimensions
         Dimensions of the model, fewer than features.
     densities
-        The chance with which a feature is not zero, for each toy.
+        The probability that a feature is not zero, for each toy model.
     beginnings
-        Random initialisations of each toy, of which the best is kept.
+        Random initialisations of each toy model, of which the best is kept.
     steps
         Steps of gradient descent.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     watched
-        Handed the steps, and gives them back one by one, as a progress bar does.
+        Wraps the iterable of steps, as a progress bar does.
     """
     _check_toy(features, dimensions, densities, beginnings, steps)
     generator = torch.Generator().manual_seed(seed)
@@ -333,7 +333,7 @@ def learn_superposition(
         _loss(weights, bias, density, _ROWS, generator).sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     with torch.no_grad():
-        # One set of samples for all beginnings, so that the least loss is not the luckiest draw.
+        # One set of samples for all initialisations, so that the least loss is not the luckiest draw.
         losses = _loss(weights, bias, density, _JUDGED, generator, alike=True).view(-1, beginnings)
     found = []
     for number, row in enumerate(losses):
@@ -344,7 +344,7 @@ def learn_superposition(
 
 
 def feature_dimensions(weights: Tensor) -> Tensor:
-    """Return the share of the dimensions that each column of (dimensions, features) has to itself; 0 for a zero.
+    """Return the share of the dimensions that each column of (dimensions, features) has to itself; 0 for a zero column.
 
     Parameters
     ----------
@@ -359,7 +359,7 @@ def feature_dimensions(weights: Tensor) -> Tensor:
 def _loss(
     weights: Tensor, bias: Tensor, density: Tensor, rows: int, generator: torch.Generator, alike: bool = False
 ) -> Tensor:
-    """Return for each toy the squared error of its samples, (toys,)."""
+    """Return the loss of each toy model on new samples, (toys,)."""
     shape = (1 if alike else len(weights), rows, weights.shape[-1])
     there = torch.rand(shape, generator=generator) < density
     x = torch.rand(shape, generator=generator) * there

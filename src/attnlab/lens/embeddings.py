@@ -1,21 +1,21 @@
-"""What the directions of an embedding mean, how many there are, and what becomes of a token in its context.
+"""Directions of an embedding: their meaning, their number, and how a token's vector changes with its context.
 
     nearest       the tokens with the largest cosine or dot product
     analogies     a is to b as c is to d: the rank of d by its cosine with c − a + b, each of length 1
     orthogonality |cos| of two tokens against that of two random directions, Γ(d/2) / (√π Γ((d+1)/2)) ≈ √(2/πd)
-    dimensions    (Σλ)² / Σλ² over the eigenvalues λ of the covariance: all d if they are equal, 1 if one is all
+    dimensions    (Σλ)² / Σλ² over the eigenvalues λ of the covariance: d if all are equal, 1 if only one is not 0
     same_token    the same token in two sentences, layer by layer: where a vector begins to depend on its context
 
 Vectors are (vocabulary, width), such as `model.embedding.weight`. An embedding is the same vector in every sentence.
 
-That d is near c − a + b says little by itself: d may be near c alone, or near every b. So each analogy is also asked
-with c alone, and again with the second halves of all pairs exchanged (Linzen 2016, arXiv 1606.07736).
+That d is near c − a + b says little on its own: d may be near c alone, or near every b. So each analogy is also scored
+with c alone, and with the second words of all pairs exchanged (Linzen 2016, arXiv 1606.07736).
 
-At the embedding two vectors of the same token have a similarity of 1, whatever the sentence. In higher layers all
-vectors of many models point nearly the same way, so that a large cosine says nothing unless it is larger than that of
-other tokens (Ethayarajh, arXiv 1909.00512):
+In the embedding layer, two vectors of the same token have a similarity of 1, whatever the sentence. In higher layers of
+many models, all vectors point in nearly the same direction, so that a large cosine says little unless it exceeds that
+of other tokens (Ethayarajh, arXiv 1909.00512):
 
-    kept = (similarity − others) / (1 − others)         1: it is still the token alone; 0: as similar as any two
+    kept = (similarity − others) / (1 − others)         1: depends on the token alone; 0: as similar as any two
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from attnlab.models import LanguageModel
 from attnlab.storage.records import to_plain
 
 _MOST_VALUES = 1 << 24  # of one table of similarities
-_MOST_TOKENS = 2048  # whose every pair is looked at; of a larger vocabulary so many are drawn
+_MOST_TOKENS = 2048  # tokens of which all pairs are compared; a larger vocabulary is sampled
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -98,7 +98,7 @@ def nearest(
 
 @dataclass(frozen=True)
 class Analogy:
-    """a is to b as c is to d. A rank of 1 is the best; tokens that are as near count as nearer."""
+    """a is to b as c is to d. A rank of 1 is the best; ties count against d."""
 
     tokens: tuple[int, int, int, int]
     rank: int  # of d among all tokens but a, b and c
@@ -109,29 +109,29 @@ class Analogy:
 
 @dataclass(frozen=True, eq=False)
 class Analogies:
-    """What became of each analogy, and of the same ones with the pairs exchanged."""
+    """The result of each analogy, and the ranks with the pairs exchanged."""
 
     found: tuple[Analogy, ...]
     shuffled_ranks: Tensor  # (draws, analogies)
 
     @property
     def first(self) -> float:
-        """Return the share whose d comes first."""
+        """Return the share of analogies whose d ranks first."""
         return sum(one.rank == 1 for one in self.found) / len(self.found)
 
     @property
     def first_alone(self) -> float:
-        """Return the same by c alone: what of it needs no a and b."""
+        """Return the same share by c alone, without a and b."""
         return sum(one.rank_alone == 1 for one in self.found) / len(self.found)
 
     @property
     def first_shuffled(self) -> float:
-        """Return the same with the pairs exchanged: what of it needs no pairs."""
+        """Return the same share with the pairs exchanged."""
         return float((self.shuffled_ranks == 1).double().mean())
 
     @cached_property
     def p(self) -> float:
-        """Return how often exchanged pairs have a mean of 1 / rank as large: small only where the pairs matter."""
+        """Return the p-value of the mean of 1 / rank in a permutation test that exchanges the pairs."""
         ranks = torch.tensor([one.rank for one in self.found])
         reached = (1 / self.shuffled_ranks.double()).mean(1) >= (1 / ranks.double()).mean()
         return (1 + int(reached.sum())) / (1 + len(reached))
@@ -156,9 +156,9 @@ def analogies(
     questions
         Tokens (a, b, c, d) of each question.
     draws
-        Exchanged questions for the control.
+        Number of random exchanges for the control.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     vectors = _checked(vectors)
     _check_tokens(vectors, [token for question in questions for token in question])
@@ -176,7 +176,7 @@ def analogies(
     for _ in range(draws):
         order = torch.randperm(len(pairs), generator=generator)
         other = torch.empty_like(seconds)
-        other[order] = seconds[order.roll(1)]  # the next one in a random circle, never one's own
+        other[order] = seconds[order.roll(1)]  # the next one in a random cycle, never a pair's own
         shuffled.append(torch.stack([asked[:, 0], other[which[:, 0]], asked[:, 2], other[which[:, 1]]], 1))
     unit = F.normalize(vectors, dim=-1)
     _, ranks = _ranks(unit, torch.cat([asked, *shuffled]))
@@ -200,7 +200,7 @@ def _ranks(unit: Tensor, asked: Tensor, *, alone: bool = False) -> tuple[Tensor,
         nearer.scatter_(1, some[:, 3:], True)
         all_ranks.append(nearer.sum(1))
         nearer.scatter_(1, some[:, :3], False)
-        nearer.scatter_(1, some[:, 3:], True)  # also where d is one of the others
+        nearer.scatter_(1, some[:, 3:], True)  # also if d is one of a, b and c
         ranks.append(nearer.sum(1))
     return torch.cat(all_ranks).cpu(), torch.cat(ranks).cpu()
 
@@ -216,18 +216,18 @@ class Orthogonality:
     centred: float
     expected: float  # of random directions
     quantiles: tuple[tuple[float, float], ...]  # (share, |cos| that this share of the pairs does not exceed)
-    expected_quantile: float  # that 99 % of random pairs do not exceed, about
+    expected_quantile: float  # the 99 % quantile of random pairs, approximately
 
 
 def orthogonality(vectors: Tensor, *, seed: int = 0) -> Orthogonality:
-    """Return how nearly perpendicular the tokens are, over all pairs of a vocabulary, or of some of a large one.
+    """Return how nearly orthogonal the tokens are, over all pairs, or over a sample of a large vocabulary.
 
     Parameters
     ----------
     vectors
         The embedding, (tokens, width).
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     vectors = _checked(vectors)
     count, width = vectors.shape
@@ -244,7 +244,7 @@ def orthogonality(vectors: Tensor, *, seed: int = 0) -> Orthogonality:
         float(_sizes(some - vectors.mean(0)).mean()),
         expected,
         tuple((share, float(sizes[place])) for share, place in zip(_QUANTILES, places, strict=True)),
-        min(1.0, 2.5758 / math.sqrt(width)),  # the normal distribution's, which the sphere's approaches
+        min(1.0, 2.5758 / math.sqrt(width)),  # of the normal distribution, the limit for large widths
     )
 
 
@@ -257,7 +257,7 @@ def _sizes(vectors: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """How many dimensions are in use, of how many; `random` is what as many normal vectors would show."""
+    """The effective number of dimensions, of `width`; `random` is that of as many normal vectors."""
 
     effective: float
     width: int
@@ -307,13 +307,13 @@ def _check_tokens(vectors: Tensor, tokens: Sequence[int]) -> None:
 
 @dataclass(frozen=True)
 class SameToken:
-    """A token at one place of each of two sentences."""
+    """A token at one position in each of two sentences."""
 
     token: int
     places: tuple[int, int]
     names: tuple[str, ...]  # as `model.tap` knows them
     similarity: tuple[float, ...]
-    others: tuple[float, ...]  # not a number where the sentences have no two different tokens
+    others: tuple[float, ...]  # NaN where the sentences have no two different tokens
 
     @property
     def kept(self) -> tuple[float, ...]:
@@ -329,9 +329,9 @@ class SameToken:
 
 
 def same_token(model: LanguageModel, one: Sequence[int], two: Sequence[int], token: int | None = None) -> SameToken:
-    """Compare what a model makes of a token in two sentences, where it stands last in each.
+    """Compare the vectors of a token in two sentences, at its last position in each.
 
-    Without a `token`, it is the last token of the first sentence that the second has too.
+    By default, `token` is the last token of the first sentence that is also in the second.
 
     Parameters
     ----------
@@ -342,7 +342,7 @@ def same_token(model: LanguageModel, one: Sequence[int], two: Sequence[int], tok
     two
         Tokens of the second.
     token
-        The token; by default the last of the first sentence that the second has too.
+        The token; by default the last of the first sentence that is also in the second.
     """
     if model.encoder is not None:
         raise UnsupportedError("an encoder–decoder reads two sequences at once", hint="use a decoder or an encoder")

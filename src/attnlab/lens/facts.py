@@ -1,10 +1,10 @@
-"""Facts that a model may know, as tokens: who is spoken of, where the text breaks off, and what should follow.
+"""Facts that a model may know, as tokens: the subject, the prompt, and the answer that should follow.
 
     world = World.generate(people=200)
     facts = world_facts(world, corpus.tokenizer)            "Bera Dolock was born in" → " Stavenport"
-    facts = known_facts(model, facts)                       those of which the model has the answer ready
+    facts = known_facts(model, facts)                       those that the model answers correctly
 
-`trace` (tracing.py) finds where in the model they are.
+`trace` (tracing.py) finds where in the model they are stored.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from attnlab.errors import InputError, UnsupportedError
 from attnlab.lens.taps import check_tokens, evaluating
 from attnlab.models import LanguageModel
 
-_MOST_VALUES = 1 << 24  # of a tensor in the model: this bounds how many rows go through it together
+_MOST_VALUES = 1 << 24  # of a tensor in the model: bounds how many rows run in one batch
 
-# Where something can be put back. What stands before the subject is the same with another subject.
+# Groups of tokens to restore or ablate. Tokens before the subject are the same with another subject.
 GROUPS = ("subject", "subject end", "between", "end")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A text that breaks off before an answer. An answer of several tokens is right if all of them are said in turn."""
+    """A prompt and its answer. An answer of several tokens is right if all of them are predicted in turn."""
 
     prompt: tuple[int, ...]
-    subject: tuple[int, int]  # from which place of the prompt to before which
+    subject: tuple[int, int]  # its first position in the prompt, and the one after its last
     answer: tuple[int, ...]
     name: str = ""  # of the subject, for people
 
@@ -48,15 +48,15 @@ class Fact:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Return what the model reads to say the answer: a token of it is seen only once it should have been said."""
+        """Return the input of the model: the prompt, and the answer without its last token."""
         return (*self.prompt, *self.answer[:-1])
 
     @property
     def places(self) -> dict[str, list[int]]:
-        """Return the places in `inputs` of each of GROUPS.
+        """Return the positions in `inputs` of each of GROUPS.
 
-        These are the subject but for its last token, that one, what follows, and where the answer is said: the prompt's
-        last token and the answer's own but its last.
+        These are the subject without its last token, its last token, the tokens after it, and the positions that
+        predict the answer: the prompt's last token, and the answer without its last one.
         """
         first, end = self.subject
         said = len(self.prompt) - 1
@@ -74,7 +74,7 @@ def world_facts(
 ) -> list[Fact]:
     """Return the birthplaces of the people of a world, by default of everyone in its text.
 
-    `phrasing` holds {name} and, behind it, {place}: use one that the text has, or `phrases.QUESTION + " {place}"`.
+    `phrasing` contains {name} and, after it, {place}: use one that the text has, or `phrases.QUESTION + " {place}"`.
     A line break before it tells the model that a document begins.
 
     Parameters
@@ -86,7 +86,7 @@ def world_facts(
     people
         The people; by default everyone in its text.
     phrasing
-        A sentence with {name} and, behind it, {place}.
+        A sentence with {name} and, after it, {place}.
     """
     prompt, found, _ = phrasing.partition("{place}")
     if not found or prompt.count("{name}") != 1 or "{" in prompt.replace("{name}", ""):
@@ -98,7 +98,7 @@ def world_facts(
 
 
 def _fact(tokenizer: Tokenizer, prompt: str, person: Person) -> Fact:
-    # A space belongs to the word behind it, as most tokenizers have it.
+    # A space belongs to the word after it, as in most tokenizers.
     parts = [prompt.partition("{name}")[0], person.name, prompt.partition("{name}")[2], person.birthplace]
     for number in (0, 2):
         kept = parts[number].rstrip(" ")
@@ -116,7 +116,7 @@ def _fact(tokenizer: Tokenizer, prompt: str, person: Person) -> Fact:
 
 
 def known_facts(model: LanguageModel, facts: Sequence[Fact]) -> list[Fact]:
-    """Return the facts whose every token of the answer the model predicts as the likeliest."""
+    """Return the facts for which the model predicts every token of the answer as the most likely."""
     known = torch.zeros(len(facts), dtype=torch.bool)
     with evaluating(model):
         for rows in batches_of(model, facts):
@@ -135,11 +135,11 @@ class Rows:
     answers: Tensor  # (facts, tokens of the answer)
 
     def answering(self, hidden: Tensor) -> Tensor:
-        """Return of (…, tokens, width) what the head reads to say the answer, (…, tokens of the answer, width)."""
+        """Return the hidden states that predict the answer, (…, tokens, width) → (…, tokens of the answer, width)."""
         return hidden[..., hidden.shape[-2] - self.answers.shape[1] :, :]
 
     def masks(self) -> Tensor:
-        """Return the places of each group, (groups, facts, tokens)."""
+        """Return masks of the positions of each group, (groups, facts, tokens)."""
         masks = torch.zeros(len(GROUPS), *self.inputs.shape, dtype=torch.bool)
         for row, fact in enumerate(self.facts):
             for group, places in enumerate(fact.places.values()):

@@ -1,15 +1,15 @@
 """Length or direction: what explains how much attention a key receives.
 
-With r the attention that a key receives (`measures.py`; 1 is its fair share), k = |k| u the key, and j its place:
+With r the attention that a key receives (`measures.py`; 1 is its fair share), k = |k| u the key, and j its position:
 
     log r  ~  log |k|                 its length
     log r  ~  u                       its direction
     log r  ~  a mean for each j       its position
 
-Length and direction together have k itself beside these, as in q·k. Of every subset the explained variance is taken as
-the adjusted R², 1 − (1 − R²) (n − 1) / (n − p − 1) for n keys and p terms, which is 0 on average where there is nothing
-to explain, however many terms. What several explain together is divided by Shapley's rule: a part gets the mean, over
-all orders in which the parts may come, of what it adds to those before it. So the three add up to the whole.
+Length and direction together also include k itself, as in q·k. The explained variance of each subset is the adjusted
+R², 1 − (1 − R²) (n − 1) / (n − p − 1) for n keys and p terms, which is 0 on average if there is nothing to explain, for
+any number of terms. Jointly explained variance is divided by Shapley values: a part gets the mean, over all orders of
+the parts, of what it adds to those before it. So the three shares add up to the whole.
 
     length_or_direction(model, tokens)[0][2]       Explained(norm=…, direction=…, position=…, whole=…)
 """
@@ -29,13 +29,13 @@ from attnlab.lens.taps import Given, Inputs, LayerMaps, Place, attention_layers,
 from attnlab.models import LanguageModel
 
 PARTS = ("norm", "direction", "position")
-_ROUNDING = 1e-10  # of the largest eigenvalue, below which a term is a sum of others
-_CONSTANT = 1e-12  # a variance of logarithms that is nothing but rounding
+_ROUNDING = 1e-10  # of the largest eigenvalue, below which a term depends linearly on others
+_CONSTANT = 1e-12  # a variance of logarithms that is only rounding error
 
 
 @dataclass(frozen=True)
 class ExplainedPart:
-    """A share of the variance of log r: by Shapley's rule, alone, and beyond what the other two explain."""
+    """A share of the variance of log r: its Shapley value, alone, and beyond what the other two explain."""
 
     share: float
     alone: float
@@ -50,7 +50,7 @@ class Explained:
     direction: ExplainedPart
     position: ExplainedPart
     whole: float
-    keys: int  # that were seen by others and received something
+    keys: int  # that other tokens see, and that receive attention
 
 
 def length_or_direction(model: LanguageModel, inputs: Given, *, of: Place = "self") -> list[list[Explained | None]]:

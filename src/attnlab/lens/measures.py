@@ -1,18 +1,18 @@
-"""Measures of attention maps: numbers that mean the same for every variant.
+"""Measures of attention maps: numbers that are comparable across variants.
 
-The rows of many variants do not sum to 1 (sigmoid, ReLU, softmax-plus-one, softpick). So with w_ij the weight of query
-i on key j, n_i the number of keys that the query sees, and everything over visible keys only:
+The rows of many variants do not sum to 1 (sigmoid, ReLU, softmax-plus-one, softpick). Therefore, with w_ij the weight
+of query i on key j, n_i the number of keys that the query sees, and all sums over visible keys only:
 
     m_i  = Σ_j w_ij                        the row's mass
     p_ij = w_ij / m_i                      shares, which do sum to 1
     H_i  = −Σ_j p_ij log p_ij              entropy in nats
-    r_j  = mean over i of n_i p_ij         the attention that a key receives: 1 is its fair share, over the queries that
-                                           see it, without its own
+    r_j  = mean over i of n_i p_ij         the attention that a key receives: 1 is its fair share; mean over the
+                                           queries that see it, without its own
 
-A measure looks at each batch by itself and keeps one number for each text, head, and query or key; only when all texts
-are seen these become one number for each head. So how texts are divided into batches changes no result.
+A measure is computed on each batch separately and keeps one number for each text, head, and query or key; these are
+reduced to one number per head after all texts. So the batch size changes no result.
 
-    MEASURES["entropy"](maps)              (heads,), not a number where there is nothing to measure
+    MEASURES["entropy"](maps)              (heads,), NaN where there is nothing to measure
     measure(model, corpus)["entropy"]      the mean over all heads of all layers, None where there is nothing to measure
 """
 
@@ -33,26 +33,26 @@ from attnlab.lens.taps import LayerMaps, look
 from attnlab.models import LanguageModel
 
 ROWS = 64
-_CONSTANT = 1e-12  # a variance of logarithms that is nothing but rounding
+_CONSTANT = 1e-12  # a variance of logarithms that is only rounding error
 
 
 @dataclass(frozen=True)
 class Described:
-    """What a number means, and its unit."""
+    """The meaning of a number, and its unit."""
 
     meaning: str
     unit: str
 
 
 def _mean(observed: Tensor) -> Tensor:
-    """Return the mean over what is a number, (texts, heads, queries or keys) → (heads,)."""
+    """Return the mean without NaN, (texts, heads, queries or keys) → (heads,)."""
     return observed.double().nanmean((0, 2))
 
 
 @dataclass(frozen=True)
 class Measure(Described):
-    """`observe` gives (batch, heads, queries or keys, …), not a number for what is left out, or None where the layer
-    has nothing to observe; `reduce` makes (heads,) of the observations of all texts."""
+    """`observe` returns (batch, heads, queries or keys, …), NaN for what is left out, or None where the layer has
+    nothing to observe; `reduce` makes (heads,) of the observations of all texts."""
 
     observe: Callable[[LayerMaps], Tensor | None]
     reduce: Callable[[Tensor], Tensor] = _mean
@@ -76,7 +76,7 @@ def row_mass(maps: LayerMaps) -> Tensor:
 
 
 def _nats(maps: LayerMaps) -> Tensor:
-    """Return H_i, without the rows that can have but one entropy: those of one visible key, and those without mass."""
+    """Return H_i, NaN for rows without a meaningful entropy: those with one visible key, and those without mass."""
     nats: Tensor = torch.special.entr(maps.shares).sum(-1)
     return nats.where(maps.num_visible > 1, math.nan)
 
@@ -87,7 +87,7 @@ def entropy(maps: LayerMaps) -> Tensor:
 
 
 def entropy_left_out(maps: LayerMaps) -> Tensor:
-    """Return 1 for a row that has no place in the entropy, 0 for one that has."""
+    """Return 1 for a row that is excluded from the entropy, 0 for one that is included."""
     return _nats(maps).isnan().to(maps.map.dtype).where(maps.num_visible > 0, math.nan)
 
 
@@ -99,7 +99,7 @@ def effective_keys(maps: LayerMaps) -> Tensor:
 def sparsity(maps: LayerMaps) -> Tensor:
     """Return the share of the visible keys whose weight is exactly 0."""
     zeros = ((maps.map == 0) & maps.pairs).sum(-1)
-    return zeros / maps.num_visible  # 0 / 0 is not a number
+    return zeros / maps.num_visible  # 0 / 0 is NaN
 
 
 def first_token_share(maps: LayerMaps) -> Tensor:
@@ -113,7 +113,7 @@ def first_token_share(maps: LayerMaps) -> Tensor:
 
 
 def received(maps: LayerMaps) -> Tensor:
-    """Return r_j, over the rows that have mass. Not a number for a key that no other token of such a row sees."""
+    """Return r_j, over the rows that have mass. NaN for a key that no other token of such a row sees."""
     others = maps.pairs & ~torch.eye(len(maps.visible), dtype=torch.bool, device=maps.visible.device)
     shares = maps.shares
     others = others & shares.isfinite()
@@ -139,9 +139,9 @@ def correlation(observed: Tensor, *, at_position: bool = True) -> Tensor:
 
         ρ = Σ a b / √(Σ a² Σ b²),    a_tj = log r_tj − mean over t of log r_tj,    b_tj the same for log |k_tj|
 
-    over the texts t and keys j. Subtracting the mean at the same position over texts takes out what position does to
-    both: a key's place is not its length. With `at_position=False` the mean over all positions is subtracted instead.
-    Keys that receive nothing have no logarithm and are left out. Not a number where one of the two does not vary.
+    over the texts t and keys j. Subtracting the mean at the same position over texts removes the effect of position on
+    both. With `at_position=False` the mean over all positions is subtracted instead. Keys that receive nothing have no
+    logarithm and are left out. NaN where one of the two does not vary.
     """
     observed = observed.double()
     known = observed.isfinite().all(-1, keepdim=True)
@@ -205,7 +205,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 
 
 def measure(model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_size: int = 16) -> dict[str, float | None]:
-    """Return every measure on the same validation rows every time, the mean over heads; None where no head has one.
+    """Return the mean of every measure over heads, always on the same validation rows; None where no head has one.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def measure(model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_siz
 def measure_heads(
     model: LanguageModel, corpus: Corpus, *, rows: int = ROWS, batch_size: int = 16
 ) -> list[dict[str, Tensor]]:
-    """Return for each layer every measure of its heads, (heads,), not a number where nothing can be measured.
+    """Return for each layer every measure of its heads, (heads,), NaN where nothing can be measured.
 
     Parameters
     ----------

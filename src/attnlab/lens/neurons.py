@@ -5,12 +5,13 @@ writes into the logits.
     logits per unit of h:    W g (w − mean w)      w = W₂[:, n], g the last norm's weight; W g w for RMSNorm
                              minus the mean over tokens, which changes no probability, and over their deviation
 
-    firing = watch(model, batches, layer=1)         all neurons of a layer: what makes each fire most, how often none
+    firing = watch(model, batches, layer=1)         all neurons of a layer: where each fires most, and how often
     neurons_for(model, batches, token)              those that fire mostly for this token
     writes(model, layer, neuron)                    what a neuron promotes and suppresses
     neurons_writing(model, token)                   those that promote this token beyond chance
 
-What a neuron writes here is what it says itself. Later layers read it too: for that, replace `blocks.*.mlp.hidden`.
+What a neuron writes is its direct effect on the logits. Later layers read it, too: to measure that, replace
+`blocks.*.mlp.hidden`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from attnlab.models import LanguageModel
 class Fired(NamedTuple):
     """Where a neuron fired."""
 
-    text: int  # which row of all batches
+    text: int  # the row, counted over all batches
     position: int
     token: int
     context: tuple[int, ...]  # up to this token
@@ -45,15 +46,15 @@ class Firing:
     """The neurons of one layer on some texts."""
 
     layer: int
-    top: tuple[tuple[Fired, ...], ...]  # for each neuron the places where h is largest, from there down
+    top: tuple[tuple[Fired, ...], ...]  # for each neuron the positions with the largest h, in descending order
     mean: Tensor  # (neurons,), of h
-    zeros: Tensor  # (neurons,): the share of tokens at which h is exactly 0, as relu-squared makes it
-    off: Tensor  # (neurons,): the share at which what goes into φ is not above 0, for any φ
+    zeros: Tensor  # (neurons,): the share of tokens at which h is exactly 0, as with relu-squared
+    off: Tensor  # (neurons,): the share at which the pre-activation is not above 0, for any φ
     tokens: int  # how many were read
 
 
 def watch(model: LanguageModel, batches: Iterable[Batch], *, layer: int, count: int = 10, context: int = 8) -> Firing:
-    """Return what makes each neuron of a layer fire most, with so many tokens of context.
+    """Return where each neuron of a layer fires most, with `context` tokens of context.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def watch(model: LanguageModel, batches: Iterable[Batch], *, layer: int, count: 
     if count < 1 or context < 1:
         raise InputError(f"{count} places with {context} tokens", hint="ask for one or more of each")
     texts: list[Tensor] = []
-    best = torch.empty(0), torch.empty(0, dtype=torch.long)  # values and flat places, each (neurons, kept)
+    best = torch.empty(0), torch.empty(0, dtype=torch.long)  # values and flat positions, each (neurons, kept)
     ends, sums, read = [0], torch.zeros(3, model.spec.mlp_width, dtype=torch.float64), 0
     for batch, before, hidden in _hidden(model, batches, [layer]):
         h = hidden[0].flatten(0, 1).t()  # (neurons, tokens)
@@ -103,12 +104,12 @@ def _place(texts: list[Tensor], ends: list[int], row: int, place: int, value: fl
 
 
 class Reader(NamedTuple):
-    """A neuron that fires for a token, and how likely that is by chance for any of all neurons."""
+    """A neuron that fires for a token, and the p-value of that, corrected for the number of neurons."""
 
     layer: int
     neuron: int
     share: float  # of all its firing, Σ max(0, h), that is at this token
-    mean: float  # of what goes into φ, at this token
+    mean: float  # of the pre-activation, at this token
     mean_elsewhere: float
     p: float
 
@@ -116,12 +117,13 @@ class Reader(NamedTuple):
 def neurons_for(
     model: LanguageModel, batches: Iterable[Batch], token: int, *, least: float = 0.5, alpha: float = 0.05
 ) -> list[Reader]:
-    """Return the neurons that fire for this token more than for all others together, the most faithful first.
+    """Return the neurons that fire for this token more than for all others together, the most selective first.
 
-    `least` is the share of its firing that the token must have. By chance alone, a neuron with random weights likes one
-    token best, too. So what goes into φ must also be further above that of other tokens than a normal number would be
-    (a t-test of one new value, with as many others as there are tokens of equal frequency); p is multiplied by the
-    number of neurons, so that with random weights the chance to find any is at most about alpha.
+    `least` is the share of its firing that the token must have. A neuron with random weights also fires most for
+    some token by chance. So the mean pre-activation at the token must also be larger, compared with other tokens, than
+    that of a normal variable would be (a t-test of one new value, with as many others as there are tokens of equal
+    frequency); p is multiplied by the number of neurons, so that with random weights the chance of finding any is at
+    most about alpha.
 
     Parameters
     ----------
@@ -138,7 +140,7 @@ def neurons_for(
     """
     _check_token(model, token)
     layers = list(range(model.spec.num_layers))
-    # At the token and elsewhere: of what goes into φ the sum and that of squares, and what fires.
+    # At the token and elsewhere: sums of pre-activations, of their squares, and of positive activations.
     sums = torch.zeros(2, 3, len(layers), model.spec.mlp_width, dtype=torch.float64)
     counts = torch.zeros(model.spec.vocabulary_size, dtype=torch.float64)
     for batch, before, hidden in _hidden(model, batches, layers):
@@ -167,7 +169,7 @@ def neurons_for(
 
 
 def _outlier(value: Tensor, mean: Tensor, squares: Tensor, count: float) -> Tensor:
-    """Return p of a value at least so large, if it is normal like `count` others with this mean and mean square."""
+    """Return p of a value this large or larger, if it is normal like `count` others of this mean and mean square."""
     variance = (squares - mean.square()).clamp(min=torch.finfo(torch.float64).tiny) * count / (count - 1)
     t = (value - mean) / (variance * (1 + 1 / count)).sqrt()
     return torch.from_numpy(special.stdtr(count - 1, -t.numpy()))
@@ -181,7 +183,7 @@ class Written(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """What a neuron that fires says for and against."""
+    """The tokens that a neuron promotes and suppresses when it fires."""
 
     promoted: list[Written]
     suppressed: list[Written]
@@ -204,7 +206,7 @@ def writes(model: LanguageModel, layer: int, neuron: int, *, count: int = 10) ->
     _check_neuron(model, layer, neuron)
     with torch.no_grad():
         logits = model.head_weight.double() @ _columns(model, layer)[:, neuron]
-    logits = (logits - logits.mean()) / logits.std(unbiased=False).clamp(min=1e-30)  # 0 if it says the same for all
+    logits = (logits - logits.mean()) / logits.std(unbiased=False).clamp(min=1e-30)  # 0 if it writes the same for all
     order = logits.argsort(descending=True, stable=True).tolist()
     count = max(0, min(count, len(order) // 2))
     up, down = order[:count], order[len(order) - count :][::-1]
@@ -212,7 +214,7 @@ def writes(model: LanguageModel, layer: int, neuron: int, *, count: int = 10) ->
 
 
 class Writer(NamedTuple):
-    """A neuron that promotes a token, and how likely that is by chance for any of all neurons."""
+    """A neuron that promotes a token, and the p-value of that, corrected for the number of neurons."""
 
     layer: int
     neuron: int
@@ -224,7 +226,7 @@ def neurons_writing(model: LanguageModel, token: int, *, alpha: float = 0.05) ->
     """Return the neurons that promote this token beyond chance, the strongest first.
 
     p is that of a column of normal numbers, t = cos √((d − 1) / (1 − cos²)), times the number of neurons: with random
-    weights the chance to find any is alpha.
+    weights the chance of finding any is at most alpha.
 
     Parameters
     ----------
@@ -262,7 +264,7 @@ def _down_projection(model: LanguageModel, layer: int) -> Tensor:
 
 
 def _columns(model: LanguageModel, layer: int) -> Tensor:
-    """Return what each neuron writes, as the head reads it but for the norm's scale, (model width, neurons)."""
+    """Return what each neuron writes, as the head reads it except for the norm's scale, (model width, neurons)."""
     columns, gain = _down_projection(model, layer), _gain(model)
     if isinstance(model.stack.norm, nn.LayerNorm):
         columns = columns - columns.mean(0)
@@ -278,7 +280,7 @@ def _gain(model: LanguageModel) -> Tensor | None:
 def _hidden(
     model: LanguageModel, batches: Iterable[Batch], layers: list[int]
 ) -> Iterator[tuple[Batch, list[Tensor], list[Tensor]]]:
-    """Yield each batch with what goes into φ and what comes out, of these layers, each (rows, tokens, neurons)."""
+    """Yield each batch with pre-activations and activations of these layers, each (rows, tokens, neurons)."""
     points = [[f"blocks.{layer}.mlp.{point}" for layer in layers] for point in ("before", "hidden")]
     for batch in batches:
         with evaluating(model), model.tap(*points[0], *points[1]) as seen:

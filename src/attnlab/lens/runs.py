@@ -1,18 +1,18 @@
-"""What is measured of a finished run, once, and stored in its directory: its measures, and what its heads do.
+"""Measures and head roles of a finished run, computed once and stored in its directory.
 
     measures_of_run(Path("runs/softmax-nano-gpt2-seed0-…"))["entropy"]
     heads_of_run(Path("runs/softmax-pico-gpt2-seed0-…"))["induction, strongest"]
 
-Beside the measures of attention there are three of learning: the accuracy on a task, the loss on rows that the run was
-trained on, and its gap to the validation loss. The losses are means over as many rows, of the final model set to
-evaluate. The texts of the two differ, so that a gap says little by itself; the gaps of two variants on the same rows
-say which of them memorised.
+Besides the measures of attention there are three of learning: the accuracy on a task, the loss on rows that the run was
+trained on, and its gap to the validation loss. Both losses are means over the same number of rows, of the final model
+in eval mode. The texts of the two differ, so that a gap alone says little; the gaps of two variants on the same rows
+show which of them memorised.
 
-Of the heads these are the numbers of a profile (`heads/study.py`) that need one pass over a few validation rows: how
-far the strongest head plays each role, and how far all do. No head gets a name here, as that takes shuffled copies of
-the model; where variants are compared over seeds, the baseline is the control.
+For the heads, these are the numbers of a profile (`heads/study.py`) that need one pass over a few validation rows: the
+score of the strongest head for each role, and the mean over heads. No head is named here, as that needs shuffled copies
+of the model; where variants are compared over seeds, the baseline is the control.
 
-    runs/<id>/measures.json    the format of the instruments, the hash of the weights, the numbers, and a hash of these
+    runs/<id>/measures.json    the format, the hash of the weights, the numbers, and a hash of these
     runs/<id>/heads.json       the format, the hash of the weights, and the numbers
 """
 
@@ -40,7 +40,7 @@ from attnlab.runs import RunDirectory
 from attnlab.storage.records import content_hash, read_json, to_plain, write_json
 from attnlab.training import LoadedRun, ResolvedRun, load_run
 
-FORMAT = 1  # to be raised when an instrument changes, so that what the old one measured is measured again
+FORMAT = 1  # increase it when a measure changes, so that stored numbers are measured again
 MEASURES_FILE, HEADS_FILE = "measures.json", "heads.json"
 _ROWS_AT_ONCE = 64
 _ACCURACY_BATCHES = 2
@@ -67,7 +67,7 @@ Take = Callable[[LoadedRun, Corpus, Mapping[str, Any]], Numbers]
 
 
 def measure_run(path: Path, *, cache: Path | None = None) -> None:
-    """Measure all that is stored of a finished run: its measures, and what its heads do."""
+    """Compute and store the measures and head roles of a finished run."""
     measures_of_run(path, cache=cache)
     heads_of_run(path, cache=cache)
 
@@ -75,7 +75,7 @@ def measure_run(path: Path, *, cache: Path | None = None) -> None:
 def measures_of_run(path: Path, *, cache: Path | None = None) -> dict[str, float | None]:
     """Return every one of `RUN_MEASURES` for the finished run in this directory; None where nothing can be measured.
 
-    They are taken the first time and read from then on. `cache` is where `open_corpus` keeps its texts.
+    They are computed the first time and read from the file afterwards. `cache` is where `open_corpus` keeps its texts.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _stored(
         loaded = load_run(path)
         found = take(loaded, corpus_of_run(path, loaded.record, cache), result)
         content = {"format": FORMAT, "weights_sha256": weights, Path(file).stem: found}
-        with suppress(FileError):  # where nothing can be written, it is only measured again the next time
+        with suppress(FileError):  # where nothing can be written, it is measured again next time
             signature = {"sha256": content_hash(content)} if file == MEASURES_FILE else {}
             write_json(path / file, {**content, **signature})
     return found
@@ -195,14 +195,14 @@ def _losses(loaded: LoadedRun, corpus: Corpus, result: Mapping[str, Any]) -> dic
 
 
 def _batch_size(run: ResolvedRun) -> int:
-    """Return the rows of a batch: more than in training, unless memory is short, since that takes less time."""
+    """Return the rows of a batch: more than in training, unless memory is short, to save time."""
     return run.execution.micro_batch_size or max(run.batch_size, _ROWS_AT_ONCE)
 
 
 def training_rows(run: ResolvedRun, corpus: Corpus, count: int) -> Iterator[Batch]:
-    """Yield so many rows that the run was trained on, or all it had, from steps at even distances.
+    """Yield `count` rows that the run was trained on, or all it had, from evenly spaced steps.
 
-    They follow from the corpus, the seed and the steps: variants trained with the same seed are asked the same.
+    They follow from the corpus, the seed and the steps: variants trained with the same seed get the same rows.
     """
     size = min(_batch_size(run), run.batch_size)
     for step in spread(run.steps, math.ceil(count / size)):
@@ -218,7 +218,7 @@ def training_rows(run: ResolvedRun, corpus: Corpus, count: int) -> Iterator[Batc
 
 
 def _joined(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """Yield the same rows, about so many at once; those with a source, whose lengths differ, as they are."""
+    """Yield the same rows, about `rows` at once; batches with a source, whose lengths differ, stay as they are."""
     waiting: list[Batch] = []
     for batch in batches:
         if batch.source is not None:
@@ -237,7 +237,7 @@ def _one(batches: Sequence[Batch]) -> Batch:
 
 
 def accuracy(model: LanguageModel, batches: Iterable[Batch]) -> float | None:
-    """Return the share of all targets of the batches that the model, set to evaluate, predicts as the likeliest."""
+    """Return the share of all targets of the batches that the model in eval mode predicts as the most likely."""
     right = count = 0
     with evaluating(model):
         for batch in batches:
@@ -249,12 +249,12 @@ def accuracy(model: LanguageModel, batches: Iterable[Batch]) -> float | None:
 
 
 def mean_loss(model: LanguageModel, batches: Iterable[Batch]) -> float:
-    """Return the mean loss in nats over all targets of the batches, of the model set to evaluate."""
+    """Return the mean loss in nats over all targets of the batches, of the model in eval mode."""
     total, count = 0.0, 0
     with evaluating(model):
         for batch in batches:
             targets = int((batch.targets != IGNORED).sum())
-            if targets:  # the mean of nothing is not a number
+            if targets:  # the mean of nothing is NaN
                 loss = model.loss(batch.inputs, batch.targets, source=batch.source, source_padding=batch.source_padding)
                 total += loss.item() * targets
                 count += targets

@@ -1,13 +1,13 @@
 """Subjects: a run, a pretrained model or any model, the texts it is examined on, and its shuffled copies.
 
-A run is examined on its own validation rows, unless `on` names a text file. A model without a run, such as one of
-Hugging Face, is examined on Python's documentation, which every Python brings along, in its own tokens. A model with
-many heads is examined on shorter rows, so that there are enough of them for an interval.
+A run is examined on its own validation rows, unless `on` names a text file. A model without a run, such as one from
+Hugging Face, is examined on Python's documentation, which comes with every Python, in its own tokens. A model with many
+heads is examined on shorter rows, so that there are enough of them for an interval.
 
-The control of what is found in a model is the same model with its weights shuffled. Every parameter keeps its numbers,
-and its rows and its columns each get a random order. So weights are as large and matrices of the same rank as before,
-but no projection fits what another wrote. If the weights of a model are random to begin with, it cannot be told from
-its shuffled copies: whatever is true of one is as likely of any other.
+The control for any finding is the same model with shuffled weights. Every parameter keeps its values, but its rows and
+its columns are randomly permuted. Weights keep their size and matrices their rank, but no projection fits what another
+wrote. A model with random weights is indistinguishable from its shuffled copies: any property of one is equally likely
+in the others.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from attnlab.training import LoadedRun, load_run
 
 MOST_LENGTH = 512  # tokens of a row
 MOST_ROWS = 32
-_ENOUGH_ROWS, _SHORTENED = 8, 128  # rows that are wanted, and tokens down to which they are shortened for that
-_FEWEST_TOKENS = 4  # of a row that can repeat anything
-_MOST_WEIGHTS = 80_000_000  # of all heads on all rows, which together take some seconds
-_LETTERS = 8  # of Python's documentation for each token that is wanted
+_ENOUGH_ROWS, _SHORTENED = 8, 128  # rows wanted, and the length down to which rows are shortened for that
+_FEWEST_TOKENS = 4  # tokens of a row that can repeat anything
+_MOST_WEIGHTS = 80_000_000  # weights of all heads on all rows: some seconds of work
+_LETTERS = 8  # characters of Python's documentation per wanted token
 
 
 @dataclass
 class Subject:
-    """A model to examine, with what is known of it."""
+    """A model to examine, and what is known about it."""
 
     model: LanguageModel
     tokenizer: Tokenizer | None
@@ -56,7 +56,7 @@ class Subject:
         return self.tokenizer
 
     def corpus(self, cache: Path | None = None) -> Corpus:
-        """Return what the run was trained on, or raise an error if the model has no run."""
+        """Return the corpus that the run was trained on, or raise an error if the model has no run."""
         if self.run is None:
             raise InputError("this model has no text of its own", hint="give a text to look at")
         path, loaded = self.run
@@ -67,7 +67,7 @@ def open_subject(
     subject: str | Path | LanguageModel | Subject, tokenizer: Tokenizer | None = None, step: int | None = None
 ) -> Subject:
     """Open the model in a folder or file, or take one as it is, with its tokenizer."""
-    if isinstance(subject, Subject):  # with facts and notes of its own, which are added to
+    if isinstance(subject, Subject):  # copied, because facts and notes are added to it
         return replace(subject, facts=dict(subject.facts), notes=list(subject.notes))
     if isinstance(subject, LanguageModel):
         return Subject(subject, tokenizer)
@@ -98,7 +98,7 @@ def _open_run(path: Path, step: int | None) -> Subject:
 
 
 def corpus_of_run(path: Path, record: Mapping[str, Any], cache: Path | None = None) -> Corpus:
-    """Return what the run with this record was trained on, refused if it is no longer the same."""
+    """Return the corpus that the run with this record was trained on; refuse one that has changed since."""
     named = record.get("spec", {}).get("corpus")
     if not isinstance(named, dict):
         raise FileError(f"{path} was not trained on a corpus by name", hint="give a text to look at")
@@ -124,7 +124,7 @@ def shape_words(model: LanguageModel) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Rows of text, and what they are, in words."""
+    """Rows of text, and a description of them."""
 
     batch: Batch
     words: str
@@ -151,7 +151,7 @@ def find_texts(
 
 
 def length_for(model: LanguageModel) -> int:
-    """Return how long rows are: as the context, but so short that several of them are read without taking long."""
+    """Return the length of rows: the context length, shortened until several rows can be processed quickly."""
     length = min(model.spec.context_length, MOST_LENGTH)
     while length > _SHORTENED and rows_for(model, length) < _ENOUGH_ROWS:
         length //= 2
@@ -159,7 +159,7 @@ def length_for(model: LanguageModel) -> int:
 
 
 def rows_for(model: LanguageModel, length: int) -> int:
-    """Return how many rows of this length are read without taking long."""
+    """Return how many rows of this length can be processed quickly."""
     weights = max(1, sum(spec.observed_heads for spec in attention_specs(model))) * len(places(model)) * length**2
     return max(2, min(MOST_ROWS, _MOST_WEIGHTS // weights))
 
@@ -201,7 +201,7 @@ def _shifted(tokens: Tensor) -> Batch:
 
 
 def shuffled_models(model: LanguageModel, count: int, seed: int = 0) -> Iterator[LanguageModel]:
-    """Yield so many shuffled copies, one after the other: each takes the place of the one before."""
+    """Yield `count` shuffled copies, one after the other; each overwrites the one before."""
     if not count:
         return
     generator = torch.Generator().manual_seed(seed)

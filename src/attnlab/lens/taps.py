@@ -1,4 +1,4 @@
-"""Taps: the attention weights of every layer and head of a model, whatever its variant, and what each head writes.
+"""Taps: the attention weights of every layer and head of a model, of any variant, and what each head writes.
 
     for layer in attention_maps(model, tokens):
         layer.weights                            (batch, heads, queries, keys), or None where the variant has no map
@@ -7,8 +7,8 @@ An encoder–decoder attends in three places: `of="self"` is the decoder's atten
 that of the encoder, and `of="cross"` the decoder's attention to what the encoder read. It needs its source: give a
 `Batch`, or `Inputs(tokens, source=…)`, instead of tokens.
 
-Beside each attention layer the reference computes the weights from what goes into the layer. The model itself continues
-with its own kernel's output, so that looking changes no bit of any result; afterwards nothing is left on the model.
+The reference recomputes the weights of each attention layer from the layer's input. The model itself continues with the
+output of its own kernel, so that observing it changes no bit of any result; afterwards no hook is left on the model.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Inputs:
 
     @classmethod
     def of(cls, given: Given) -> Inputs:
-        """Return inputs as they are, or those of tokens alone or of a batch."""
+        """Convert tokens or a batch to inputs; return inputs as they are."""
         if isinstance(given, Batch):
             return cls(given.inputs, source=given.source, source_padding=given.source_padding)
         return cls(given) if isinstance(given, Tensor) else given
@@ -67,7 +67,7 @@ class Inputs:
         return model.hidden(here.tokens, padding=here.padding, source=here.source, source_padding=here.source_padding)
 
     def few_weights(self, model: LanguageModel, of: Place) -> Iterator[Inputs]:
-        """Yield the inputs so many rows at a time that one layer's weights stay few."""
+        """Yield the inputs a few rows at a time, so that one layer's weights fit in memory."""
         longest = max(self.tokens.shape[1], 0 if self.source is None else self.source.shape[1])
         heads = max(1, *(layer.spec.observed_heads for layer in attention_layers(model, of)))
         yield from self.parts(_MOST_WEIGHTS // (heads * longest**2))
@@ -78,18 +78,18 @@ Given = Tensor | Batch | Inputs
 
 @dataclass(frozen=True, eq=False)
 class LayerMaps:
-    """What one layer did with a batch: the weights, the keys as they were before positions and normalisation, and
-    which keys each query may see by the spec's mask.
+    """The attention of one layer on a batch: the weights, the keys before positions and normalisation, and which keys
+    each query sees by the spec's mask.
 
-    Key heads that several query heads share are repeated for each of these. `weights` are None for an operator and for
-    a whole layer of one's own, and `keys` are None where there are none.
+    Key heads that several query heads share are repeated for each of these. `weights` is None for an operator and for
+    a user-defined layer, and `keys` is None where there are none.
     """
 
     weights: Tensor | None  # (batch, heads, queries, keys)
     keys: Tensor | None  # (batch, heads, keys, width)
     visible: Tensor  # (queries, keys), True where the query sees the key
     padding: Tensor | None = None  # (batch, tokens), True for a real token
-    crosses: bool = False  # whether the keys are another sequence's, as then the padding is
+    crosses: bool = False  # whether keys and padding are those of another sequence
 
     @property
     def map(self) -> Tensor:
@@ -116,14 +116,14 @@ class LayerMaps:
     def shares(self) -> Tensor:
         """Return the weights divided by their row's mass, so that a row sums to 1, (batch, heads, queries, keys).
 
-        Not a number in a row that has no mass. Where a normaliser gives weights below 0, sizes count.
+        NaN in a row without mass. Weights below 0 count by their absolute value.
         """
         sizes = self.map.abs()
         return sizes / sizes.sum(-1, keepdim=True)
 
 
 See = Callable[[int, LayerMaps], None]
-Progress = Callable[[str], None]  # told what is about to be done
+Progress = Callable[[str], None]  # called with a description of the next step
 
 
 def silent(step: str) -> None:
@@ -149,7 +149,7 @@ def attention_maps(model: LanguageModel, inputs: Given, *, of: Place = "self") -
 
 
 def places(model: LanguageModel) -> tuple[Place, ...]:
-    """Return where this model attends."""
+    """Return the places where this model attends."""
     return ("self",) if model.encoder is None else ("encoder", "self", "cross")
 
 
@@ -181,7 +181,7 @@ def look(model: LanguageModel, inputs: Given, see: See, *, of: Place = "self") -
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Set the model to evaluate, without gradients; afterwards every part of it is as it was."""
+    """Set the model to eval mode, without gradients; afterwards restore the mode of every module."""
     flags = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -219,7 +219,7 @@ def _observe(
     if isinstance(layer, MultiHeadAttention) and layer.spec.has_map:
         # `forward` itself, since calling the layer would call this hook again.
         _, weights = layer.forward(x, source, padding=padding, return_weights=True)
-        weights = weights.to(torch.promote_types(weights.dtype, torch.float32))  # long sums are taken of them
+        weights = weights.to(torch.promote_types(weights.dtype, torch.float32))  # long sums need the precision
     seen = x if source is None else source
     visible = Visibility(layer.spec.mask, x.shape[1], seen.shape[1]).grid(x.device)[0, 0]
     see(number, LayerMaps(weights, _keys(layer, seen), visible, padding, source is not None))
@@ -228,7 +228,7 @@ def _observe(
 def _keys(layer: MultiHeadAttention | WholeLayer, x: Tensor) -> Tensor | None:
     """Return the key vectors of tokens (batch, tokens, model width), before they are rotated or normalised.
 
-    The rotary part of a key that is made from a latent is rotated, as it is cached.
+    The rotary part of a key from a latent is rotated, because it is cached like this.
     """
     spec = layer.spec
     if isinstance(layer, WholeLayer) or not spec.score.projects_key:
@@ -243,7 +243,7 @@ def _keys(layer: MultiHeadAttention | WholeLayer, x: Tensor) -> Tensor | None:
 
 
 def check_tokens(model: LanguageModel, tokens: Tensor) -> None:
-    """Refuse tokens that the embedding would refuse without a reason."""
+    """Refuse tokens for which the embedding would fail without a clear message."""
     if tokens.numel() == 0:
         raise InputError(f"tokens of shape {tuple(tokens.shape)} hold none to look at", hint="give one or more")
     low, high, size = int(tokens.min()), int(tokens.max()), model.spec.vocabulary_size
@@ -262,7 +262,7 @@ def head_outputs(layer: MultiHeadAttention, heads: Tensor) -> Tensor:
 
         W_O (o_1, …, o_H) + b  =  Σ_h W_O[:, h] o_h  +  b         W_O[:, h] the columns of the head's values
 
-    `heads` are (batch, heads, tokens, value width). Joined by their average, every head has all of W_O and a share of
+    `heads` are (batch, heads, tokens, value width). If heads are averaged, every head uses all of W_O, times
     1 / H; with a full value map there is no W_O. The sum over heads lacks only the bias.
     """
     spec = layer.spec
@@ -277,5 +277,5 @@ def head_outputs(layer: MultiHeadAttention, heads: Tensor) -> Tensor:
 
 
 def output_bias(layer: MultiHeadAttention) -> Tensor | None:
-    """Return what the layer adds to every token besides its heads, (model width,)."""
+    """Return the bias that the layer adds to every token besides its heads, (model width,), or None."""
     return None if layer.output is None else layer.output.bias

@@ -1,20 +1,20 @@
-"""Where facts live: causal tracing, ablation, and which parts say the answer.
+"""Where facts are stored: causal tracing, ablation, and which parts write the answer.
 
     clean       P(answer) of the prompt as it is
     corrupted   P(answer) with another subject
     restored    P(answer with another subject, but one part at some tokens as in the clean pass) − corrupted
     ablated     clean − P(answer with one part at some tokens replaced by its mean there over all facts)
 
-What is restored is enough to bring the answer back; what is ablated is needed for it. A part is the output of an
-attention, that of a perceptron, or all that leaves the block (residual); the tokens are the groups of `facts.GROUPS`.
+Restoring shows which parts are sufficient for the answer, ablating which are necessary. A part is the output of an
+attention layer, of an MLP, or of the whole block (residual); the tokens are the groups of `facts.GROUPS`.
 
-The subject is corrupted by another fact's name, of as many tokens and with another answer, so that the model still
-reads a text like those it knows (arXiv 2309.16042). With corruption="noise", normal noise is added to the embeddings of
-the subject's tokens, of `noise` times the standard deviation of all embeddings (arXiv 2202.05262).
+The subject is replaced by another fact's name, with as many tokens and another answer, so that the text stays in
+distribution (arXiv 2309.16042). With corruption="noise", normal noise is added to the embeddings of the subject's
+tokens, of `noise` times the standard deviation of all embeddings (arXiv 2202.05262).
 
     found = trace(model, facts)
     found.table("mlp")                      (layers, groups), for a heat map
-    found.found()                           the places that matter, beyond what chance would show
+    found.found()                           the cells with a significant effect
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Cell:
     part: str
     layer: int
     group: str
-    effect: Interval  # on the answer's probability; not numbers where fewer than two facts have such tokens
+    effect: Interval  # on the answer's probability; NaN where fewer than two facts have such tokens
     facts: int
 
     def to_dict(self) -> dict[str, object]:
@@ -61,14 +61,14 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Tracing:
-    """The probabilities of each fact's answer, and by how much each place changes them.
+    """The probabilities of each fact's answer, and how much each part changes them.
 
-    Intervals take facts as independent, which those with a common name or answer are not wholly.
+    Intervals treat facts as independent, which is not quite true of those with a common name or answer.
     """
 
     clean: Tensor  # (facts,)
     corrupted: Tensor  # (facts,)
-    restored: Mapping[str, Tensor]  # by part: (layers, groups, facts), not a number for a fact without such tokens
+    restored: Mapping[str, Tensor]  # by part: (layers, groups, facts), NaN for a fact without such tokens
     ablated: Mapping[str, Tensor]
     said: Mapping[str, Tensor]  # by part, as `attribute` names them: logits against the mean of all tokens, (facts,)
     told_apart: Mapping[str, Tensor]  # the same against the mean of the answers of all facts
@@ -77,7 +77,7 @@ class Tracing:
 
     @property
     def total(self) -> Interval:
-        """Return clean − corrupted: what there is to restore."""
+        """Return clean − corrupted: the total effect to restore."""
         return mean_interval((self.clean - self.corrupted).tolist(), self.level)
 
     def effects(self, part: str, what: What = "restored") -> Tensor:
@@ -90,11 +90,11 @@ class Tracing:
         return kinds[what][part]
 
     def table(self, part: str, what: What = "restored") -> Tensor:
-        """Return the mean effect over facts, (layers, groups), not a number where no fact has such tokens."""
+        """Return the mean effect over facts, (layers, groups), NaN where no fact has such tokens."""
         return self.effects(part, what).nanmean(-1)
 
     def cells(self, what: What = "restored") -> list[Cell]:
-        """Return every place, with its interval."""
+        """Return every cell, with its interval."""
         return [
             self._cell(part, layer, group, what)
             for part in PARTS
@@ -103,10 +103,10 @@ class Tracing:
         ]
 
     def found(self, what: What = "restored", *, alpha: float = 0.05, least: float = 0.1) -> list[Cell]:
-        """Return the places whose effect is above 0, and at least this share of what there is to restore.
+        """Return the cells whose effect is significantly above 0, and at least the share `least` of the total effect.
 
-        The p-values are corrected for the number of places (Holm), so that in a model that knows nothing the chance to
-        find any place at all is at most about alpha.
+        The p-values are corrected for the number of cells (Holm), so that in a model that knows no facts, the chance
+        of finding any cell at all is at most about alpha.
         """
         cells = [cell for cell in self.cells(what) if cell.facts > 1]
         p_values = holm([paired_t(self._values(cell.part, cell.layer, cell.group, what)) for cell in cells])
@@ -115,9 +115,9 @@ class Tracing:
         return [cell for cell, p in pairs if p < alpha and cell.effect.mean > 0 and cell.effect.mean >= bound]
 
     def speakers(self, *, apart: bool = True) -> dict[str, Interval]:
-        """Return what each layer and head says for the answer, in logits, the loudest first.
+        """Return the direct effect of each part on the answer, in logits, the largest first.
 
-        `apart` is against the other answers: a part that says "some place" for everyone says nothing then.
+        With `apart` it is relative to the other answers: a part that promotes all answers alike then has none.
         """
         said = self.told_apart if apart else self.said
         found = {name: mean_interval(values.tolist(), self.level) for name, values in said.items()}
@@ -154,7 +154,7 @@ class Tracing:
         return kept
 
 
-_ROUNDING = 1e-5  # of a probability: smaller changes are those of another order of sums
+_ROUNDING = 1e-5  # of a probability: smaller changes come from the order of summation
 _POINTS = {"attention": "attention.output", "mlp": "mlp.output", "residual": "residual"}
 Corruption = Literal["name", "noise"]
 
@@ -170,20 +170,20 @@ def trace(
 ) -> Tracing:
     """Restore and ablate every part of every layer in each group of tokens; intervals at this level are over facts.
 
-    A model that does not know the facts has none to find: choose by `known_facts` first.
+    Use only facts that the model knows: select them by `known_facts` first.
 
     Parameters
     ----------
     model
         The model.
     facts
-        Facts that the model knows, of `known_facts`.
+        Facts that the model knows, from `known_facts`.
     corruption
         How the input is corrupted.
     noise
         Standard deviations of the noise, if it is corrupted by noise.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     level
         The confidence level of intervals, such as 0.95.
     """
@@ -227,7 +227,7 @@ def trace(
 
 
 class _Run:
-    """One pass of some facts through the model, and what it would have been with something else on the way."""
+    """One forward pass on some facts, which can be continued with the output of a part replaced."""
 
     def __init__(self, model: LanguageModel, rows: Rows, embedded: Tensor | None = None) -> None:
         self.model, self.rows = model, rows
@@ -248,8 +248,8 @@ class _Run:
     def replaced(self, layer: int, name: str, wanted: Tensor) -> Tensor:
         """Return how P(answer) changes with `wanted` in each group of tokens, (groups, facts).
 
-        `wanted` is (groups or 1, facts or 1, tokens or 1, width). Not a number for a fact without such tokens. What
-        lies before the layer is not run again.
+        `wanted` is (groups or 1, facts or 1, tokens or 1, width). NaN for a fact without such tokens. Layers before
+        `layer` are not run again.
         """
         x = self.seen["residual" if layer == 0 else f"blocks.{layer - 1}.residual"]
         mask = self.masks.flatten(0, 1)[..., None]
@@ -269,7 +269,7 @@ class _Run:
         return moved.where(self.masks.any(-1), torch.nan)
 
     def _answer(self, hidden: Tensor) -> Tensor:
-        """Return P of all tokens of the answer in turn, (times, facts)."""
+        """Return P of the whole answer, the product over its tokens, (times, facts)."""
         logits = F.linear(self.rows.answering(hidden), self.model.head_weight).double()
         answers = self.rows.answers.repeat(len(hidden) // len(self.rows.facts), 1)
         nats = logits.log_softmax(-1).gather(-1, answers[..., None])[..., 0].sum(-1)
@@ -277,7 +277,7 @@ class _Run:
 
 
 def _means(model: LanguageModel, facts: Sequence[Fact]) -> dict[str, Tensor]:
-    """Return the mean of what each part makes in each group of tokens, over all facts, (groups, 1, 1, width)."""
+    """Return the mean output of each part in each group of tokens, over all facts, (groups, 1, 1, width)."""
     sums: dict[str, Tensor] = {}
     count = torch.zeros(len(GROUPS), dtype=torch.float64)
     for rows in batches_of(model, facts):
@@ -292,7 +292,7 @@ def _means(model: LanguageModel, facts: Sequence[Fact]) -> dict[str, Tensor]:
 
 
 def _with_noise(model: LanguageModel, noise: float, seed: int, rows: Rows) -> Tensor:
-    """Return the embeddings of the rows, those of the subjects with noise; each fact has a noise of its own."""
+    """Return the embeddings of the rows, with separate noise on the subject of each fact."""
     embedded: Tensor = model.embedding(rows.inputs)
     embedded = embedded.clone()
     size = noise * float(model.embedding.weight.std())
@@ -339,8 +339,9 @@ def _subject(fact: Fact) -> tuple[int, ...]:
 
 
 def _said(model: LanguageModel, facts: Sequence[Fact]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return what every part says for the answer by itself, each (facts,): its logit against the mean over all tokens,
-    and against the mean over the answers of all facts. An attention as a whole is the sum of its heads and bias."""
+    """Return the direct effect of every part on the answer, each (facts,): its logit against the mean over all tokens,
+    and against the mean over the answers of all facts. An attention layer as a whole is the sum of its heads and
+    bias."""
     weight = model.head_weight.detach()
     answers = [
         torch.stack([weight[fact.answer[i]] for fact in facts if i < len(fact.answer)]).mean(0)

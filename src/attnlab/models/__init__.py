@@ -1,18 +1,18 @@
-"""GPT, encoder and encoder–decoder, built from one block; GPT-2's weights in and out.
+"""GPT, encoder and encoder–decoder models built from one block; reading and writing GPT-2 weights.
 
 sizes             sizes by name or by a number of parameters
-spec              a model as a value, and the two architectures
-mlp               the perceptron of a block, and its activations
-blocks            the one block
-loss              cross-entropy without holding all logits
-taps              reading and replacing results by name
-initial           how weights begin
-meta              modules without numbers
+spec              the specification of a model, and the architectures
+mlp               the MLP of a block, and its activations
+blocks            the transformer block
+loss              cross-entropy without storing all logits
+taps              reading and replacing activations by name
+initial           weight initialisation
+meta              modules on the meta device, without storage
 language_model    the models
-decoding          one token at a time, the fast path
+decoding          the fast path for decoding one token at a time
 generation        sampling from a model
-hf                Transformers: variants inside its models, folders of GPT-2 and Llama
-pretrained        models that were trained elsewhere: published shapes, GGUF files, opening by place
+hf                Hugging Face Transformers: variants inside its models, GPT-2 and Llama folders
+pretrained        models trained elsewhere: published shapes, GGUF files, opening a model by name or path
 """
 
 from attnlab.corpora import IGNORED

@@ -1,4 +1,4 @@
-"""The one block that every model is made of.
+"""The transformer block that all models are built from.
 
 x ← x + attention(norm(x))
 x ← x + cross-attention(norm(x), memory)      in the decoder of an encoder–decoder
@@ -44,7 +44,7 @@ def make_norm(spec: ModelSpec) -> nn.Module:
 
 
 class LayerCache:
-    """What one layer remembers while decoding: its own tokens, and the other sequence where it looks at one."""
+    """The cache of one layer: its own tokens, and the other sequence if the layer has cross-attention."""
 
     def __init__(self) -> None:
         self.own = Cache()
@@ -56,7 +56,7 @@ class LayerCache:
 
 
 class TransformerBlock(Observed):
-    """Attention, perhaps a look at another sequence, and a perceptron, each with a norm and a residual path."""
+    """Self-attention, optional cross-attention and an MLP, each with a norm and a residual connection."""
 
     reported: ClassVar[tuple[str, ...]] = (
         *("attention.in", "attention.output", "attention.residual"),

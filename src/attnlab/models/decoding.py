@@ -1,10 +1,10 @@
-"""One sequence, one token at a time, on a CPU: the same numbers as the model, with less around them.
+"""Fast decoding of one sequence, one token at a time, on a CPU: the same numbers as the model, with less overhead.
 
-For a single token the products read every weight once and take most of the time; what is left goes into starting a few
-hundred small operations. So the way through the model is laid out once: all results have their place in memory, the
-projections of a layer are one product, a residual path is added to by the product itself. It serves ordinary layers,
-those whose values are their keys, which keep one vector of each token that RoPE rotates whenever it is read as a key,
-and those with a window, which keep the last tokens. `TokenDecoder.serves` says whether a model has only such.
+For a single token, the matrix products read every weight once and take most of the time; the rest is the overhead of
+launching a few hundred small operations. So the forward pass is planned once: every result has a fixed buffer, the
+projections of a layer are one product, and the product that ends a branch adds to the residual stream itself. It
+supports ordinary layers, layers whose values are their keys (which cache one vector per token, rotated by RoPE whenever
+it is read as a key), and layers with a window, which cache the last tokens. `TokenDecoder.serves` checks a model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TIED = "key-value"
 
 
 class TokenDecoder:
-    """A model that has read a prompt, and reads on token by token."""
+    """A model that has read a prompt and continues token by token."""
 
     def __init__(self, model: LanguageModel, cache: ModelCache, most: int | None = None) -> None:
         """Continue from a cache, up to `most` tokens in all; by default as many as the context has."""
@@ -98,7 +98,7 @@ def _is_ordinary(spec: AttentionSpec) -> bool:
         and not spec.projections
     )
     mask = spec.mask
-    windowed = mask.first is None and mask.prefix is None and not spec.biased  # all that is known is what is held
+    windowed = mask.first is None and mask.prefix is None and not spec.biased  # the cache alone decides what is visible
     return projected and shaped and cut and plain and (mask.window is None or windowed)
 
 
@@ -139,9 +139,9 @@ class _Layer:
         self.rotation = rotation
 
     def advance(self, position: int, for_key: _Place | tuple[None, None], for_value: _Place) -> None:
-        """Add what this block has to say about the token at `position` to the residual path.
+        """Add the output of this block for the token at `position` to the residual stream.
 
-        A layer whose values are its keys has no place for keys.
+        A layer whose values are its keys has no buffer for keys.
         """
         (new_key, keys), (new_value, values) = for_key, for_value
         self.project(self.attention_norm(self.residual))
@@ -154,7 +154,7 @@ class _Layer:
             if rotation is not None:
                 query, key = rotation.at(self.both, position).split_with_sizes((query.shape[1], key.shape[1]), 1)
             new_key.copy_(key)
-        if self.plain:  # the query heads of a group are so many queries of the head that they share
+        if self.plain:  # the query heads of a group are queries of the key head that they share
             out = F.scaled_dot_product_attention(query.view(1, keys.shape[1], -1, query.shape[-1]), keys, values)
         else:
             out = attend(query, keys, values, self.spec, query_start=keys.shape[2] - 1, extras=self.extras)
@@ -169,7 +169,7 @@ class _Layer:
 
 
 class _Product:
-    """y ← W x + b, into the same memory every time; y ← y + W x + b where it `adds`."""
+    """y ← W x + b, always into the same buffer; y ← y + W x + b if `adds`."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, y: Tensor, *, adds: bool = False) -> None:
         self.weight = in_pieces(weight.detach())
@@ -205,11 +205,11 @@ def _activation(name: str) -> Callable[[Tensor], Tensor]:
     return ACTIVATIONS[name].apply
 
 
-_Place = tuple[Tensor, Tensor]  # of one token, and of all that are held with it: (1, heads, tokens, width)
+_Place = tuple[Tensor, Tensor]  # of one token, and of all cached tokens that it attends to: (1, heads, tokens, width)
 
 
 class _Held:
-    """What layers with the same window hold: all tokens, or the last ones, with room for as many again."""
+    """The cache of layers with the same window: all tokens, or the last ones, in a buffer of up to two windows."""
 
     def __init__(self, held: Sequence[Mapping[str, Tensor]], window: int | None, most: int) -> None:
         known: int = held[0]["key"].shape[2]
@@ -235,7 +235,7 @@ class _Held:
         return iter(() if self.keys is None else self._places(self.keys, place)), self._places(self.values, place)
 
     def _places(self, room: Tensor, place: int) -> Iterator[_Place]:
-        # For all layers at once: a view takes as long as a small product.
+        # For all layers at once: creating a view takes as long as a small product.
         first = 0 if self.window is None else max(0, place + 1 - self.window)
         return zip(room.narrow(3, place, 1).unbind(), room.narrow(3, first, place + 1 - first).unbind(), strict=True)
 
@@ -250,7 +250,7 @@ class _Held:
 
 
 class _Rotation:
-    """RoPE from a table of so many positions."""
+    """RoPE from a precomputed table of cosines and sines."""
 
     def __init__(self, rope: Rope, width: int, length: int, like: Tensor) -> None:
         self.half = width // 2

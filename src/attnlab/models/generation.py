@@ -1,14 +1,14 @@
-"""Writing with a model: one token after the other, each drawn from what the model says follows.
+"""Text generation: one token after another, each sampled from the distribution that the model predicts.
 
     texts = generate(model, [tokenizer.encode("Once")], max_tokens=100, sampling=Sampling(temperature=0.8, top_k=50))
 
     p ∝ exp(logits / temperature), cut to the `top_k` likeliest tokens, then to the fewest whose probabilities reach
     `top_p` (arXiv 1904.09751); a temperature of 0 takes the likeliest
 
-Keys and values of earlier tokens are kept in a cache. Prompts of different lengths go together: the shorter are padded
-on the left, or, where a variant counts positions from the start or takes no padding, prompts of one length at a time.
-What is drawn for a prompt depends on its seed alone, not on the other prompts, until the longest fills the context.
-Then the model reads the last half again and continues from there.
+Keys and values of earlier tokens are cached. Prompts of different lengths form one batch, padded on the left; where a
+variant counts positions from the start or does not support padding, only prompts of the same length are batched. The
+samples for a prompt depend on its seed alone, not on the other prompts, until the longest sequence fills the context.
+Then the model reads the last half of the context again and continues from there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnlab.models.decoding import TokenDecoder
 from attnlab.models.language_model import LanguageModel
 from attnlab.specification import Specification
 
-_GREEDY = 1e-4  # a temperature that would overflow
+_GREEDY = 1e-4  # dividing logits by a lower temperature would overflow
 
 
 class Sampling(Specification):
@@ -33,10 +33,10 @@ class Sampling(Specification):
 
     what = "sampling"
 
-    temperature: Annotated[float, Field(ge=0)] = 1.0  # below 1e-4 the likeliest is taken
+    temperature: Annotated[float, Field(ge=0)] = 1.0  # below 1e-4 the most probable token is taken
     top_k: PositiveInt | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**40)] = 0  # a generator of PyTorch takes 64 bits
+    seed: Annotated[int, Field(ge=0, lt=2**40)] = 0  # a PyTorch generator takes 64 bits
 
 
 def generate(
@@ -93,26 +93,26 @@ def stream(
 
 
 class _Reader:
-    """The model, and what it remembers of one batch of texts."""
+    """The model and its cache for one batch of texts."""
 
     def __init__(self, model: LanguageModel, source: Tensor | None, source_padding: Tensor | None, most: int) -> None:
         self.model, self.source, self.source_padding = model, source, source_padding
-        self.most = most  # tokens of a text
+        self.most = most  # tokens per text
         self.device = model.embedding.weight.device
         self.cache = model.new_cache()
         self.decoder: TokenDecoder | None = None
-        self.padding: Tensor | None = None  # which tokens are real, if not all are
+        self.padding: Tensor | None = None  # True for real tokens; None if all are real
         self.positions: Tensor | None = None
 
     def begin(self, texts: list[list[int]]) -> Tensor:
-        """Read texts from the start: the logits (rows, vocabulary) of what follows each."""
+        """Process texts from the start; return the logits (rows, vocabulary) of the next token of each."""
         self.cache, self.decoder = self.model.new_cache(), None
         self.lone = len(texts) == 1 and TokenDecoder.serves(self.model)
         tokens = self._align(texts)
         return self._logits(tokens, source=self.source, source_padding=self.source_padding)
 
     def go_on(self, tokens: list[int]) -> Tensor:
-        """Read one more token of each."""
+        """Process one more token of each; return the logits of the next."""
         if self.lone:
             self.decoder = self.decoder or TokenDecoder(self.model, self.cache, self.most)
             return self.decoder.read(tokens[0])
@@ -142,7 +142,7 @@ class _Reader:
 
 
 class _Writer:
-    """One batch of prompts, and what has been written behind them."""
+    """One batch of prompts with the tokens generated after them."""
 
     def __init__(self, reader: _Reader, texts: list[list[int]], numbers: list[int], sampling: Sampling) -> None:
         self.reader, self.texts, self.numbers, self.sampling = reader, texts, numbers, sampling
@@ -200,7 +200,7 @@ def _batches(model: LanguageModel, prompts: Sequence[Sequence[int]]) -> list[lis
     """Return the indices of the prompts by batch, each of prompts that can go together."""
     spec = model.spec
     layers = (*spec.attention, *spec.encoder_attention)
-    # A table of scores knows places from the start alone, and a layer without a mask cannot leave out padding.
+    # A table of scores is indexed by position from the start, and a layer that takes no mask cannot hide padding.
     if not any(layer.needs_context or (layer.layer and "mask" not in layer.layer.takes) for layer in layers):
         return [list(range(len(prompts)))]
     by_length: dict[int, list[int]] = {}

@@ -1,13 +1,13 @@
-"""How weights begin.
+"""Weight initialisation.
 
-Each parameter is drawn from a generator of its own, seeded by the run's seed and the parameter's name. So two variants
-begin with the same weights wherever their shapes agree, whatever else they have, and a comparison of them is paired.
+Each parameter is drawn from a separate generator, seeded by the run's seed and the parameter's name. So two variants
+start from the same weights wherever their shapes agree, and a comparison of them is paired.
 
     weights and embeddings ~ N(0, σ²), biases 0, norms 1                       σ = `initial_std`, GPT-2's is 0.02
-    projections back into the residual path ~ N(0, σ² / 2L) for L layers, or 0 (`zero_outputs`)
-    what a part of attention learns as the part says
-    a whole layer of one's own as its constructor says; its linear maps and embeddings likewise by the rules above, and
-    the linear map called `output` as a projection back, unless the layer has a method `reset_parameters`
+    output projections into the residual stream ~ N(0, σ² / 2L) for L layers, or 0 (`zero_outputs`)
+    parameters of a part of attention as the part declares
+    a custom layer as its constructor initialises it; its linear layers and embeddings by the rules above too, and the
+    linear layer called `output` as an output projection, unless the layer has a method `reset_parameters`
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def initialise(model: LanguageModel, seed: int) -> None:
-    """Draw all weights of a model anew."""
+    """Draw new values for all weights of a model."""
     spec = model.spec
     outputs = 0.0 if spec.zero_outputs else spec.initial_std / (2 * spec.num_layers) ** 0.5
-    settled: set[nn.Module] = set()  # modules whose weights are as a layer of one's own says
+    settled: set[nn.Module] = set()  # modules whose weights a custom layer initialises itself
     for path, module in model.named_modules():
         if isinstance(module, WholeLayer):
             module.restart(_number(seed, path))
@@ -51,7 +51,7 @@ def initialise(model: LanguageModel, seed: int) -> None:
 
 
 def restore_constants(model: nn.Module) -> None:
-    """Make the buffers of whole layers of one's own again, which no checkpoint holds."""
+    """Recompute the buffers of custom layers, which no checkpoint holds."""
     for module in model.modules():
         if isinstance(module, WholeLayer):
             module.restore_buffers()

@@ -1,11 +1,11 @@
-"""The models: a decoder (GPT), an encoder, and an encoder–decoder, all made from the same block.
+"""The models: a decoder (GPT), an encoder, and an encoder–decoder, all built from the same block.
 
     model = build_model(ModelSpec.build("nano", vocabulary_size=96), seed=1)
     logits = model(tokens)                          (batch, tokens, vocabulary)
-    loss = model.loss(tokens, targets)              never holds all logits when the vocabulary is large
+    loss = model.loss(tokens, targets)              never stores all logits when the vocabulary is large
 
-Tokens go in as embeddings, plus a learned vector for each position where the spec has one; after the last block a norm
-and the head, which is the embedding itself when they are tied.
+The input of the first block is the token embedding, plus a learned position embedding if the spec has one; the last
+block is followed by a norm and the head, which is the embedding itself if they are tied.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from attnlab.models.taps import Replace, Seen, Taps
 
 
 class ModelCache:
-    """What a model remembers of the tokens that it has seen, layer by layer."""
+    """The cache of a model for the tokens that it has processed, layer by layer."""
 
     def __init__(self, num_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(num_layers)]
-        self.memory: Tensor | None = None  # what the encoder made of the source
+        self.memory: Tensor | None = None  # the output of the encoder for the source
         self.memory_padding: Tensor | None = None
 
     @property
@@ -208,7 +208,7 @@ class LanguageModel(Observed):
     ) -> Tensor:
         """Return the mean cross-entropy in nats over the targets that are not `IGNORED`.
 
-        A prefix sees all of itself, so its tokens are given and not predicted.
+        The tokens of a prefix attend to the whole prefix, so they are not predicted.
         """
         hidden = self.hidden(tokens, source=source, source_padding=source_padding, padding=padding)
         targets = self.asked(targets)
@@ -231,13 +231,13 @@ class LanguageModel(Observed):
 
             with model.tap("blocks.*.attention.output") as seen:
                 model(tokens)
-            seen["blocks.0.attention.output"]                       that of the last pass
+            seen["blocks.0.attention.output"]                       from the last pass
 
             with model.tap({"blocks.1.mlp.output": torch.zeros_like}):
                 loss = model.loss(tokens, targets)
 
-        A function gets the tensor, and returns another of its shape, or None to leave it. `tap_names` lists the names;
-        * stands for anything. What is read is what the model continues with, after all that was replaced.
+        A function gets the tensor, and returns another of the same shape, or None to keep it. `tap_names` lists the
+        names; * matches anything. The tensors read are those that the model continues with, after all replacements.
         """
         return tapping.tap(self, names)
 
@@ -276,8 +276,8 @@ def build_model(spec: ModelSpec, seed: int = 0, device: torch.device | str = "cp
 def empty_model(spec: ModelSpec, device: torch.device | str = "cpu") -> LanguageModel:
     """Return a model whose weights are still to be set; those of a large one are on the meta device.
 
-    PyTorch initialises weights, which are then replaced. A large model is spared that; for a small one the detour by
-    the meta device takes longer.
+    PyTorch initialises a small model, whose weights are then replaced. For a large model the meta device avoids that;
+    for a small one it would take longer.
     """
     large = spec.num_layers * spec.model_width * (spec.model_width + spec.mlp_width) > _LARGE
     with torch.random.fork_rng(devices=[]), on_meta() if large else torch.device(device):

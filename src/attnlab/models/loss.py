@@ -1,10 +1,9 @@
-"""Cross-entropy from what the head reads, without holding all logits.
+"""Cross-entropy from the final hidden states, without storing all logits.
 
     loss = mean over tokens of  log Σ_v exp(h·w_v) − h·w_target
 
-For a large vocabulary the logits are by far the largest tensor of training. Here they are made for a few rows at a
-time, and while they are there their gradient p − onehot is taken at once: into that of h, and into that of the head's
-weight.
+For a large vocabulary the logits are by far the largest tensor of training. Here they are computed for a few rows at a
+time, and their gradient p − onehot is immediately propagated to h and to the weight of the head.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from attnlab.attention.gradients import once
 from attnlab.corpora import IGNORED
 
 _CHUNK_BYTES = 64 << 20
-_ALIGNMENT = 64  # numbers: a CPU writes rows that begin anywhere at two thirds of the speed
-_TOKENS = 512  # whose losses are taken at a time
-_WORDS = 1024  # of the vocabulary, multiplied at a time on a CPU, so that what is read again is still near
+_ALIGNMENT = 64  # numbers: a CPU writes unaligned rows at two thirds of the speed
+_TOKENS = 512  # whose losses are computed at a time
+_WORDS = 1024  # vocabulary entries per block on a CPU, so that what is read again is still in the cache
 
 
 def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
@@ -69,7 +68,7 @@ def _logits(hidden: Tensor, weight: Tensor) -> Tensor:
 
 
 def _space(hidden: Tensor, weight: Tensor, rows: int) -> Tensor | None:
-    """Return a buffer for the logits of so many rows, reused by every chunk; None where it cannot be used."""
+    """Return a buffer for the logits of `rows` rows, reused by every chunk; None where it cannot be used."""
     exact = hidden.dtype == weight.dtype and hidden.dtype in {torch.float32, torch.float64}
     if not hidden.is_cpu or not exact or torch.is_autocast_enabled("cpu"):
         return None
@@ -109,7 +108,7 @@ def _chunked(
             weight_grad.addmm_(grad.t(), seen)
         else:
             torch.mm(grad.t(), seen, out=weight_grad)
-    return total / real.sum()  # not a number where there is no target, as in PyTorch
+    return total / real.sum()  # NaN if there are no targets, as in PyTorch
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

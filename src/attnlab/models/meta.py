@@ -1,4 +1,4 @@
-"""Modules without numbers: shapes and data types on PyTorch's meta device."""
+"""Modules without storage: shapes and dtypes on PyTorch's meta device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["nothing_drawn", "on_meta"]
 def on_meta() -> Iterator[None]:
     """Create tensors and modules on the meta device, without drawing initial weights.
 
-    There is nothing to draw, and `normal_` on a meta tensor imports PyTorch's compiler, which takes over a second.
+    A meta tensor has no values, and `normal_` on one imports PyTorch's compiler, which takes over a second.
     """
     with torch.device("meta"), _NothingDrawn():
         yield
@@ -24,7 +24,7 @@ def on_meta() -> Iterator[None]:
 
 @contextmanager
 def nothing_drawn() -> Iterator[None]:
-    """Create modules whose weights are whatever lies in memory, and leave the random numbers where they are."""
+    """Create modules with uninitialised weights, without advancing the random number generator."""
     with torch.random.fork_rng(devices=[]), _NothingDrawn():
         yield
 

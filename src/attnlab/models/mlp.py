@@ -1,19 +1,19 @@
-"""The two-layer perceptron of a block, y = φ(x W₁ᵀ + b₁) W₂ᵀ + b₂, and its activations φ.
+"""The MLP of a block, y = φ(x W₁ᵀ + b₁) W₂ᵀ + b₂, and its activations φ.
 
     gelu           x Φ(x)                                                  arXiv 1606.08415
     gelu-tanh      x (1 + tanh u) / 2 with u = √(2/π) (x + 0.044715 x³)    GPT-2's
     relu-squared   max(0, x)²                                              arXiv 2109.08668
     silu           x σ(x)                                                  arXiv 1702.03118
 
-Where the perceptron is gated, y = (φ(x W_gᵀ + b_g) ⊙ (x W₁ᵀ + b₁)) W₂ᵀ + b₂: SwiGLU for silu (arXiv 2002.05202).
+A gated MLP is y = (φ(x W_gᵀ + b_g) ⊙ (x W₁ᵀ + b₁)) W₂ᵀ + b₂: SwiGLU for silu (arXiv 2002.05202).
 
-The backward pass is written by hand: of what lies between the maps it keeps φ and its derivative, where making both at
-once is cheap, and else the pre-activation. Where that is large it keeps the pre-activation alone, and makes the rest
-again: this saves a third of what a block keeps.
+The backward pass is written by hand. Between the two projections it stores φ and its derivative if computing both at
+once is cheap, and otherwise the pre-activation. If that is large it stores the pre-activation alone and recomputes the
+rest: this saves a third of the activation memory of a block.
 
-On a CPU tanh is the most expensive thing in a small model. (1 + tanh u) / 2 is the sigmoid s of 2u, which takes a third
-of the time; and with s at hand φ' is cheap too: φ' = s + x s (1 − s) 2u', where x 2u' = 3 (2u) − 2 √(8/π) x.
-So value and derivative are made together, in pieces that stay in the processor's cache from one step to the next.
+On a CPU, tanh is the most expensive operation of a small model. (1 + tanh u) / 2 is the sigmoid s of 2u, which takes a
+third of the time; and given s, φ' is cheap too: φ' = s + x s (1 − s) 2u', where x 2u' = 3 (2u) − 2 √(8/π) x.
+So value and derivative are computed together, in pieces that stay in the processor's cache from one step to the next.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from attnlab.attention.linear import Linear, weight_gradients
 from attnlab.attention.observer import Observed
 from attnlab.models.spec import ModelSpec
 
-_LARGE = 16 << 20  # bytes of pre-activations, above which the derivative is made again
+_LARGE = 16 << 20  # bytes of pre-activations, above which the derivative is recomputed
 _LINEAR = 2 * math.sqrt(2 / math.pi)  # 2u = x (_LINEAR + _CUBIC x²)
 _CUBIC = 0.044715 * _LINEAR
 _PIECE = 1 << 18  # numbers
@@ -91,13 +91,13 @@ class _Perceptron(torch.autograd.Function):
     @once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, before, value, w1, w2 = ctx.saved_tensors
-        if w1.dtype != before.dtype:  # autocast cast them on the way forward
+        if w1.dtype != before.dtype:  # autocast cast them in the forward pass
             x, w1, w2 = (tensor.to(before.dtype) for tensor in (x, w1, w2))
         shape = grad.shape
         x, grad = x.flatten(0, -2), grad.flatten(0, -2)
         (w2_grad,) = weight_gradients([w2], grad, ctx.activation.apply(before) if value is None else value)
         before_grad = grad @ w2
-        # With the value at hand, the derivative took the place of the pre-activation.
+        # If the value was stored, `before` holds the derivative and not the pre-activation.
         before_grad = ctx.activation.back(before_grad, before) if value is None else before_grad.mul_(before)
         biases = (before_grad.sum(0), grad.sum(0)) if ctx.biased else (None, None)
         (w1_grad,) = weight_gradients([w1], before_grad, x)
@@ -133,7 +133,7 @@ class Gelu(Activation):
 class GeluTanh(Activation):
     def apply(self, x: Tensor) -> Tensor:
         if x.is_cuda or torch.compiler.is_compiling():
-            return F.gelu(x, approximate="tanh")  # where one kernel does it all
+            return F.gelu(x, approximate="tanh")  # where one kernel computes all of it
         return x * _doubled(x).sigmoid_()
 
     def back(self, grad: Tensor, x: Tensor) -> Tensor:

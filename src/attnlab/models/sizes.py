@@ -5,9 +5,9 @@ The names from `gpt2` to `gpt2-xl` are GPT-2's (Radford et al. 2019), those from
 of 2,048, and a width of 5,140 for 40 heads of width 128. Here `gpt3-xl` has 16 heads and `gpt3-13b` a width of 5,120,
 with which they have the 1.3 and 13 billion parameters of the table.
 
-A number is a point on one line of shapes that ends at GPT-2 small. Its one dial is the width D:
+A number selects the nearest shape of a family that ends at GPT-2 small and depends on the width D alone:
 
-    layers  = 12 (D / 768)^0.7, at least 2          heads = the divisor of D nearest to 12 (D / 768)^0.5
+    layers  = 12 (D / 768)^0.7, at least 2          heads = the divisor of D closest to 12 (D / 768)^0.5
     context = 64                                    parameters = 12 · layers · D², without embeddings, norms and biases
 """
 
@@ -58,7 +58,7 @@ SIZES: dict[str, Size] = {
 _GPT2 = SIZES["gpt2"]
 _DEPTH_EXPONENT, _HEADS_EXPONENT = 0.7, 0.5
 _LEAST_LAYERS, _CONTEXT = 2, 64
-_WIDTHS = (16, 24, *range(32, 257, 16), *range(320, 16_385, 64))  # that divide well among heads
+_WIDTHS = (16, 24, *range(32, 257, 16), *range(320, 16_385, 64))  # widths that many numbers of heads divide
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMbBgG])")
 _UNITS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 

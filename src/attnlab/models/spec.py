@@ -1,18 +1,18 @@
-"""A model as a value: how many layers, how wide, and which attention each layer has.
+"""The specification of a model: the number of layers, the widths, and the attention of each layer.
 
 ModelSpec.build("nano", vocabulary_size=96)                                GPT-2's architecture at the default size
 ModelSpec.build("gpt2", vocabulary_size=50257, variant="tied-kv")
 ModelSpec.build("nano", vocabulary_size=96, variant="window*2,softmax")    a mixture over layers
 ModelSpec.build("nano", vocabulary_size=96, architecture="fast", family="encoder")
 
-An architecture says what a block is made of, apart from its size and its attention:
+An architecture defines a block apart from its size and its attention:
 
 gpt2   learned positions, LayerNorm, GELU (its tanh form), biases, output projections scaled by the depth
-fast   RoPE, RMSNorm without parameters, squared ReLU, no biases, output projections that begin at zero, as in the
+fast   RoPE, RMSNorm without parameters, squared ReLU, no biases, output projections initialised to zero, as in the
        public NanoGPT speedrun
-llama  RoPE, RMSNorm with a weight, a perceptron gated by SiLU (SwiGLU), no biases (arXiv 2302.13971)
+llama  RoPE, RMSNorm with a weight, an MLP gated by SiLU (SwiGLU), no biases (arXiv 2302.13971)
 
-All tie the embedding to the head. The attention of the layers is chosen apart from them. Published models of the Llama
+All tie the embedding to the head. The attention of the layers is chosen separately. Published models of the Llama
 family, with their own widths and heads, are in `attnlab.models.pretrained.published`.
 """
 
@@ -31,12 +31,12 @@ from attnlab.specification import Specification
 Family = Literal["decoder", "encoder", "encoder-decoder"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
-MOST_LAYERS = 10_000  # far more than any model has; the spec of each is made
+MOST_LAYERS = 10_000  # far more than any model has; a spec is created for each layer
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a block is made of; the fields are those of `ModelSpec`."""
+    """The definition of a block; the fields are those of `ModelSpec`."""
 
     norm: str
     activation: str
@@ -55,7 +55,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 OptimizerKind = Literal["adamw", "muon"]
 
-# What trains each architecture in the recipe of its name (`attnlab.training.recipes` has the numbers).
+# The optimizer in the recipe named after each architecture (`attnlab.training.recipes` has the numbers).
 RECIPE_OPTIMIZERS: dict[str, OptimizerKind] = {"gpt2": "adamw", "fast": "muon"}
 
 
@@ -66,14 +66,14 @@ def architecture(name: str) -> Architecture:
     return ARCHITECTURES[name]
 
 
-_architecture = architecture  # where a parameter has its name
+_architecture = architecture  # for use where a parameter has the same name
 
 
 class ModelSpec(Specification):
-    """Everything that there is to say about a model before it has weights.
+    """The complete specification of a model, without weights.
 
     `attention` has one spec for each layer. An encoder–decoder has `num_layers` of each kind: `attention` is the
-    decoder's, `cross_attention` its look at the encoder, `encoder_attention` the encoder's.
+    decoder's self-attention, `cross_attention` its attention to the encoder, `encoder_attention` the encoder's.
     """
 
     what = "a model spec"
@@ -91,12 +91,12 @@ class ModelSpec(Specification):
     norm: Literal["layer", "rms", "rms-weight"] = "layer"
     norm_epsilon: float = Field(default=1e-5, gt=0)
     activation: Literal["gelu-tanh", "gelu", "relu-squared", "silu"] = "gelu-tanh"
-    gated: bool = Field(default=False, exclude_if=lambda value: not value)  # the perceptron multiplies by φ(x W_g)
+    gated: bool = Field(default=False, exclude_if=lambda value: not value)  # the MLP multiplies by φ(x W_g)
     bias: bool = True
     tied_embedding: bool = True
-    zero_outputs: bool = False  # output projections begin at zero, so that every block begins as the identity
+    zero_outputs: bool = False  # output projections start at zero, so that every block starts as the identity
     initial_std: float = Field(default=0.02, gt=0)  # of weights and embeddings before the first step
-    dropout: Probability = 0.0  # of the embedding and of what each block adds
+    dropout: Probability = 0.0  # of the embedding and of the output of each branch
     position: Annotated[SerializeAsAny[Position], BeforeValidator(Position.parse)] = Learned()
 
     @model_validator(mode="after")
@@ -130,7 +130,7 @@ class ModelSpec(Specification):
         return self
 
     def _check_start(self) -> None:
-        """Refuse a layer of one's own that cannot begin as this model's layers do."""
+        """Refuse a custom layer that cannot be initialised like this model's layers."""
         every = {*self.attention, *self.cross_attention, *self.encoder_attention} if self.zero_outputs else set()
         for spec in every:
             if spec.layer is not None and not spec.layer.starts_itself and not spec.layer.has_output(spec):
@@ -207,9 +207,9 @@ def attention_layers(
 ) -> tuple[AttentionSpec, ...]:
     """Return the attention of each layer: the variants of the named mixture, each made from `base`.
 
-    The position is the model's where a variant leaves it open. Where `base` is bidirectional, so are its variants,
-    whose windows then show no first tokens besides. In cross-attention distances between two sequences mean nothing, so
-    masks and relative positions are left out there.
+    The position is the model's where a variant leaves it open. If `base` is bidirectional, so are its variants, and
+    their windows do not add the first tokens. In cross-attention, distances between two sequences are meaningless, so
+    masks and relative positions are left out.
     """
     cross = base.source == "cross"
     mixed = mixture(names)

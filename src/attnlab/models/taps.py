@@ -1,25 +1,25 @@
-"""Reading and replacing what a model computes, by name, without a trace on a model that is not tapped.
+"""Read and replace what a model computes, by name, at no cost for a model that is not tapped.
 
     with model.tap("blocks.*.attention.output", {"blocks.1.mlp.hidden": change}) as seen:
         model(tokens)
 
 While a name is tapped, the module that reports it has an observer (`attention/observer.py`). All others have none.
 
-The names, with * for anything:
+The names, in which * matches anything:
 
-    embedding, position, residual                              the input, and what reaches the first block
-    blocks.0.attention.in, .query, .key, .value                behind the norm; as projected, before rotation
-    blocks.0.attention.weights, .heads, .output, .residual     the map; what each head makes; all of them; x + that
-    blocks.0.mlp.in, .before, .hidden, .output                 behind the norm; pre-activation, activation; what it adds
-    blocks.0.residual                                          what leaves the block
+    embedding, position, residual                              the embeddings, and the input of the first block
+    blocks.0.attention.in, .query, .key, .value                after the norm; as projected, before rotation
+    blocks.0.attention.weights, .heads, .output, .residual     the weights; output per head; output; x + output
+    blocks.0.mlp.in, .before, .hidden, .output                 after the norm; pre-activation; activation; output
+    blocks.0.residual                                          the output of the block
     norm.in, norm.output, logits
 
-A decoder that looks at another sequence has `cross_attention` like `attention`; the encoder that read that sequence has
-the same names behind `encoder.`. A name is there only where the variant has such a thing.
+A decoder with cross-attention has the names of `attention` under `cross_attention` too; its encoder has the same names
+under `encoder.`. A name exists only if the variant computes such a tensor.
 
-Reading changes no bit of any result. Two names are made beside the way that the model takes, since it never makes them
-itself: `weights`, by the reference, and, where only the loss is asked for, `logits`. Once replaced, the model continues
-with them: with weights · values by definition and without dropout, and with the cross-entropy of all logits at once.
+Reading changes no bit of any result. Two tensors are computed separately, because the model itself never computes them:
+`weights`, by the reference, and, if only the loss is needed, `logits`. If they are replaced, the model continues from
+them: with weights · values by definition and without dropout, and with the cross-entropy of all logits at once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Shape = tuple[int | str, ...]
 
 
 class Seen(dict[str, Tensor]):
-    """What a tap has read, by name: of each the last."""
+    """The tensors that a tap has read, by name; the last one of each."""
 
     def __init__(self, names: set[str]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Taps:
     """The taps on one model."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[dict[str, Replace], Seen]] = []  # as they were entered
+        self.open: list[tuple[dict[str, Replace], Seen]] = []  # in the order in which they were opened
 
     def wants(self, *names: str) -> bool:
         return any(name in replaced or name in seen.names for replaced, seen in self.open for name in names)

@@ -1,12 +1,12 @@
-"""The one writer of offline HTML pages and figures.
+"""Offline HTML pages, figures and tables.
 
 figures       one style for all charts
 tables        a table for terminal, page, notebook and Markdown
 mathematics   equations as MathML
-maps          attention maps on a page, their weights packed into few letters
-page          a page: one HTML file that needs nothing else
+maps          attention maps on a page, with compressed weights
+page          a page: one self-contained HTML file
 vector        charts and maps as SVG and PDF
-papers        the figures and tables of a page as files
+papers        the figures and tables of a page as files for a paper
 
 A name is imported when it is first used, so that a table for the terminal needs neither plotly nor NumPy.
 """
@@ -67,7 +67,7 @@ __all__ = [
     "write_page",
 ]
 
-_MODULES = ("tables", "mathematics", "maps", "figures", "page", "papers")  # those that import little come first
+_MODULES = ("tables", "mathematics", "maps", "figures", "page", "papers")  # modules with few imports first
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
-"""One look for every figure.
+"""The style of all figures.
 
-Series differ in shape or pattern as well as in colour, so that they can be told apart without colour vision and on
-paper. The colours stand out from white and from near-black alike; text, grid and lines take theirs from the page, which
-knows whether it is light or dark.
+Series differ in marker or dash pattern as well as in colour, so that they can be distinguished without colour vision
+and in print. The colours have enough contrast on white and on near-black; text, grid and lines inherit theirs from the
+page, which has a light and a dark theme.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 BLUE, ORANGE, GREEN, GREY = "#3d85c6", "#d9730d", "#2a9d76", "#7d8590"
-# Neighbours differ in lightness too; beyond four series, markers and dashes help to tell them apart.
+# Neighbours also differ in lightness; beyond four series, markers and dashes help to distinguish them.
 PALETTE = (BLUE, ORANGE, GREEN, GREY, "#b0628f", "#8d6bd6", "#938410", "#d1495b", "#1a98b0", "#a06a42")
 
 CHART_CONFIG = {"displayModeBar": False, "displaylogo": False, "showTips": False}
@@ -27,7 +27,7 @@ _AXIS: Mapping[str, object] = {
     "tickcolor": GREY,
     "automargin": True,
     "title": {"font": {"size": 13}, "standoff": 8},
-    "fixedrange": True,  # a page is scrolled with the wheel and the finger
+    "fixedrange": True,  # wheel and touch scroll the page, not the axes
 }
 
 THEME = go.layout.Template(
@@ -52,11 +52,11 @@ def new_figure(*, x: str, y: str = "", height: int) -> go.Figure:
     Parameters
     ----------
     x
-        What the horizontal axis shows, with its unit.
+        Label of the horizontal axis, with its unit.
     y
-        What the vertical axis shows.
+        Label of the vertical axis.
     height
-        Pixels.
+        Height in pixels.
     """
     figure = go.Figure()
     figure.update_layout(template=THEME, height=height, xaxis_title=x or None, yaxis_title=y or None)

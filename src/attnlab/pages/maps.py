@@ -1,19 +1,19 @@
-"""Maps of attention on a page: a grid of small ones, each of which opens large.
+"""Attention maps on a page: a grid of small maps, each of which opens enlarged.
 
     MapGrid("decoder", queries, keys, [MapRow("layer 0", [HeadMap("head 0", weights, numbers), …], visible), …])
 
-What draws them lies in `templates/maps`. The grid is marked up as one, is walked with the arrow keys, and says aloud
-what it shows.
+The code that draws them is in `templates/maps`. The grid has ARIA grid markup, arrow-key navigation and labels for
+screen readers.
 
-Weights are packed into as few letters as a page can read back. A map becomes whole numbers, of its visible cells only,
-row by row; they are compressed, and written as base64. With w the size of a weight divided by the map's scale, which is
+Weights are packed into as few characters as possible. A map becomes integers, of its visible cells only, row by row;
+they are compressed and encoded as base64. With w the absolute value of a weight divided by the map's scale, which is
 the least power of 2 that no weight exceeds, and n the levels:
 
     code = √w / r                  below w = n s / 2, with r = √(s / 2n), so that the steps meet there
     code = n + (w − n s / 2) / s   from there on, each rounded
 
-Most weights of a long text are small, so small ones get finer steps. None is larger than s, so that a weight is right
-to half a thousandth of the scale whatever the page's size; `choose_levels` takes as many as the page has room for.
+Most weights of a long text are small, so small ones get finer steps. No step is larger than s, so that every weight is
+accurate to half a thousandth of the scale; `choose_levels` chooses as many levels as the size limit of a page allows.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 from attnlab.errors import InputError
 
 STEP = 0.001  # s
-# All even, so that the large steps are whole thousandths. With the first, all steps are small ones.
+# All even, so that the large steps are whole thousandths. With the first, there are only small steps.
 LEVELS = (2000, 1000, 500, 250, 126, 64, 44, 32, 22, 16, 12, 8, 4, 2)
 NOT_A_NUMBER = 2**16 - 1
-_SAMPLE = 16  # maps that are packed to learn how large all will be
-_ROOM = 0.95  # of the space, as the others may be larger than those
+_SAMPLE = 16  # maps that are packed to estimate the total size
+_ROOM = 0.95  # of the limit, because the other maps may be larger than the sample
 
 Weights = NDArray[np.floating]
 Cells = NDArray[np.bool_]
@@ -44,7 +44,7 @@ Cells = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Quantiser:
-    """Rounds the weights of a page, as a share of a map's scale, to codes with steps of two sizes."""
+    """Rounds weights, as a share of a map's scale, to codes with two step sizes."""
 
     levels: int
 
@@ -99,7 +99,7 @@ def pack(weights: Weights, visible: Cells, levels: int) -> PackedMap:
 
 
 def unpack(packed: PackedMap, visible: Cells, levels: int) -> NDArray[np.float64]:
-    """Return what a page reads from a packed map; not a number where nothing is visible."""
+    """Return the weights that a page reads from a packed map; NaN where nothing is visible."""
     planes = np.frombuffer(zlib.decompress(base64.b64decode(packed.data)), dtype=np.uint8).reshape(2, -1)
     codes = planes[0].astype(np.uint16) | (planes[1].astype(np.uint16) << 8)
     values = packed.scale * Quantiser(levels).decode(codes >> 1 if packed.signed else codes)
@@ -111,7 +111,7 @@ def unpack(packed: PackedMap, visible: Cells, levels: int) -> NDArray[np.float64
 
 
 def choose_levels(maps: Sequence[tuple[Weights, Cells]], room: int) -> int:
-    """Return the most levels with which all maps take at most `room` letters, judged by some of them."""
+    """Return the most levels with which all maps take at most `room` characters, estimated from some of them."""
     chosen = maps[:: math.ceil(len(maps) / _SAMPLE)] if maps else ()
     cells, sampled = (sum(weights.size for weights, _ in some) for some in (maps, chosen))
     for levels in LEVELS:
@@ -131,28 +131,28 @@ def _scale(values: NDArray[np.float64]) -> float:
 
 
 def _compress(data: bytes) -> bytes:
-    # Longer repetitions than those of one letter are chance in weights, and looking for them costs time and space.
+    # Repetitions other than runs of one byte are chance in weights, and searching for them costs time and space.
     compressor = zlib.compressobj(6, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
     return compressor.compress(data) + compressor.flush()
 
 
-ROOM = 14_000_000  # letters that all maps of a page may take
-_UNITY = 1e-3  # how far from 1 a row's sum may be before it is shown
+ROOM = 14_000_000  # characters for all maps of a page
+_UNITY = 1e-3  # deviation of a row's sum from 1 above which it is shown
 
 
 @dataclass(frozen=True, eq=False)
 class HeadMap:
-    """The weights of one head, (queries, keys), with what is known of it in numbers."""
+    """The weights of one head, (queries, keys), with its statistics."""
 
     name: str
     weights: Weights
     numbers: Mapping[str, str] = field(default_factory=dict)
-    tag: str = ""  # a word that stands below the small map
+    tag: str = ""  # a label below the small map
 
 
 @dataclass(frozen=True, eq=False)
 class MapRow:
-    """The heads of a layer. Each query sees one run of keys; `absence` says why there is no map where there is none."""
+    """The heads of a layer. Each query sees one contiguous run of keys; `absence` says why a map is missing."""
 
     name: str
     heads: Sequence[HeadMap]
@@ -166,13 +166,13 @@ class MapRow:
 
 @dataclass(frozen=True, eq=False)
 class MapGrid:
-    """All layers and heads that look from the same queries at the same keys, whose names are given as text."""
+    """The maps of all layers and heads with the same queries and keys, which are given as text."""
 
     label: str
     queries: Sequence[str]
     keys: Sequence[str]
     rows: Sequence[MapRow]
-    names_above: bool = False  # where the page is narrow: rows whose names say more than a number
+    names_above: bool = False  # on narrow pages, put row names above the maps
 
     def __post_init__(self) -> None:
         shape = (len(self.queries), len(self.keys))
@@ -190,7 +190,7 @@ class MapGrid:
 
 
 def levels_for(grids: Sequence[MapGrid], room: int = ROOM) -> int:
-    """Return the most levels for which the maps of a page have room."""
+    """Return the most levels with which the maps of a page fit into `room` characters."""
     return choose_levels(
         [(head.weights, row.visible) for grid in grids for row in grid.rows for head in row.heads], room
     )

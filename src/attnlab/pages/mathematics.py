@@ -1,11 +1,11 @@
-"""Equations as MathML, which browsers draw by themselves, from the plain text that the terminal shows.
+"""Equations as MathML, which browsers render natively, from the plain text that the terminal shows.
 
     p_j = e^s_j / (1 + Σ e^s_l), each head with a b of its own
 
-A line is split at commas, wide gaps and runs of words, so that a browser may break it there. The rest is parsed:
+A line is split at commas, wide gaps and runs of words, where a browser may break it. The parts are parsed:
 
     row       products, joined by + − = ← ≤ and so on
-    product   factors side by side or joined by · ⊙ ×; `/` makes a fraction of all before it and one factor behind it
+    product   factors side by side or joined by · ⊙ ×; `/` makes a fraction of all before it and one factor after it
     factor    an atom with scripts, as in x_i, S_{t−1}, e^(a·b), D², Wᵀ; √ takes one factor, Σ and Π a product
     atom      a letter, a number, a word, (…), […] or |…|
 
@@ -30,10 +30,10 @@ _LARGE = "ΣΠ"
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹ᵀʰ⁻′↑↓", "0123456789Th−′↑↓", strict=True))
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 _ACCENTS = {"\u0302": "^", "\u0304": "¯"}
-_LIMITS = {"argmax", "argmin", "max", "min"}  # what stands below them, not beside them
+_LIMITS = {"argmax", "argmin", "max", "min"}  # functions whose subscript is set below them
 _FUNCTIONS = {"cos", "elu", "exp", "log", "logit", "mean", "rms", "sin", "softmax", "tanh", *_LIMITS}
-_DEPTH = 40  # of brackets within each other
-_LONGEST = 300  # letters of a line
+_DEPTH = 40  # of nested brackets
+_LONGEST = 300  # characters per line
 
 _SCRIPTS = "".join((*_RAISED, *_LOWERED))
 _LETTER = rf"[^\W\d_{_LARGE}{_SCRIPTS}½¼¾]"
@@ -52,7 +52,7 @@ class _NotAnEquationError(Exception):
 class _Token:
     kind: str  # number, letter, word, subscript or mark
     text: str
-    gap: int  # blanks before it
+    gap: int  # spaces before it
     start: int
 
     @property
@@ -62,7 +62,7 @@ class _Token:
 
 @dataclass(frozen=True)
 class _Node:
-    """MathML, without its brackets in `inner` if it has some that a fraction or a root makes needless."""
+    """MathML; `inner` is the same without outer brackets that a fraction or a root makes redundant."""
 
     html: str
     inner: str
@@ -126,7 +126,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     place, last = 0, ""
     while found := _TOKEN.match(text, place):
         gap, start, letters = len(found["blank"]), found.end("blank"), found["letters"]
-        # Letters side by side are a word; behind a number or a script, or if one is Greek, they are factors: 2D, WᵀWx.
+        # Adjacent letters are a word; after a number or a script, or if one is Greek, they are factors: 2D, WᵀWx.
         behind = not gap and start > 0 and (text[start - 1].isdigit() or text[start - 1] in _SCRIPTS)
         if letters and len(letters) > 1 and (behind or not letters.isascii()):
             place = start + 1
@@ -158,7 +158,7 @@ def _runs(tokens: Sequence[_Token]) -> Iterator[tuple[int, bool]]:
 
 
 def _is_prose(tokens: Sequence[_Token], place: int) -> bool:
-    """Return whether there is a word at that place that is not the name of a function."""
+    """Return whether the token at `place` is a word that is not the name of a function."""
     if not 0 <= place < len(tokens) or tokens[place].kind != "word" or tokens[place].text in _FUNCTIONS:
         return False
     behind = tokens[place + 1] if place + 1 < len(tokens) else None
@@ -219,7 +219,7 @@ class _Parser:
 
     def _product(self, closing: str, *, fractions: bool = True) -> str:
         parts: list[_Node] = []
-        wide = False  # a word keeps its distance
+        wide = False  # a word is set with space around it
         while not self._at_end(closing) and not self._at_sign():
             token = self._take()
             if token.kind == "mark" and token.text == "/":
@@ -250,7 +250,7 @@ class _Parser:
             return _Node.plain(f"<msqrt>{self._factor(self._take(), closing).inner}</msqrt>")
         node = self._scripts(self._atom(first), limits=first.text in _LIMITS)
         while first.kind in ("letter", "word") and (token := self._next) and token.text in ("(", "[") and not token.gap:
-            node = _Node.plain(node.html + self._scripts(self._bracket(self._take())).html)  # a function of something
+            node = _Node.plain(node.html + self._scripts(self._bracket(self._take())).html)  # a function's argument
         return node
 
     def _large(self, first: _Token, closing: str) -> _Node:

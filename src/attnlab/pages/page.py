@@ -1,7 +1,7 @@
-"""A page: one HTML file that needs nothing else, neither a server nor a network.
+"""A page: one self-contained HTML file, without a server or a network.
 
-Its fonts are the system's, its script is inside, and its policy forbids the browser to load anything from anywhere. It
-follows the reader's choice of light or dark, fits a telephone, and prints.
+It uses system fonts and an inline script, and its content security policy forbids the browser to load anything. It has
+a light and a dark theme, and works on phones and in print.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from attnlab.pages.mathematics import equations_html
 from attnlab.pages.tables import Table, prose
 from attnlab.storage.files import write_whole
 
-_NOTEBOOK_LIMIT = 8_000_000  # letters of a page that a notebook is given to keep
+_NOTEBOOK_LIMIT = 8_000_000  # characters of the largest page that is embedded in a notebook
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with what it shows, in words."""
+    """A chart with a description in words."""
 
     chart: go.Figure
     caption: str
@@ -34,7 +34,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Small figures side by side, as many in a row as there is room for."""
+    """Small figures side by side, as many per row as fit."""
 
     figures: Sequence[Figure]
     caption: str
@@ -42,7 +42,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Note:
-    """Words that stand out."""
+    """A highlighted note."""
 
     text: str
 
@@ -63,7 +63,7 @@ class Equations:
 
 @dataclass(frozen=True)
 class Details:
-    """What is there for those who open it. A closed one is not printed but for its summary."""
+    """Content that is collapsed by default. If closed, only the summary is printed."""
 
     summary: str
     content: Sequence[str | Table | Points | Equations]
@@ -82,7 +82,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A title, one sentence on what the page shows, facts by name, and sections."""
+    """A title, a one-sentence summary, facts by name, and sections."""
 
     title: str
     lead: str
@@ -93,7 +93,7 @@ class Page:
 def render(page: Page) -> str:
     """Return the page as HTML."""
     charts = [chart for section in page.sections for part in section.content for chart in _charts(part)]
-    # Named by their order, so that the same page is the same file.
+    # Named by their order, so that the same page gives the same file.
     drawn = iter([figure_html(chart, f"figure-{number}") for number, chart in enumerate(charts, start=1)])
     grids = [part for section in page.sections for part in section.content if isinstance(part, MapGrid)]
     levels = levels_for(grids)
@@ -119,7 +119,7 @@ def _charts(part: Part) -> list[go.Figure]:
 
 
 def _part(part: Part, drawn: Iterator[str], levels: int) -> dict[str, object]:
-    """Return what the template needs of a part."""
+    """Return the variables of a part for the template."""
     match part:
         case str():
             return {"kind": "text", "text": part}
@@ -157,7 +157,7 @@ def write_page(page: Page, path: Path) -> None:
 
 
 class HasPage:
-    """Results that have a page: `write` makes a file of it, and a notebook shows it."""
+    """Results that have a page: `write` saves it to a file, and a notebook displays it."""
 
     def page(self) -> Page:
         """Return the page."""

@@ -18,7 +18,7 @@ from attnlab.pages.vector import EXTRA, HALF, WIDTH, map_files, vector_files
 from attnlab.storage.files import check_writable, write_whole
 
 _NO_NAME = re.compile(r"[^a-z0-9]+")
-_LONGEST = 60  # letters of a section's name in that of a file
+_LONGEST = 60  # characters of a section's name in a file name
 
 
 def check_figures(folder: Path) -> None:
@@ -27,7 +27,7 @@ def check_figures(folder: Path) -> None:
     Parameters
     ----------
     folder
-        Where the files are to be; the folder that holds it must exist.
+        The folder of the files; its parent must exist.
     """
     check_extra(*EXTRA)
     if folder.exists() and not folder.is_dir():
@@ -43,7 +43,7 @@ def write_figures(page: Page, folder: Path) -> list[Path]:
     page
         The page; captions and texts are not written.
     folder
-        Where the files go. It is made if it does not exist; files of the same names are replaced.
+        The folder of the files. It is created if it does not exist; files of the same names are replaced.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def write_figures(page: Page, folder: Path) -> list[Path]:
 
 
 def _files(part: Part) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Yield what a part is, with its files by their endings."""
+    """Yield the kind of a part, with its files by extension."""
     match part:
         case Figure():
             yield "figure", vector_files(part.chart, WIDTH)

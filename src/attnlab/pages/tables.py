@@ -1,4 +1,4 @@
-"""A table, described once: drawn in a terminal, on a page, in a notebook and in Markdown."""
+"""Tables for the terminal, a page, a notebook, Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from attnlab.formats import csv_text
 
-if TYPE_CHECKING:  # rich draws in a terminal only
+if TYPE_CHECKING:  # rich is needed only in a terminal
     from rich.table import Table as RichTable
 
 Tone = Literal["good", "bad", "even", "open"]
@@ -58,19 +58,19 @@ _TERMINAL_STYLES: dict[Tone, str] = {"good": "green", "bad": "red", "even": "blu
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under headings; the first column names its row, and the others are aligned to the right.
+    """Rows of text under headings; the first column names the row, the others are right-aligned.
 
-    Without any heading there is no line of headings.
+    If all headings are empty, there is no heading row.
     """
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
-    text_columns: Sequence[int] = (0,)  # aligned to the left
-    wrap_columns: Sequence[int] = ()  # whose text may take several lines
-    code_columns: Sequence[int] = ()  # to be copied, such as commands
-    tones: Mapping[str, Tone] = field(default_factory=dict)  # texts of cells that stand out
-    shades: Sequence[Sequence[float | None]] = ()  # of each cell, from 0 (none) to 1 (full)
+    text_columns: Sequence[int] = (0,)  # left-aligned
+    wrap_columns: Sequence[int] = ()  # columns whose text may wrap
+    code_columns: Sequence[int] = ()  # text to copy, such as commands
+    tones: Mapping[str, Tone] = field(default_factory=dict)  # texts of highlighted cells
+    shades: Sequence[Sequence[float | None]] = ()  # background intensity of each cell, from 0 (none) to 1 (full)
 
     def to_terminal(self, *, padding: int = 1) -> RichTable:
         """Return the table for rich's console; columns that may wrap give way where the terminal is narrow."""
@@ -140,7 +140,7 @@ class Table:
 def prose(text: str) -> Markup:
     """Return text as HTML: text between backticks is code, and a number stays with its unit."""
     pieces = [str(escape(piece)) for piece in _UNIT.sub("\u00a0", text).split("`")]
-    if len(pieces) % 2 == 0:  # a backtick without its other
+    if len(pieces) % 2 == 0:  # an unmatched backtick
         return Markup("`".join(pieces))
     return Markup("".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces)))
 

@@ -1,10 +1,10 @@
-"""Charts and attention maps as SVG and PDF, drawn by matplotlib (the extra `figures`) from what a page draws them from.
+"""Charts and attention maps as SVG and PDF, drawn by matplotlib (the extra `figures`) from the same data as on a page.
 
     vector_files(figure.chart)     {"svg": b"…", "pdf": b"…"}
     map_files(grid)
 
-Text is black and the background is clear, for print. Lengths of a chart are pixels, of which three quarters make a
-point. The same chart gives the same bytes.
+Text is black and the background transparent, for print. Lengths of a chart are in pixels of 0.75 points. The same chart
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from attnlab.pages.maps import MapGrid
 
 EXTRA = ("matplotlib", "figures")
 WIDTH, HALF = 680, 340  # pixels of a figure, and of one in a gallery
-_POINT = 0.75  # points of a pixel
-_DPI = 100  # pixels of an inch
-_MAP = 1.1  # inches of a map, with its name
+_POINT = 0.75  # points per pixel
+_DPI = 100  # pixels per inch
+_MAP = 1.1  # inches per map, including its name
 _INK = "#1c2128"
 _DASHES: Mapping[str, Any] = {
     "dash": (0, (5, 3)),
@@ -49,7 +49,7 @@ def vector_files(chart: go.Figure, width: int = WIDTH) -> dict[str, bytes]:
     chart
         A figure of `new_figure` with lines, points, bars or a heatmap.
     width
-        Pixels; the height is the chart's own.
+        Width in pixels; the height is the chart's own.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def map_files(grid: MapGrid) -> dict[str, bytes]:
     Parameters
     ----------
     grid
-        Maps by layer and head. A weight that a query cannot give is left white.
+        Maps by layer and head. Cells that the mask hides are white.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def _saved(figure: Any) -> dict[str, bytes]:
 
 
 class _Axis:
-    """One axis of a chart: places of names, logarithms, ticks and limits."""
+    """One axis of a chart: category positions, logarithms, ticks and limits."""
 
     def __init__(self, given: Any, letter: str, traces: Sequence[Any]) -> None:
         self.given, self.letter = given, letter
@@ -170,7 +170,7 @@ class _Drawing:
         self.axes.spines[:].set_color(GREY)
         self.axes.tick_params(color=GREY)
         bars = [trace for trace in self.traces if trace.type == "bar"]
-        ends: dict[float, float] = {}  # of the bars that others are stacked on
+        ends: dict[float, float] = {}  # of the bars on which others are stacked
         for number, trace in enumerate(self.traces):
             if trace.type == "bar":
                 self._draw_bars(trace, bars.index(trace), len(bars), ends)

@@ -1,11 +1,11 @@
-"""A child process for an event loop: it starts when it is first asked, and answers one question after the other.
+"""A child process for an event loop: it starts with the first question, and answers one question after another.
 
     answer = await AsyncChild("attnlab.studio.work", "the desk", seconds=20).ask("attend", state=…)
 
-A question that takes too long kills the process; the next question starts it again. If the process dies otherwise, it
-is started again and asked the same once more, unless the task changes something. A question may name its owner, who
-can withdraw it, see how many are ahead of it, or replace it by a newer one. The pipes are those of `Child`, which a
-thread waits for.
+If a question takes too long, the process is killed; the next question restarts it. If the process dies for another
+reason, it is restarted and asked the same question once more, unless the task has side effects. A question may name its
+owner, who can withdraw it, see how many are ahead of it, or replace it by a newer one. A thread waits for the pipes of
+`Child`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from attnlab.processes.child import Child, ChildError, ChildTimeoutError
 from attnlab.processes.template import Template
 
 _MOST_WAITING = 64  # questions
-_SECONDS_TO_START = 300.0  # on a machine that has much else to do
+_SECONDS_TO_START = 300.0  # on a busy machine
 _IDLE_CHECK = 5.0  # seconds between two checks for idleness
 _GRACE = 1.0  # seconds that a withdrawn question may still take, because starting a process again takes longer
 
 
 class BusyError(AttnlabError):
-    """Too many questions wait for one process."""
+    """Too many questions are waiting for one process."""
 
 
 class WithdrawnError(AttnlabError):
@@ -42,7 +42,7 @@ class _Question:
 
 
 class AsyncChild:
-    """A process that answers tasks in turn: `ask("task", a=1)` puts the question {"task": "task", "a": 1}."""
+    """A process that answers tasks in order: `ask("task", a=1)` sends the question {"task": "task", "a": 1}."""
 
     def __init__(
         self,
@@ -60,23 +60,23 @@ class AsyncChild:
     ) -> None:
         """Prepare a process that runs `module`, or is a copy of it if it is a template.
 
-        `seconds` limits an answer; a process that was asked nothing for `idle` seconds is ended, and one that was asked
-        for so many `answers` is replaced, which frees the memory that it gathered. Tasks named in `once` are never
-        asked twice. `on_death` is told when a process that died was replaced, `on_ask` before each question.
+        `seconds` is the timeout of an answer. A process without questions for `idle` seconds is ended, and one that has
+        given `answers` answers is replaced, which frees the memory that it accumulated. Tasks named in `once` are never
+        retried. `on_death` is called when a process that died was replaced, `on_ask` before each question.
         """
         self._module, self._name, self._seconds, self._idle = module, name, seconds, idle
         self._arguments = tuple(arguments)
         self._threads = threads
-        self._most_answers, self._given = answers, 0  # the latter by the process there is now
+        self._most_answers, self._given = answers, 0  # the latter counts those of the current process
         self._once, self._on_death, self._on_ask = frozenset(once), on_death, on_ask
         self._child: Child | None = None
-        self._lock = asyncio.Lock()  # held by the question under way
-        self._questions: list[_Question] = []  # the one under way and those that wait, in the order of their answers
+        self._lock = asyncio.Lock()  # held by the current question
+        self._questions: list[_Question] = []  # the current one and those waiting, in the order of their answers
         self._current: _Question | None = None
         self._asked = time.monotonic()
         self._idle_check: asyncio.Task[None] | None = None
         self._stopped = self._closed = False
-        self._progress = ""  # of the question under way, in the child's words
+        self._progress = ""  # of the current question, as reported by the child
 
     @property
     def pid(self) -> int | None:
@@ -97,7 +97,7 @@ class AsyncChild:
         self._questions.append(mine)
         mine.task = asyncio.ensure_future(self._in_turn(mine, {"task": task, **question}, seconds))
         try:
-            # If the task that asks is cancelled, its answer must still be read, or the next question would get it.
+            # If the asking task is cancelled, its answer must still be read, or the next question would get it.
             return await asyncio.shield(mine.task)
         except asyncio.CancelledError:
             if mine.withdrawn:
@@ -148,7 +148,7 @@ class AsyncChild:
         self.stop()
         async with self._lock:
             if self._idle_check is not None:
-                self._idle_check.cancel()  # under the lock: never while it ends the process itself
+                self._idle_check.cancel()  # under the lock: never while the check ends the process
             await self._end()
 
     async def _in_turn(self, mine: _Question, question: Mapping[str, object], seconds: float | None) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class AsyncChild:
             self._tell_death()
         await self._end()
         self._child = await asyncio.to_thread(self._new_child)
-        await self._put({}, _SECONDS_TO_START)  # the start does not count against the question
+        await self._put({}, _SECONDS_TO_START)  # the start does not count towards the timeout of the question
         if self._idle is not None and (self._idle_check is None or self._idle_check.done()):
             self._idle_check = asyncio.create_task(self._end_when_idle(self._idle))
 
@@ -229,7 +229,7 @@ class AsyncChild:
             self._arguments,
             name=self._name,
             environment={} if self._threads is None else {"OMP_NUM_THREADS": str(self._threads)},
-            apart=True,  # Ctrl-C in the terminal is for this process, which then ends the child
+            apart=True,  # Ctrl-C in the terminal reaches only this process, which then ends the child
             keep_stderr=False,
         )
 

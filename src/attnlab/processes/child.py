@@ -1,4 +1,4 @@
-"""A child process that answers questions over its pipes: one JSON object a line in, one a line out.
+"""A child process that answers questions over its pipes: one JSON object per line in, one per line out.
 
     with Child("some.module", name="a worker") as child:      runs python -m some.module
         answer = child.ask(steps=3)
@@ -8,8 +8,8 @@ and in that module
     if __name__ == "__main__":
         serve(answer)                                         answer(question: dict) -> dict
 
-Before its answer the process may report how far it is, by `report_progress`. Its standard output is redirected to
-standard error, so that no print gets between the answers. An error in answering is an answer too, and is raised here.
+Before its answer, the process may report its progress by `report_progress`. Its standard output is redirected to
+standard error, so that prints do not mix with the answers. An error is sent as an answer, and raised in this process.
 `AsyncChild` is the same for an event loop.
 """
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 Answer = Callable[[dict[str, Any]], Mapping[str, object]]
 
 _LAST_LINES = 5  # of standard error, shown when a process died
-_SECONDS_TO_END = 10.0  # that a process has to end by itself when its input is closed
+_SECONDS_TO_END = 10.0  # for a process to end by itself after its input is closed
 _PIECE = 1 << 20  # bytes read at once
-_PARENT_CHECK = 1.0  # seconds between two checks that the parent still lives
-_PROGRESS_SECONDS = 0.2  # between two reports
+_PARENT_CHECK = 1.0  # seconds between two checks that the parent is alive
+_PROGRESS_SECONDS = 0.2  # between two progress reports
 
-_answers: IO[str] | None = None  # of a process that serves
+_answers: IO[str] | None = None  # in a process that serves
 _reported = 0.0
 
 
 class ChildError(AttnlabError):
-    """A child process could not answer. `died` says that it is gone, `reason` is the message without its name."""
+    """A child process could not answer. `died` says whether it has ended, `reason` is the message without its name."""
 
     def __init__(self, name: str, reason: str, *, hint: str | None = None, died: bool = False) -> None:
         super().__init__(f"{name} {reason}" if died else f"{name}: {reason}", hint=hint)
@@ -71,11 +71,11 @@ class Child:
         apart: bool = False,
         keep_stderr: bool = True,
     ) -> None:
-        """Start `module`, or take over a process that runs already, the copy of a template.
+        """Start `module`, or take over a running process, the copy of a template.
 
-        `apart` keeps signals of the terminal, such as Ctrl-C, from a new one.
+        `apart` puts a new process in its own group, so that terminal signals such as Ctrl-C do not reach it.
 
-        `keep_stderr` collects its standard error for the message of a `ChildError`; otherwise it is this process's.
+        `keep_stderr` captures its standard error for the message of a `ChildError`; otherwise it is inherited.
         """
         self.name = name
         self._stderr: IO[bytes] | None = tempfile.TemporaryFile() if keep_stderr else None  # noqa: SIM115
@@ -225,7 +225,8 @@ def serve(answer: Answer) -> None:
 def serve_until_alone(answer: Answer) -> None:
     """Answer questions as long as the parent, whose number is the first argument of the command line, lives.
 
-    When it is gone, this process gets SIGTERM, so that a run is saved and stopped: another process will resume it.
+    When the parent has died, this process gets SIGTERM, so that a run is saved and stopped: another process will resume
+    it.
     """
     threading.Thread(target=_watch_parent, args=[int(sys.argv[1])], daemon=True).start()
     serve(answer)
@@ -234,7 +235,7 @@ def serve_until_alone(answer: Answer) -> None:
 def report_progress(what: str, done: int | None = None, total: int | None = None) -> None:
     """Report how far the answer is, at most a few times a second; does nothing in a process that does not serve.
 
-    Without `done` it says what is being done, and not how far that is.
+    Without `done`, it reports only `what` is being done, not how far it is.
     """
     global _reported
     if _answers is None or (done != total and time.monotonic() - _reported < _PROGRESS_SECONDS):

@@ -1,4 +1,4 @@
-"""The machine: what it is, how many threads it may use, what fits into it, and how fast it multiplies matrices."""
+"""The machine: its hardware, threads, memory, and the rate of its matrix products."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from attnlab.formats import byte_count, plural
 
 @dataclass(frozen=True)
 class Machine:
-    """What figures depend on besides the code."""
+    """The properties of the machine on which measurements depend."""
 
     processor: str
     cores: int  # that this process may use
     threads: int  # that PyTorch uses
-    memory_bytes: int | None  # None where the system does not say
-    load: float | None  # programs that wanted a core, on average over the last minute; None where it is not told
+    memory_bytes: int | None  # None if the system does not report it
+    load: float | None  # load average of the last minute; None if the system does not report it
     system: str
     python: str
     torch: str
@@ -60,12 +60,12 @@ def describe_machine() -> Machine:
     )
 
 
-# What chooses the arithmetic of MKL and oneDNN, beside the processor.
+# The environment variables that affect the arithmetic of MKL and oneDNN.
 _ARITHMETIC = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE")
 
 
 def describe_environment() -> dict[str, str]:
-    """Return what the bits of a result depend on besides its specification."""
+    """Return everything besides the specification on which the exact bits of a result depend."""
     machine = describe_machine()
     return {
         "processor": machine.processor,
@@ -125,7 +125,7 @@ def using_threads(count: int) -> Iterator[None]:
 
 def available_cores() -> int:
     """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on every system
+    if hasattr(os, "sched_getaffinity"):  # not available on every system
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
@@ -149,7 +149,7 @@ def free_bytes() -> int | None:
 
 
 def counted_bytes(listing: Path, name: str) -> int:
-    """Return what the system counts under a name; 0 where it does not, as for a process that has just ended."""
+    """Return the bytes that the system lists under a name; 0 if it lists none, as for a process that has just ended."""
     try:
         found = re.search(rf"^{name}:\s+(\d+) kB$", listing.read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:

@@ -1,4 +1,4 @@
-"""What the C library does with memory that was freed. Each function concerns the whole process.
+"""How the C library reuses freed memory. Each function affects the whole process.
 
 Only the GNU C library has these settings; elsewhere nothing happens.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8  # numbers of mallopt
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8  # parameter numbers of mallopt
 
 
 def keep_memory() -> None:
     """Keep large blocks between the steps of a computation, and use them again.
 
-    By default every large tensor is mapped anew, and the system clears each of its pages: a tenth of the time of a
-    training step on a CPU. Only commands that train call this.
+    By default every large tensor is a new memory mapping, and the system clears each of its pages: a tenth of the time
+    of a training step on a CPU. Only commands that train call this.
     """
     share_memory()
     _set(_MMAP_MAX, 0)
@@ -24,12 +24,12 @@ def keep_memory() -> None:
 
 
 def share_memory() -> None:
-    """Let all threads allocate from one place, so that each can use what another has freed."""
+    """Let all threads allocate from one arena, so that each can reuse memory freed by another."""
     _set(_ARENA_MAX, 1)
 
 
 def give_back_memory() -> None:
-    """Give back to the system what is free now."""
+    """Return free memory to the system."""
     with _gnu_only():
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -40,5 +40,5 @@ def _set(number: int, value: int) -> None:
 
 
 def _gnu_only() -> contextlib.suppress:
-    """Suppress what is raised where there is no such function, or no library to ask."""
+    """Suppress the errors of systems without such a function or library."""
     return contextlib.suppress(OSError, AttributeError, TypeError)

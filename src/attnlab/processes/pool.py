@@ -1,10 +1,10 @@
-"""A pool of worker processes that answer questions side by side; a process that dies costs nothing but time.
+"""A worker pool that answers questions in parallel; a process that dies costs only time.
 
     answers = WorkerPool("some.module", processes=2).ask_all([{"seed": 0}, {"seed": 1}, {"seed": 2}])
 
-The module serves as in `child`. A process answers one question after the other. If it dies, a new process gets the same
-question, a few times at most; an error with one question does not stop the others. Ctrl-C asks all processes to end in
-order, and waits for them; a second one kills them.
+The module serves as in `child`. A process answers one question after another. If it dies, a new process gets the same
+question, a few times at most; an error in one question does not stop the others. Ctrl-C asks all processes to shut down
+cleanly, and waits for them; a second one kills them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Any
 
 from attnlab.processes.child import Child, ChildError
 
-RETAKES = 3  # times that a question is asked again because a process was lost
+RETAKES = 3  # retries of a question after a process was lost
 TICK = 1.0  # seconds
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What a process answered, or why there is no answer."""
+    """The answer of a process, or the reason why there is none."""
 
     content: dict[str, Any] | None
     problem: str | None = None
 
 
 class PoolListener:
-    """Told how the pool gets on, always in the thread that asks. This one does nothing."""
+    """Receives the progress of the pool, always in the calling thread. This base class does nothing."""
 
     def answered(self, number: int, answer: Answered) -> None: ...
 
@@ -108,7 +108,7 @@ class WorkerPool:
             for child in self._children:
                 end(child)
 
-    # In a thread for each process
+    # In one thread per process
 
     def _work(self) -> None:
         """Have the questions that are left answered by one process as long as it lives."""
@@ -143,7 +143,7 @@ class WorkerPool:
         """Return the answer, or None and the reason to ask again; and the process that is there afterwards."""
         try:
             child = child or self._start()
-        except OSError as error:  # such as no more processes, or no more memory
+        except OSError as error:  # such as a limit on processes, or no memory
             return None, f"no process can be started: {error}", None
         answer, reason = self._ask(child, number)
         if child.has_ended:

@@ -1,4 +1,4 @@
-"""A process that has imported what others need, and makes copies of itself that answer questions.
+"""A process that has imported all modules, and forks copies of itself that answer questions.
 
     template = Template("some.module")                        runs python -m some.module NUMBER
     with Child(template.copy(), name="a worker") as child:
@@ -9,9 +9,9 @@ and in that module, after everything is imported
     if __name__ == "__main__":
         serve_copies(answer, int(sys.argv[-1]))               answer(question: dict) -> dict
 
-A copy starts within milliseconds where importing PyTorch takes seconds, and shares with the others the memory that none
-of them changes: of 230 MB about 180. The template itself computes nothing, because threads do not survive a copy. Only
-Linux lets a process be watched that another one started, so elsewhere each `Child` starts for itself.
+A copy starts within milliseconds, where importing PyTorch takes seconds, and shares with the others the memory that
+none of them changes: about 180 of 230 MB. The template itself computes nothing, because threads do not survive a fork.
+Only Linux lets a process watch one that it did not start, so on other systems each `Child` is started separately.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from attnlab.processes.child import Answer, serve
 
 CAN_COPY = sys.platform == "linux"
 
-_LONGEST_START = 300.0  # seconds, on a machine that has much else to do
+_LONGEST_START = 300.0  # seconds, on a busy machine
 _MESSAGE = 1 << 12  # bytes at most
 _SECONDS_TO_END = 10.0
 _ENDED = [signal.SIGCHLD]
 
 
 class Template:
-    """The parent's side. It starts when it is first copied, and again if it died."""
+    """The parent's side. The process starts at the first copy, and restarts if it died."""
 
     def __init__(self, module: str, arguments: Sequence[str] = ()) -> None:
         self._words = [sys.executable, "-m", module, *arguments]
@@ -76,7 +76,7 @@ class Template:
         try:
             socket.send_fds(ours, [json.dumps({"threads": threads}).encode()], [question, answers])
             message, (handle, *_), *_ = socket.recv_fds(ours, _MESSAGE, 1)
-        except (OSError, ValueError):  # the latter: no handle came, because the template is gone
+        except (OSError, ValueError):  # the latter: no handle was received, because the template has died
             for one in (stdin, stdout):
                 os.close(one)
             raise _GoneError(f"{self._words[2]} cannot be started", hint="try again") from None
@@ -93,7 +93,7 @@ class Template:
                 [*self._words, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                process_group=0,  # Ctrl-C in the terminal is for this process, which then ends the template
+                process_group=0,  # Ctrl-C in the terminal reaches only this process, which then ends the template
             )
         self._socket = ours
         return ours
@@ -115,7 +115,7 @@ class _GoneError(AttnlabError):
 
 
 class Copy:
-    """A copy of a template, as its starter sees it; named like what is used of `subprocess.Popen`."""
+    """The handle of a copy; it has the attributes of `subprocess.Popen` that are needed."""
 
     def __init__(self, pid: int, handle: int, stdin: int, stdout: int) -> None:
         self.pid, self._handle = pid, handle
@@ -123,7 +123,7 @@ class Copy:
         self.stdout: IO[bytes] = os.fdopen(stdout, "rb", buffering=0)
 
     def poll(self) -> int | None:
-        """Return 0 if it has ended. How, only the template knows."""
+        """Return 0 if it has ended, else None; only the template knows the exit code."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:
@@ -157,19 +157,19 @@ class Copy:
 
 
 def serve_copies(answer: Answer, number: int, prepare: Callable[[int | None], None] = lambda _: None) -> None:
-    """Make copies that answer questions, as long as the socket with a number is open at its other end.
+    """Make copies that answer questions, as long as the other end of the socket with this file descriptor is open.
 
-    `prepare` is called in each copy with the number of threads that was asked for.
+    `prepare` is called in each copy with the requested number of threads.
     """
     gc.collect()
-    gc.freeze()  # or else collecting would write to, and so copy, everything that is shared
+    gc.freeze()  # otherwise garbage collection would write to the shared pages, and so copy them
     signal.signal(signal.SIGCHLD, _forget_ended)
     with socket.socket(fileno=number) as theirs:
         while True:
             message, handles, *_ = socket.recv_fds(theirs, _MESSAGE, 2)
             if not message:
                 return
-            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDED)  # not forgotten before its starter knows it
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDED)  # no reaping before the handle is sent
             pid = os.fork()
             if not pid:
                 theirs.close()
@@ -202,4 +202,4 @@ def _be_copy(answer: Answer, handles: Sequence[int], prepare: Callable[[], None]
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(code)  # what the template would do at its end is not for a copy to do
+        os._exit(code)  # a copy must not run the exit handlers of the template

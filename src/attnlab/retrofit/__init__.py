@@ -1,18 +1,18 @@
-"""Give a trained model another attention: what it costs in each layer, and what it takes to heal.
+"""Convert a trained model to another attention variant: the cost in each layer, and the healing that follows.
 
 result = retrofit("smollm2", request_of(variants=("tied-kv", "window:256")))
 print(result.to_dict()["variants"][0]["costs"])
 
-request      what is asked for
-texts        the text in the tokens of the model: to fit on, to judge on, to heal on
-conversion   weights for another attention, without training
+request      the request: variants, texts, layers and healing
+texts        the text in the tokens of the model: for fitting, for evaluation, for healing
+conversion   weights for another attention variant, without training
 costs        the loss with one layer converted, and the layers for a budget
 healing      layer-wise distillation, then finetuning, over seeds
 gains        parameters, cache and speed
-folder       the files of a retrofit, and how far it is
+folder       the files of a retrofit, and its progress
 forecast     the time and the memory that a request takes
-study        all of it in one folder, from which the same request resumes
-result       what was found
+study        a complete retrofit in one folder, from which the same request resumes
+result       the results
 reading      a result read from its folder
 page         one offline page, and the tables of the terminal
 saving       retrofitted models as folders for Transformers

@@ -1,11 +1,11 @@
-"""What a change costs, layer by layer, and which layers to change for a budget of loss.
+"""The cost of converting each layer, and the layers to convert for a loss budget.
 
-The cost of a layer is the loss of the model in which that layer alone is converted, less the loss of the original, on
-the same texts, with an interval over the texts. What a layer gets from those before it is kept, so that only the layers
-after it are computed again.
+The cost of a layer is the loss of the model with only that layer converted, minus the loss of the original, on the same
+texts, with an interval over the texts. The inputs of each layer are cached, so that only the layers after it are
+recomputed.
 
-The layers for a budget are the cheapest ones: in the order of their costs, as many as keep the measured loss of all of
-them together within the budget. Costs need not add up, so the sum of the costs is shown beside what was measured.
+For a budget, the cheapest layers are converted: in order of cost, as many as keep their measured joint cost within the
+budget. Costs need not add up, so their sum is shown beside the measured joint cost.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from attnlab.retrofit.texts import row_losses, text_losses
 from attnlab.statistics import Interval, mean_interval
 
 ALL = "all"
-_KEPT_BYTES = 256 << 20  # of activations that are kept at a time
+_KEPT_BYTES = 256 << 20  # of activations that are cached at a time
 
 Layers = Mapping[int, MultiHeadAttention]
-Losses = dict[str, list[float]]  # of each text, by the number of the layer that is changed, or `ALL`
+Losses = dict[str, list[float]]  # of each text, by the index of the converted layer, or `ALL`
 
 
 def _ignore(_: int) -> None: ...
@@ -37,7 +37,7 @@ def _ignore(_: int) -> None: ...
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What the conversion of one layer costs in nats per token, and the relative error of that layer's output."""
+    """The cost of converting one layer in nats per token, and the relative error of that layer's output."""
 
     layer: int
     cost: Interval
@@ -46,7 +46,7 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Subset:
-    """The layers that are changed for a budget: what they cost together, and the sum of what each costs alone."""
+    """The layers that are converted for a budget, their joint cost, and the sum of their individual costs."""
 
     budget: float
     layers: tuple[int, ...]
@@ -65,8 +65,9 @@ def layer_losses(
 ) -> tuple[list[float], dict[str, Losses]]:
     """Return the losses of the original on texts, and by variant those with each layer, and with all, converted.
 
-    `tell` is called after each evaluation of a model, with their number so far. Each of PyTorch's threads takes texts
-    of its own: two that share every product wait for each other, which cost SmolLM2 a sixth of the time.
+    `tell` is called after each evaluation of a model, with the number of evaluations so far. Each of PyTorch's threads
+    processes its own texts: two threads that share each matrix product wait for each other, which cost SmolLM2 a sixth
+    of the time.
     """
     threads = min(torch.get_num_threads(), len(texts.inputs))
     parts = map(Batch, torch.chunk(texts.inputs, threads), torch.chunk(texts.targets, threads))
@@ -126,7 +127,7 @@ def cheapest_layers(
 ) -> Subset:
     """Return as many of the cheapest layers as cost at most the budget together, on average over the texts."""
     order = sorted(costs, key=lambda one: one.cost.mean)
-    low, high = 0, len(order)  # so many are known to fit, and none above
+    low, high = 0, len(order)  # `low` layers are known to fit, and at most `high` can
     measured: dict[int, Interval] = {}
     while low < high:
         count = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""The folder of a retrofit, for those who follow it: what was asked, how far it is, and what was found.
+"""The folder of a retrofit, for following its progress: the request, the state, and the results.
 
 state = state_of(Path("runs/retrofit-…"))
 state.status, state.words, state.share
@@ -22,19 +22,19 @@ PREFIX = "retrofit-"
 REQUEST, ABOUT, PROGRESS = "retrofit.json", "about.json", "progress.json"
 COSTS, GAINS, ANSWER, PAGE = "costs.json", "gains.json", "answer.json", "report.html"
 LAYERS, RUNS = "layers", "runs"
-_EVERY = 1.0  # seconds between two notes of what is under way
+_EVERY = 1.0  # seconds between two updates of the progress file
 
 Status = Literal["running", "finishing", "finished", "stopped"]
 
 
 @dataclass(frozen=True)
 class RetrofitState:
-    """How far a retrofit is: what is under way, and how many variants, texts and runs of healing are done."""
+    """The progress of a retrofit: the current step, and how many variants, texts and healing runs are done."""
 
     status: Status
     request: RetrofitRequest
     title: str
-    model: str | None  # where it lies, if it was opened by its place
+    model: str | None  # its path, if it was opened from one
     words: str
     converted: int
     texts: int

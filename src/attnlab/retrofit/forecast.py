@@ -1,4 +1,4 @@
-"""What a retrofit takes, before it is begun: memory from the shape of the model, time from one text that is read."""
+"""Estimate the time and memory of a retrofit in advance: memory from the model's shape, time from a forward pass."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from attnlab.retrofit.request import RetrofitRequest
 from attnlab.retrofit.study import MODELS_AT_ONCE
 
 _ROUNDS = 2
-_FITTING = 3.0  # readings of each text that a conversion takes
-_TRAINING = 3.0  # forward and backward pass of a token ÷ reading it
-_STATE = 4  # numbers for each parameter while it is trained: itself, its gradient and two moments
+_FITTING = 3.0  # forward passes of each text that a conversion takes
+_TRAINING = 3.0  # time of a forward and backward pass ÷ that of a forward pass
+_STATE = 4  # values per parameter in training: the parameter, its gradient and two moments
 _KEPT = 512 << 20  # bytes of activations at once, at most
 
 
 @dataclass(frozen=True)
 class RetrofitForecast:
-    """The seconds of conversion and costs, those of healing, and the bytes of memory, all of them estimates."""
+    """The estimated seconds of conversion and costs, the seconds of healing, and the bytes of memory."""
 
     converting: float
     healing: float
@@ -33,7 +33,7 @@ def forecast(model: LanguageModel, request: RetrofitRequest) -> RetrofitForecast
     spec, plan = model.spec, request.healing
     length, layers = request.text_length(spec), len(request.chosen_layers(spec.num_layers))
     reading = _seconds(model, length)
-    # With one layer converted, only those after it are read again: half of them on average.
+    # With one layer converted, only the layers after it are recomputed: half of them on average.
     readings = request.texts * (layers * 0.5 + 1) + request.fitting_texts * _FITTING
     trained = plan.steps(length) * plan.batch_size * _TRAINING
     measured = plan.validation_rows(length) * (plan.steps(length) // plan.evaluate_every(length) + 1)

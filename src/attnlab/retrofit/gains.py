@@ -1,4 +1,4 @@
-"""What a retrofit gains: parameters, cache, and the speed of generation."""
+"""The gains of a retrofit: parameters, KV cache, and generation speed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from attnlab.cost import model_cost
 from attnlab.models import LanguageModel, Sampling, generate
 
-_WRITTEN = 24  # tokens of a text
+_WRITTEN = 24  # generated tokens
 _ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Of a model and its original: parameters, bytes of the cache after `tokens`, and the ratio of their speeds."""
+    """A model compared with its original: parameters, bytes of the KV cache after `tokens`, and the speed ratio."""
 
     parameters: int
     original_parameters: int

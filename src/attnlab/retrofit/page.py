@@ -1,4 +1,4 @@
-"""The page of a retrofit, and its tables, which the terminal prints too."""
+"""The report page of a retrofit, and its tables, which the terminal also prints."""
 
 from __future__ import annotations
 

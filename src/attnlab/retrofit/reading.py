@@ -1,4 +1,4 @@
-"""A retrofit that was carried out, read from its answer: the same result as when it was found, rounded as it is there.
+"""Read the result of a finished retrofit from its folder, with the rounding of `answer.json`.
 
 result = read_result(Path("runs/retrofit-…"))
 result.page()

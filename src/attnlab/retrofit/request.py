@@ -1,4 +1,4 @@
-"""What is asked of a retrofit, as a value: the model, the variants, the texts, the layers, and the healing."""
+"""The request of a retrofit: the variants, the texts, the layers, and the healing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST_LENGTH = 4
 
 
 class RetrofitRequest(Specification):
-    """Which variants to convert a model to, on which text; `layers` are "all", or numbers such as "0,3,5".
+    """The variants to convert a model to, the text and the layers; `layers` is "all", or indices such as "0,3,5".
 
     With a budget in nats per token, as many of the cheapest layers are converted as it allows.
     """

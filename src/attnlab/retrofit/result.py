@@ -1,4 +1,4 @@
-"""What a retrofit found: costs layer by layer, losses along healing, and what is gained."""
+"""The result of a retrofit: costs layer by layer, losses during healing, and gains."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class VariantResult:
-    """One variant: what it costs in each layer and in all, what was converted, and what came of healing."""
+    """One variant: its cost in each layer and in all layers, the converted layers, and the result of healing."""
 
     name: str
     meaning: str
     costs: tuple[LayerCost, ...]
     all_layers: Interval  # the cost of all layers of `costs` at once
     subset: Subset | None
-    layers: tuple[int, ...]  # that were converted
+    layers: tuple[int, ...]  # the converted layers
     converted_loss: float
     converted: Path
     gains: Gains
@@ -65,8 +65,8 @@ class RetrofitResult(HasPage):
     text: str
     original_loss: float
     variants: tuple[VariantResult, ...]
-    control: Healing | None = None  # the original, finetuned likewise
-    verdicts: tuple[ArmVerdict, ...] = ()  # of `attnlab.experiments`, if it was asked
+    control: Healing | None = None  # the original, finetuned on the same tokens
+    verdicts: tuple[ArmVerdict, ...] = ()  # of `attnlab.experiments`, if there are any
 
     @property
     def limit(self) -> float:

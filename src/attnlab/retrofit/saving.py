@@ -1,4 +1,4 @@
-"""Retrofitted models as folders for Transformers: as GPT-2 or Llama where these can hold them, else with their code."""
+"""Save models as folders for Transformers: as GPT-2 or Llama if these can represent them, else with their own code."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def save_retrofitted(result: RetrofitResult, folder: Path) -> dict[str, str]:
 
 
 def save_for_transformers(model: LanguageModel, folder: Path, tokenizer: Tokenizer | None = None) -> str:
-    """Write a model and its tokenizer into a folder that Transformers opens, and return its type there.
+    """Write a model and its tokenizer into a folder that Transformers can load, and return its model type.
 
-    The type is llama or gpt2 where these hold the model, else attnlab, with the code that runs it.
+    The type is llama or gpt2 if these can represent the model, else attnlab, with the code that runs it.
     """
     for name, save in (("llama", save_llama), ("gpt2", save_gpt2)):
         try:

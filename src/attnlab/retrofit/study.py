@@ -2,13 +2,13 @@
 
 result = retrofit("runs/softmax-nano-gpt2-seed0-…", request_of(variants=("tied-kv", "window:16"), tokens=200_000))
 
-retrofit-<model>-<hash>/   retrofit.json            what was asked for
-                           about.json               the model that it was asked of
-                           progress.json            what is under way
+retrofit-<model>-<hash>/   retrofit.json            the request
+                           about.json               the model
+                           progress.json            the current step
                            layers/<variant>         converted layers
                            costs.json               losses of every text with each layer converted
-                           models/<variant>/        the converted model, a run of no steps
-                           distillation/, runs/     healing; each folder of `runs` is a run like any other
+                           models/<variant>/        the converted model, a run of zero steps
+                           distillation/, runs/     healing; each folder of `runs` is an ordinary run
                            gains.json, answer.json
 """
 
@@ -58,7 +58,7 @@ from attnlab.storage.records import read_json, write_json
 from attnlab.storage.tensors import read_tensors, write_tensors
 from attnlab.training import Execution, Reporter, choose_execution
 
-MODELS_AT_ONCE = 3  # the original, one that is changed, and room to change it
+MODELS_AT_ONCE = 3  # the original, a converted one, and space for the conversion
 Tell = Callable[[str], None]
 
 
@@ -72,10 +72,10 @@ def retrofit(
     reporter: Reporter | None = None,
     **wishes: Any,
 ) -> RetrofitResult:
-    """Carry out a request on a model below the folder `out`, or resume it.
+    """Carry out a request on a model in a folder below `out`, or resume it.
 
-    `cache` is where corpora are kept. `tell` is told what is under way, `reporter` the steps of healing. `wishes` are
-    those of `choose_execution`.
+    `cache` is the folder of corpora. `tell` is called with the current step, `reporter` with the steps of healing.
+    `wishes` are the arguments of `choose_execution`.
     """
     keep_memory()
     subject = open_subject(model)
@@ -124,7 +124,7 @@ def _named(subject: Subject, plan: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class _Study:
-    """A request with all that it needs."""
+    """A request with everything that it needs."""
 
     subject: Subject
     request: RetrofitRequest
@@ -184,9 +184,9 @@ class _Study:
         )
 
     def _loss(self, model: LanguageModel, known: list[float] | None) -> float:
-        """Return the loss on the texts that healing is measured on; without healing, on those of the costs.
+        """Return the loss on the texts for evaluating healing; without healing, on the texts of the costs.
 
-        `known` are the losses on the latter, where they were measured.
+        `known` are the losses on the latter, if they were measured.
         """
         if self.request.healing.tokens:
             return validation_loss(model, self.corpus, self.request.healing, self.length)

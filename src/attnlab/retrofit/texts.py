@@ -1,8 +1,8 @@
-"""The text of a retrofit, in the tokens of the model: what layers are fitted on, judged on, and healed on.
+"""The text of a retrofit, in the tokens of the model: for fitting, evaluation and healing.
 
-A run has its own text. For a model that was trained elsewhere, and wherever a text is named, the text is encoded with
-the model's tokenizer; without a name it is Python's documentation. Layers are fitted and healed on the first part, and
-judged on the last, which is held out.
+A run has its own text. For a model that was trained elsewhere, or if a text is named, the text is encoded with the
+model's tokenizer; the default is Python's documentation. Layers are fitted and healed on the first part, and evaluated
+on the last, which is held out.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from attnlab.lens.subjects import Subject
 from attnlab.models import LanguageModel
 from attnlab.models.loss import token_losses
 
-_MOST_TOKENS = 4_000_000  # of a text that are read
-_LETTERS = 1 << 20  # of Python's documentation that are encoded at a time
+_MOST_TOKENS = 4_000_000  # read from a text
+_LETTERS = 1 << 20  # tokens of Python's documentation that are decoded at a time
 
 
 def open_text(subject: Subject, text: str | None, cache: Path | None = None) -> Corpus:

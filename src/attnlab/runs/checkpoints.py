@@ -1,12 +1,12 @@
-"""Exact checkpoints: tensors in safetensors and state in JSON, whole or not there.
+"""Exact checkpoints: tensors in safetensors and state in JSON, complete or absent.
 
     checkpoints/step-000200/  model.safetensors, or model-00001-of-00002.safetensors, …   each group of tensors
-                              state.json                                                 all that is no tensor
+                              state.json                                                 everything except tensors
                               manifest.json                                              written last: sizes and hashes
 
 A checkpoint is written into a temporary folder, flushed, and renamed into place; only then is an older one removed, by
-renaming it away first. So a process may be killed, or the disk may fail, at any moment: what is called step-… is
-complete, and if the disk damages it later, its manifest tells. The manifest holds a hash of itself too.
+renaming it first. So a process may be killed, or the disk may fail, at any moment: a folder named step-… is complete,
+and if the disk damages it later, its manifest shows it. The manifest also contains a hash of itself.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _GROUP = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class DamagedCheckpointWarning(UserWarning):
-    """A checkpoint was passed over because a file of it is missing, cut or changed."""
+    """A checkpoint was skipped because one of its files is missing, truncated or changed."""
 
 
 class LeftoverWarning(UserWarning):
-    """A checkpoint was saved, but what it made superfluous could not be removed."""
+    """A checkpoint was saved, but a superfluous older one could not be removed."""
 
 
 class DamagedCheckpointError(FileError):
-    """A file of a checkpoint is missing, cut or changed."""
+    """A file of a checkpoint is missing, truncated or changed."""
 
 
 @dataclass
 class Manifest:
-    """What a checkpoint consists of. `groups` tells in which files the tensors of a group lie."""
+    """The files of a checkpoint. `groups` lists the files that contain the tensors of each group."""
 
     step: int
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Manifest:
 
 
 class Checkpoint:
-    """A checkpoint whose files were all found to be what was written."""
+    """A checkpoint whose files all match its manifest."""
 
     def __init__(self, step: int, path: Path, manifest: Manifest) -> None:
         self.step = step
@@ -112,12 +112,12 @@ class Checkpoint:
 
     @cached_property
     def state(self) -> dict[str, Any]:
-        """Return what was saved besides tensors."""
+        """Return the saved state other than tensors."""
         return read_json(self.path / STATE)
 
 
 class Checkpoints:
-    """The checkpoints in a folder, of which the newest `keep` are kept. `flush_first` lasts before any of them does.
+    """The checkpoints in a folder, of which the newest `keep` are kept. The files in `flush_first` are flushed first.
 
     One process at a time may save: the one that holds the run directory. All may read.
     """
@@ -140,7 +140,7 @@ class Checkpoints:
         return sorted(self._paths())
 
     def path(self, step: int) -> Path:
-        """Return where the checkpoint of a step lies, or would."""
+        """Return the path of the checkpoint of a step, whether it exists or not."""
         return self._paths().get(step, self.folder / f"step-{step:06d}")
 
     def latest(self) -> Checkpoint | None:
@@ -208,7 +208,7 @@ class Checkpoints:
             manifest.add(STATE, state)
             disk.write_new(temporary / MANIFEST, manifest.encode())
             disk.flush_folder(temporary)
-            if target.exists() or target.is_symlink():  # and damaged
+            if target.exists() or target.is_symlink():  # then it is damaged
                 disk.move_away(target)
             disk.disk.rename(temporary, target)
         except BaseException:

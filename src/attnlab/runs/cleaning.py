@@ -1,4 +1,4 @@
-"""Remove runs from the disk: a run as a whole, or what runs left behind and is not needed any more."""
+"""Remove runs from the disk: a whole run, or files of runs that are not needed any more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnlab.storage.records import read_json
 
 
 def check_removable(path: Path) -> None:
-    """Refuse what `remove_run` would not remove: what is no run, what a process holds, and the current folder."""
+    """Refuse paths that `remove_run` would not remove: no run, a run held by a process, or the current folder."""
     if not RunDirectory.exists(path):
         raise FileError(f"{path} is no run directory: it has no {RUN}", hint="remove other folders by other means")
     if Path.cwd().is_relative_to(path.resolve()):
@@ -26,7 +26,7 @@ def check_removable(path: Path) -> None:
     try:
         record = read_json(path / RUN)
     except FileError:
-        pass  # a damaged run, which one may want to be rid of
+        pass  # a damaged run may be removed
     else:
         if not isinstance(record.get("format"), int):
             raise FileError(f"{path / RUN} was not written by attnlab", hint="remove that folder by other means")
@@ -53,7 +53,7 @@ def remove_run(path: Path) -> int:
 
 @dataclass(frozen=True)
 class Garbage:
-    """What is not needed of one run, or of the folder itself; `problem` is why it was left."""
+    """The superfluous files of one run, or of the folder itself; `problem` says why they were not removed."""
 
     run: str
     what: str

@@ -1,12 +1,12 @@
-"""A run directory: all there is to know about one run, and the only truth about it.
+"""A run directory: the complete and only record of one run.
 
-runs/<id>/  run.json           what is trained and with what, and its own hash; written once, before step 0
-            metrics.jsonl      one line for each thing measured
+runs/<id>/  run.json           the specification, the environment, and its own hash; written once, before step 0
+            metrics.jsonl      one line per measurement
             receipts.jsonl     see `receipts`
             checkpoints/       see `checkpoints`
             tokenizer.json     the tokenizer
             model.safetensors  the final weights
-            result.json        how it ended; a run that has none is unfinished
+            result.json        the outcome; a run without it is unfinished
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Status = Literal["new", "unfinished", "running", "finished", "diverged"]
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run stands. `outcome` is "finished", "diverged", or "stopped" when it was asked to end early."""
+    """The result of a run so far. `outcome` is "finished", "diverged", or "stopped" when it was asked to end early."""
 
     path: Path
     outcome: str
@@ -59,8 +59,8 @@ class RunResult:
     tokens_per_second: float | None = None
     weights_sha256: str | None = None
     message: str | None = None
-    signal: int | None = None  # that stopped it
-    already: bool = False  # nothing was done, because the run had ended before
+    signal: int | None = None  # the signal that stopped the run
+    already: bool = False  # the run had already ended, so nothing was done
 
     @classmethod
     def of(cls, directory: RunDirectory, *, already: bool = False) -> RunResult:
@@ -88,7 +88,7 @@ class RunResult:
 
 
 class RunDirectory:
-    """One run on disk. Whoever changes it holds it; everybody may look."""
+    """One run on disk. A process must hold it to change it; any process may read it."""
 
     def __init__(self, path: Path, record: Mapping[str, Any]) -> None:
         """Use `create` or `open`."""
@@ -104,7 +104,7 @@ class RunDirectory:
             disk.make_folders(path)
         except OSError as error:
             raise disk.refusal(f"the run directory {path} cannot be made", error) from error
-        with holding(path):  # so that of two who begin at once, one is told
+        with holding(path):  # if two processes begin the run at once, one gets an error
             if cls.exists(path):
                 hint = "resume it as it was begun, or choose another folder by `out=FOLDER`"
                 raise FileError(f"there is a run in {path} already", hint=hint)
@@ -167,7 +167,7 @@ class RunDirectory:
         return Checkpoints(self.path / CHECKPOINTS, flush_first=[self.path / METRICS, self.path / RECEIPTS])
 
     def receipts(self, steps: int) -> ReceiptWriter:
-        """Return what writes the receipts of this run, which has so many steps."""
+        """Return the writer of the receipts of this run, which has `steps` steps."""
         return ReceiptWriter(self.path, self._record, steps)
 
     def log(self, entry: Mapping[str, float | int | str | None]) -> None:

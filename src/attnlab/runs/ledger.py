@@ -1,4 +1,4 @@
-"""The runs below a folder, and how far each is. It is read from the run directories, and kept nowhere."""
+"""The runs below a folder, and the status of each. It is read from the run directories, and not stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_ROOT = Path("runs")
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line about a run. What its record does not say is None; `problem` is why it cannot be read."""
+    """A summary of a run. Values missing from its record are None; `problem` says why it cannot be read."""
 
     id: str
     path: Path
@@ -80,7 +80,7 @@ def find_run(name: str | Path, root: Path) -> Path:
 
 
 def run_id(path: Path, root: Path) -> str:
-    """Return what a run is called: its path below the folder of the runs."""
+    """Return the name of a run: its path below the folder of the runs."""
     return str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name or str(path)
 
 

@@ -1,7 +1,7 @@
-"""The metrics of a run: a file with one JSON object a line, each of which names its step.
+"""The metrics of a run: a file with one JSON object per line, each with its step.
 
-A crash may cut or garble the last lines; they are left out. A number that is not finite is written as a word, and read
-as the number.
+A crash may truncate or garble the last lines; they are ignored. A number that is not finite is written as a string, and
+read back as the number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attnlab.storage import disk
 from attnlab.storage.records import to_plain
 
 _NOT_FINITE = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
-_TAIL = 2048  # bytes, more than a line has
+_TAIL = 2048  # bytes, more than the longest line
 
 
 class Metrics:
@@ -26,7 +26,7 @@ class Metrics:
         self.path = path
 
     def append(self, entry: Mapping[str, float | int | str | None]) -> None:
-        """Add a line. What a crash left of half a line is removed first."""
+        """Add a line. An incomplete line left by a crash is removed first."""
         if not _is_step(entry.get("step")):
             raise InputError(f"metrics need the step they belong to: {dict(entry)}", hint='give "step", a whole number')
         line = encode_entry(entry)
@@ -46,7 +46,7 @@ class Metrics:
         try:
             with self.path.open("rb") as file:
                 file.seek(max(0, file.seek(0, 2) - _TAIL))
-                lines = file.read().split(b"\n")[:-1]  # after the last line feed a line is still being written
+                lines = file.read().split(b"\n")[:-1]  # the part after the last line feed may still be being written
         except OSError:
             return None
         found = _parse(lines[-1]) if lines else None

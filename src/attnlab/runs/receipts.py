@@ -1,19 +1,19 @@
-"""The receipts of a run: a chain of hashes that binds its weights to all that they came from.
+"""The receipts of a run: a hash chain that binds its weights to everything that they were computed from.
 
-runs/<id>/  receipts.jsonl                  one link a line
+runs/<id>/  receipts.jsonl                  one link per line
             states/step-000955.safetensors  weights and optimizer at two of the links, from which others can be replayed
-                                            (and at step 0 if the run began with the weights of another)
+                                            (and at step 0 if the run started from the weights of another)
 
-Every link names its step, the hash of the link before it, and its own hash. There are four kinds:
+Every link contains its step, the hash of the previous link, and its own hash. There are four kinds:
 
 first        the record (specification, resolved values, versions, corpus), the tokenizer, the environment, the state
 state        the state after this step, and the metrics since the last link
 environment  the run was resumed here by another machine, build or version
 result       the result, and the metrics since the last link
 
-States are linked at fixed steps, whatever was interrupted, so the chain of a run that was killed is the chain of one
-that was not. A link is written after the metrics that it covers and before a checkpoint of the same step; what is newer
-than the checkpoint that a run resumes from is removed and written again.
+States are linked at fixed steps, regardless of interruptions, so a run that was killed and resumed has the same chain
+as one that was not. A link is written after the metrics that it covers and before a checkpoint of the same step; links
+newer than the checkpoint that a run resumes from are removed and written again.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from attnlab.storage.tensors import read_tensors, write_tensors
 FORMAT = 1
 RECEIPTS, STATES = "receipts.jsonl", "states"
 METRICS, TOKENIZER = "metrics.jsonl", "tokenizer.json"
-SEGMENTS = 16  # of a run, as many as it has links of states
+SEGMENTS = 16  # per run: the number of links with a state
 _KEPT = (5, 10)  # the links whose states are kept
-_MOST_KEPT = 64 << 20  # bytes of a state that is kept
+_MOST_KEPT = 64 << 20  # largest size in bytes of a state that is kept
 _GROUPS = ("weights", "optimizer")
 
 State = Mapping[str, Mapping[str, Tensor]]  # the tensors of "weights" and "optimizer"
 
 
 class BrokenChainError(FileError):
-    """A chain of receipts that does not hold together, or that something on disk does not fit."""
+    """A chain of receipts is inconsistent, or does not match the files on disk."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """One link: what it says, without its hash, and its hash."""
+    """One link: its content without its hash, and its hash."""
 
     content: Mapping[str, Any]
     sha256: str
@@ -88,7 +88,7 @@ def state_hashes(state: State) -> dict[str, str]:
 
 
 def state_path(folder: Path, step: int) -> Path:
-    """Return where the kept state of a step lies, or would."""
+    """Return the path of the kept state of a step, whether it exists or not."""
     return folder / STATES / f"step-{step:06d}.safetensors"
 
 
@@ -184,7 +184,7 @@ class ReceiptWriter:
         self._folder, self._record = folder, record
         self._due, self._kept = {*link_steps(steps)}, {*kept_steps(steps)}
         self._last = ""
-        self._offset = 0  # bytes of the metrics that are linked
+        self._offset = 0  # bytes of the metrics covered by links
         self._writes = True
 
     def is_due(self, step: int) -> bool:
@@ -196,7 +196,7 @@ class ReceiptWriter:
         (self._folder / RECEIPTS).unlink(missing_ok=True)
         self._last, self._offset = "", 0
         if self._record.get("spec", {}).get("start") is not None:
-            self._keep(0, state)  # of which the seed says nothing
+            self._keep(0, state)  # it does not follow from the seed
         self._append(
             {
                 "format": FORMAT,
@@ -212,7 +212,7 @@ class ReceiptWriter:
     def resume(self, step: int, state: State) -> None:
         """Remove links after `step`, check the others, and note another environment.
 
-        A run that was begun without receipts goes without them to its end.
+        A run that was started without receipts never gets any.
         """
         chain = read_chain(self._folder)
         if not chain:

@@ -1,11 +1,11 @@
-"""Checks of what is read back from a run directory against the hashes that were written with it.
+"""Check files read from a run directory against the hashes that were written with them.
 
-    run.json            holds the hash of its own content
-    result.json         the last receipt holds the hash of its content
-    model.safetensors   result.json holds the hash of the final weights
-    tokenizer.json      run.json holds the hash of the tokenizer
+    run.json            contains the hash of its own content
+    result.json         the last receipt contains the hash of its content
+    model.safetensors   result.json contains the hash of the final weights
+    tokenizer.json      run.json contains the hash of the tokenizer
 
-A run of an older attnlab, which has no such hash and no receipts, is read without the check.
+A run of an older attnlab version, without these hashes and without receipts, is read without the check.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attnlab.storage.records import content_hash
 from attnlab.storage.tensors import iterate_tensors, read_tensors
 
 SEAL = "sha256"
-_LARGE = 1 << 20  # bytes of a file of weights that is worth a second thread
+_LARGE = 1 << 20  # bytes of a weights file from which on a second thread pays off
 _NUMBER = (int, float, type(None))
 _RESULT = {
     "outcome": (str,),

@@ -1,14 +1,14 @@
-"""Numbers in, numbers out: intervals, paired tests, power, confidence, and forecasts over model size.
+"""Statistics: intervals, paired tests, power, calibration, and forecasts over model size.
 
-checking         arguments that are refused
+checking         validation of arguments
 paired           tests and intervals of paired differences
-power            how much a number of pairs can show
-trends           straight lines: whether a difference changes with size, how fast something grows
-samples          means, variances and shares with their errors, and whether samples come from a distribution
-bias_variance    the error of a learner, split
-confidence       whether confidence and accuracy agree, and how well a score separates two groups
-selective        answering only where one is sure, with a guarantee
-forecasts        differences at larger models
+power            detectable differences and numbers of pairs needed
+trends           linear fits: whether a difference changes with size, growth rates
+samples          means, variances and shares with standard errors, and goodness of fit
+bias_variance    the bias–variance decomposition of an error
+confidence       calibration, and how well a score separates two groups
+selective        selective prediction with a risk guarantee
+forecasts        forecasts of differences at larger model sizes
 """
 
 from attnlab.statistics.bias_variance import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error

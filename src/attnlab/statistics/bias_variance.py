@@ -1,4 +1,4 @@
-"""The error of a learner, split into what the data hide, what it cannot express, and what the draw decides.
+"""The error of a learner, decomposed into noise, bias and variance.
 
 For predictions f_r by learners that differ in their training set or their seed, and targets y_s that differ in their
 noise, with means f̄ and ȳ over the draws at each point:
@@ -9,8 +9,8 @@ noise, with means f̄ and ȳ over the draws at each point:
     mean −log p_r(y)   =  −log p̄(y)        +  mean KL(p̄ ‖ p_r)                     p̄ ∝ exp(mean log p_r)
     loss               =  bias             +  variance
 
-The first is Geman, Bienenstock and Doursat 1992, the second Heskes 1998. Both are identities of finite samples, not of
-expectations: they hold to rounding. Where there is one target for each point, its noise is part of the bias.
+The first is from Geman, Bienenstock and Doursat 1992, the second from Heskes 1998. Both hold for finite samples up to
+rounding, not only in expectation. If there is one target for each point, its noise is part of the bias.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Not scipy.stats, which takes long to load.
+# Not scipy.stats, which is slow to import.
 from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from attnlab.errors import InputError
@@ -31,11 +31,11 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ErrorSplit:
-    """The error, measured by itself, and its parts, measured each by itself."""
+    """The error and its parts, each computed independently."""
 
     error: float
     noise: float
-    bias: float  # squared, where the error is a square
+    bias: float  # squared, if the error is a squared error
     variance: float
 
     @property
@@ -62,14 +62,14 @@ def split_squared_error(predictions: ArrayLike, targets: ArrayLike) -> ErrorSpli
 
 
 def split_log_loss(log_probabilities: ArrayLike, targets: Sequence[int] | NDArray[np.integer]) -> ErrorSplit:
-    """Return the mean −log p of the targets (points,), in nats, for learners' log p (learners, points, choices).
+    """Split the mean −log p of the targets, in nats, into bias and variance over learners.
 
     Parameters
     ----------
     log_probabilities
         (learners, points, choices).
     targets
-        (points,), the right choice of each point.
+        (points,), the correct choice at each point.
     """
     logs = _table("log-probabilities", log_probabilities)
     chosen = np.asarray(targets)
@@ -97,8 +97,8 @@ def split_log_loss(log_probabilities: ArrayLike, targets: Sequence[int] | NDArra
 def polynomial_smoother(points: ArrayLike, degree: int) -> Numbers:
     """Return the matrix H (points, points) that turns observations into the least-squares polynomial's values.
 
-    For observations t + noise of variance σ² at n fixed points, it says what to expect: a bias² of mean ((I − H) t)²
-    and a variance of σ² tr(H) / n = σ² (degree + 1) / n.
+    For observations t + noise of variance σ² at n fixed points, the expected bias² is mean ((I − H) t)² and the
+    expected variance σ² tr(H) / n = σ² (degree + 1) / n.
     """
     x = _table("points", points)
     if x.ndim != 1:

@@ -1,4 +1,4 @@
-"""Checks of arguments that several files share; each error says what to do about it."""
+"""Argument checks shared by several files; each error has a hint."""
 
 from __future__ import annotations
 

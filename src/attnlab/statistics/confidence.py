@@ -1,20 +1,20 @@
-"""How good a confidence score is: its calibration, and how well it tells two groups apart.
+"""The quality of a confidence score: its calibration, and how well it separates two groups.
 
-Calibration: does what is said with confidence c come true in c of all cases?
+Calibration: are answers with confidence c correct in a share c of all cases?
 
     ECE = Σ_b n_b / n · |accuracy of bin b − mean confidence of bin b|      Naeini et al. 2015
 
-The bins are of equal width, and the last one holds 1. The measure is never below 0 and so too high on few answers, even
-for a perfectly calibrated model; `expected` is what such a model would show with these confidences, for comparison.
+The bins have equal width, and the last one includes 1. The ECE is never below 0 and so biased upwards on few answers,
+even for a perfectly calibrated model; `expected` is the mean ECE of such a model with the same confidences.
 
-Separation: the chance that one of the first group scores higher than one of the second.
+Separation: the probability that one of the first group scores higher than one of the second.
 
     AUROC      θ = mean over pairs of [x > y] + ½ [x = y]
     its error  from the placements of each x among the y and of each y among the x      DeLong et al. 1988
     interval   on the scale of log θ / (1 − θ), so that it never leaves 0 … 1
 
-Where θ is 0 or 1 the placements have no spread. The bound is then what min(m, n) independent pairs, all of them in
-order, leave possible: (α/2)^(1/min(m, n)). It is wider than it need be, and never says that all is certain.
+If θ is 0 or 1, the placements have no spread. The bound is then the exact one for min(m, n) independent pairs, all in
+the right order: (α/2)^(1/min(m, n)). It is conservative, and never gives an interval of width 0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """The answers whose confidence lies between two bounds; without any, there is no accuracy."""
+    """The answers whose confidence lies between two bounds; an empty bin has no accuracy."""
 
     low: float
     high: float
@@ -51,7 +51,7 @@ class Reliability:
 
     bins: tuple[ReliabilityBin, ...]
     ece: Interval
-    expected: float  # the error that a perfectly calibrated model shows on so few answers, on average
+    expected: float  # the mean error of a perfectly calibrated model on as many answers
     confidence: float
     accuracy: float
 
@@ -72,7 +72,7 @@ def reliability(
     level
         The confidence level of intervals, such as 0.95.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     check_share("level", level)
     said, right = check_scored(confidences, correct)
@@ -103,7 +103,7 @@ def _error(place: NDArray[np.int_], said: NDArray[np.float64], right: NDArray[np
 
 @dataclass(frozen=True)
 class _Placements:
-    """Where each stands among the other group, as a share of it."""
+    """The rank of each score within the other group, as a share of that group."""
 
     of_positives: NDArray[np.float64]
     of_negatives: NDArray[np.float64]

@@ -6,14 +6,14 @@ With n differences of mean d, standard deviation s and standard error e = s / �
     equivalence   two one-sided tests: p is that of t = (|d| − m) / e for a margin m     Schuirmann 1987
     sign flips    the share of all 2ⁿ choices of signs whose |mean| is at least |d|      Fisher 1935
     BCa           the bootstrap, corrected for bias and for skew                         Efron 1987
-    Holm          the i-th smallest of k p-values times k − i + 1, never falling         Holm 1979
+    Holm          the i-th smallest of k p-values times k − i + 1, made monotonic        Holm 1979
 
-What is known of the spread from other seeds, a `Noise` of standard deviation σ with k degrees of freedom, is pooled
-with s: the variance is (k σ² + (n − 1) s²) / (k + n − 1), with k + n − 1 degrees of freedom. It is left out where s is
-significantly larger than σ, because then the noise is not what it was.
+An estimate of the spread from other seeds, a `Noise` of standard deviation σ with k degrees of freedom, is pooled with
+s: the variance is (k σ² + (n − 1) s²) / (k + n − 1), with k + n − 1 degrees of freedom. It is not used if s is
+significantly larger than σ, because then the noise has changed.
 
-Where all differences are the same, there is no spread to judge by, and they are taken at their word: p is 0 for what
-they show and 1 for what they do not.
+If all differences are equal, there is no spread to estimate, and their mean is taken as exact: p is 0 for null
+hypotheses that it contradicts and 1 for others.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from functools import lru_cache
 
 import numpy as np
 
-# Not scipy.stats, which takes long to load.
+# Not scipy.stats, which is slow to import.
 from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from attnlab.errors import InputError
 from attnlab.statistics.checking import check_positive, check_share, check_values
 
-_EXACT = 20  # so many signs are tried in all ways
-_FLIPS = 100_000  # drawn where there are more
+_EXACT = 20  # up to this many differences, all choices of signs are enumerated
+_FLIPS = 100_000  # random choices for more
 _RESAMPLES = 9_999
 _ROUNDING = 1e-12  # sums that are equal but for rounding count as equal
-_NOISIER = 0.05  # level of the F test that leaves out what is known of the noise
+_NOISIER = 0.05  # level of the F test that rejects the known noise
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, and between what it lies."""
+    """A mean with the bounds of its interval."""
 
     mean: float
     low: float
@@ -50,7 +50,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Noise:
-    """The standard deviation of a difference, known from other seeds, and the degrees of freedom it was found with."""
+    """The standard deviation of a difference, estimated from other seeds, and its degrees of freedom."""
 
     sd: float
     degrees: int
@@ -64,7 +64,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A mean, its standard error, and the degrees of freedom that it was found with."""
+    """A mean, its standard error, and the degrees of freedom of the error."""
 
     mean: float
     error: float
@@ -81,7 +81,7 @@ def mean_interval(values: Sequence[float], level: float = 0.95, noise: Noise | N
     level
         The confidence level of intervals, such as 0.95.
     noise
-        What is known of the noise from other seeds; None uses the differences alone.
+        The noise estimated from other seeds; None uses the differences alone.
     """
     check_share("level", level)
     found = _estimate(values, noise)
@@ -97,7 +97,7 @@ def paired_t(differences: Sequence[float], noise: Noise | None = None) -> float:
     differences
         Paired differences, one for each seed.
     noise
-        What is known of the noise from other seeds; None uses the differences alone.
+        The noise estimated from other seeds; None uses the differences alone.
     """
     found = _estimate(differences, noise)
     if found.error == 0:
@@ -115,7 +115,7 @@ def equivalence(differences: Sequence[float], margin: float, noise: Noise | None
     margin
         The largest difference that does not matter.
     noise
-        What is known of the noise from other seeds; None uses the differences alone.
+        The noise estimated from other seeds; None uses the differences alone.
     """
     check_positive("margin", margin)
     found = _estimate(differences, noise)
@@ -128,18 +128,18 @@ def equivalence(differences: Sequence[float], margin: float, noise: Noise | None
 def sign_flip(differences: Sequence[float], seed: int = 0) -> float:
     """Return the two-sided p of differences that are as likely to be negative as positive; drawn for more than 20.
 
-    The sums grow from one difference to the next, so that they never need a table of all signs.
+    The sums are built up one difference at a time, without a table of all signs.
 
     Parameters
     ----------
     differences
         Paired differences, one for each seed.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     numbers = check_values(differences)
     tolerance = _ROUNDING * float(np.abs(numbers).sum())
-    sums = numbers[:1]  # its sign stays: turning all signs round changes no |sum|
+    sums = numbers[:1]  # its sign is fixed: flipping all signs leaves every |sum| unchanged
     if numbers.size <= _EXACT:
         for number in numbers[1:]:
             sums = np.concatenate((sums + number, sums - number))
@@ -161,12 +161,12 @@ def bca_interval(differences: Sequence[float], level: float = 0.95, seed: int = 
     level
         The confidence level of intervals, such as 0.95.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
 
     Returns
     -------
     tuple[float, float] | None
-        None where resampling cannot say, as with no spread at all.
+        None if resampling gives no interval, as without any spread.
     """
     check_share("level", level)
     numbers = check_values(differences)
@@ -230,7 +230,7 @@ def degrees_of_freedom(differences: Sequence[float], noise: Noise | None = None)
     differences
         Paired differences, one for each seed.
     noise
-        What is known of the noise from other seeds; None uses the differences alone.
+        The noise estimated from other seeds; None uses the differences alone.
     """
     return _estimate(differences, noise).degrees
 
@@ -250,12 +250,12 @@ def _pooled(noises: Sequence[Noise]) -> tuple[float, int]:
 
 
 def _own_estimate(values: Sequence[float]) -> _Estimate:
-    numbers: list[float] = check_values(values).tolist()  # for so few of them, faster than an array
+    numbers: list[float] = check_values(values).tolist()  # for so few values, faster than an array
     count, low, high = len(numbers), min(numbers), max(numbers)
-    if low == high:  # exactly, where a mean would be rounded
+    if low == high:  # exact, whereas a mean would be rounded
         return _Estimate(low, 0.0, count - 1)
     scale = max(-low, high)
-    units = [number / scale for number in numbers]  # whose squares neither vanish nor overflow
+    units = [number / scale for number in numbers]  # their squares neither underflow nor overflow
     mean = math.fsum(units) / count
     squares = math.fsum((unit - mean) ** 2 for unit in units)
     return _Estimate(mean * scale, math.sqrt(squares / (count - 1) / count) * scale, count - 1)

@@ -1,11 +1,11 @@
-"""How much a number of paired differences can show, and how many a question needs.
+"""Power: the difference that a number of pairs can detect, and the number of pairs needed.
 
 With n differences of standard deviation σ and a true mean δ, the paired t has the noncentrality δ √n / σ and n − 1
-degrees of freedom, and so many more as are `known` from other seeds. Two one-sided tests at a margin m both reject if
+degrees of freedom, plus those `known` from other seeds. Two one-sided tests at a margin m both reject if
 |d| < m − t s / √n, where t is the quantile of Student's t; given s, the chance of that is a difference of two normal
 probabilities, and it is averaged over s.
 
-A pilot's standard deviation is uncertain; `upper_sd` is what the true one lies below with a given confidence.
+A pilot's standard deviation is uncertain; `upper_sd` is an upper confidence bound on the true one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from attnlab.statistics.checking import (
     check_values,
 )
 
-_POINTS = 4001  # of the average over s
-_REACH = 10  # standard deviations of s that the average goes to either side
-_MOST = 1 << 40  # seeds beyond which no search makes sense
+_POINTS = 4001  # of the numerical average over s
+_REACH = 10  # standard deviations of s covered on either side
+_MOST = 1 << 40  # seeds at which the search gives up
 
 
 def detectable_difference(sd: float, count: int, alpha: float, power: float = 0.9, known: int = 0) -> float:
@@ -41,9 +41,9 @@ def detectable_difference(sd: float, count: int, alpha: float, power: float = 0.
     count
         Number of differences.
     alpha
-        The accepted chance of a false positive.
+        The accepted probability of a false positive.
     power
-        The chance with which a true difference is to be detected.
+        The probability with which a true difference is to be detected.
     known
         Degrees of freedom that a pilot adds to the estimate of the noise.
     """
@@ -67,9 +67,9 @@ def count_needed(sd: float, difference: float, alpha: float, power: float = 0.9,
     difference
         The true mean to detect.
     alpha
-        The accepted chance of a false positive.
+        The accepted probability of a false positive.
     power
-        The chance with which a true difference is to be detected.
+        The probability with which a true difference is to be detected.
     known
         Degrees of freedom that a pilot adds to the estimate of the noise.
     """
@@ -89,7 +89,7 @@ def equivalence_power(sd: float, count: int, margin: float, alpha: float, true: 
     margin
         The largest difference that does not matter.
     alpha
-        The accepted chance of a false positive.
+        The accepted probability of a false positive.
     true
         The true mean.
     known
@@ -126,9 +126,9 @@ def equivalence_count_needed(
     margin
         The largest difference that does not matter.
     alpha
-        The accepted chance of a false positive.
+        The accepted probability of a false positive.
     power
-        The chance with which a true difference is to be detected.
+        The probability with which a true difference is to be detected.
     true
         The true mean.
     known
@@ -162,11 +162,11 @@ def upper_sd(sd: float, degrees: float, confidence: float = 0.8) -> float:
     Parameters
     ----------
     sd
-        The standard deviation that was found.
+        The estimated standard deviation.
     degrees
         Its degrees of freedom.
     confidence
-        The chance that the bound holds.
+        The probability that the bound holds.
     """
     check_sd(sd)
     check_positive("number of degrees", degrees)
@@ -192,11 +192,11 @@ def exceeds(successes: int, trials: int, rate: float) -> float:
     Parameters
     ----------
     successes
-        How many succeeded.
+        Number of successes.
     trials
-        How many were tried.
+        Number of trials.
     rate
-        The rate that is tested.
+        The rate under test.
     """
     check_share("rate", rate)
     check_successes(successes, trials, least=1)
@@ -224,7 +224,7 @@ def _fewest(is_enough: Callable[[int], bool]) -> int:
         high *= 2
         if high > _MOST:
             raise SpecError("no number of seeds that could be trained would do", hint="look for a larger difference")
-    low = high // 2  # is not enough, or is 1
+    low = high // 2  # not enough, or 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)

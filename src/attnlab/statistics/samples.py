@@ -1,19 +1,19 @@
-"""Numbers estimated from samples, exact intervals of shares, and whether samples come from a distribution.
+"""Estimates from samples, exact intervals of shares, and tests whether samples come from a distribution.
 
 mean x̄              s / √n
 variance s²          √((m₄ − s⁴ (n − 3)/(n − 1)) / n), with m₄ the fourth central moment
 share h/n            √(p (1 − p) / n), with p the true share where it is known, as in testing one
 Clopper–Pearson      the chances that an equal-tailed exact binomial test does not reject     Clopper and Pearson 1934
-binomial tail        P(X ≤ s) for X binomial with n tries of a chance p, by the incomplete beta function
+binomial tail        P(X ≤ s) for X binomial with n trials of probability p, by the incomplete beta function
 
 The logit-normal distribution is that of σ(z) = 1 / (1 + e^−z) for a normal z, the weight of a softmax over two scores
 whose difference is normal:
 
     F(w) = Φ((logit w − μ) / σ),   f(w) = φ((logit w − μ) / σ) / (σ w (1 − w)),   logit w = log(w / (1 − w))
 
-Its moments have no closed form; they are integrals over z, of which the trapezoid rule is exact to rounding.
+Its moments have no closed form; they are integrals over z, for which the trapezoid rule is exact up to rounding.
 
-Kolmogorov's distance is the largest between the cumulative shares of samples and of a continuous distribution:
+Kolmogorov's distance is the largest distance between the empirical distribution of samples and a continuous one:
 
     D = sup |F_n(x) − F(x)|,   P(D > t / √n) → 2 Σ (−1)^(j−1) e^(−2 j² t²)
 """
@@ -33,13 +33,13 @@ from attnlab.errors import InputError, SpecError
 from attnlab.statistics.checking import check_count, check_samples, check_share, check_successes
 from attnlab.statistics.paired import Interval
 
-_ROUNDING = 1e-9  # of a number without spread, relative
-_REACH, _POINTS = 10.0, 20_001  # of integrals over z: standard deviations to either side, and places
+_ROUNDING = 1e-9  # relative tolerance for a number without spread
+_REACH, _POINTS = 10.0, 20_001  # of integrals over z: standard deviations on either side, and grid points
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number that was estimated from `count` samples, and its standard error."""
+    """A number estimated from `count` samples, and its standard error."""
 
     value: float
     error: float
@@ -77,9 +77,9 @@ def estimate_share(hits: int, count: int, expected: float | None = None) -> Esti
     Parameters
     ----------
     hits
-        How many succeeded.
+        Number of successes.
     count
-        How many were tried.
+        Number of trials.
     expected
         The expected share, if there is one.
     """
@@ -97,9 +97,9 @@ def clopper_pearson(successes: int, count: int, level: float = 0.95) -> Interval
     Parameters
     ----------
     successes
-        How many succeeded.
+        Number of successes.
     count
-        How many were tried.
+        Number of trials.
     level
         The confidence level of intervals, such as 0.95.
     """
@@ -125,11 +125,11 @@ def binomial_tail(successes: int, count: int, chance: float) -> float:
     Parameters
     ----------
     successes
-        How many succeeded.
+        Number of successes.
     count
-        How many were tried.
+        Number of trials.
     chance
-        The chance of each.
+        The probability of each success.
     """
     check_successes(successes, count)
     if not 0 <= chance <= 1:
@@ -169,7 +169,7 @@ class LogitNormal:
     @property
     def variance(self) -> float:
         shares, weights, z = self._grid()
-        return float(np.trapezoid((shares - self.mean) ** 2 * weights, z))  # without taking large from large
+        return float(np.trapezoid((shares - self.mean) ** 2 * weights, z))  # avoids the cancellation of E[x²] − E[x]²
 
     def _grid(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         z = np.linspace(-_REACH, _REACH, _POINTS)
@@ -185,7 +185,7 @@ def kolmogorov_distance(samples: Any, cumulative: Callable[[NDArray[np.float64]]
     samples
         Numbers.
     cumulative
-        The derived distribution function.
+        The theoretical distribution function.
     """
     values = np.sort(check_samples(samples))
     chances = np.asarray(cumulative(values), dtype=np.float64)
@@ -201,7 +201,7 @@ def kolmogorov_limit(count: int, alpha: float) -> float:
     count
         Number of samples.
     alpha
-        The chance.
+        The probability.
     """
     check_count(count)
     check_share("alpha", alpha)

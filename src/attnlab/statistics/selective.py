@@ -1,23 +1,23 @@
-"""Answering only where one is sure: the risk against the share that is answered, and a threshold with a guarantee.
+"""Selective prediction: the risk as a function of coverage, and a threshold with a risk guarantee.
 
-Answers are taken from the surest on. After k of n the coverage is k / n, and the risk is the share of errors among
-those k; the area under that curve is the mean risk over k = 1 … n (Geifman et al. 2019). Answers with the same score
-come in no order: each counts with the error rate of all that share it. A score that knows nothing has the overall risk
-as its area; the best possible one, which puts all errors last, has the area that accuracy alone allows.
+Answers are sorted by confidence. After the first k of n, the coverage is k / n, and the risk is the share of errors
+among those k; the area under that curve is the mean risk over k = 1 … n (Geifman et al. 2019). Answers with the same
+score are not ordered: each counts with the error rate of all of them. A random score has the overall risk as its area;
+the best possible score, which ranks all errors last, has the smallest area at this accuracy.
 
-A threshold with a guarantee makes errors among the answered rarer than r, unless a chance of δ strikes:
-Learn-then-Test (Angelopoulos et al. 2021, arXiv 2110.01052). For a threshold t, let n be the answered ones of the
-calibration pairs (score ≥ t) and e the errors among them. Given n, e is binomial with the true risk R(t), so
+A threshold with a guarantee keeps the risk among answered questions below r with probability at least 1 − δ:
+Learn-then-Test (Angelopoulos et al. 2021, arXiv 2110.01052). For a threshold t, let n be the number of calibration
+pairs that are answered (score ≥ t) and e the errors among them. Given n, e is binomial with the true risk R(t), so
 
     p(t) = P(Bin(n, r) ≤ e)
 
-is a p-value of "R(t) > r", exactly and for any distribution. Thresholds are tried from strict to loose, and the first
-one whose p exceeds δ ends the search: to accept any too risky threshold, the first too risky one of the sequence must
-be accepted, and that happens with a chance of at most δ. No correction for their number is needed.
+is an exact p-value of "R(t) > r" for any distribution. Thresholds are tried from strict to loose, and the first one
+whose p exceeds δ ends the search: to accept any threshold with too high a risk, the first such threshold of the
+sequence must be accepted, which has a probability of at most δ. No correction for multiple tests is needed.
 
-This rests on a sequence that was fixed without looking at these pairs, not even at their scores: `spread_thresholds`
-makes one from the scores of other questions. It begins where enough pairs are expected to be answered for an error or
-more to be forgiven, because with too few even none at all proves nothing and the search would end before it began.
+This requires a sequence that was fixed without using these pairs, not even their scores: `spread_thresholds` derives
+one from the scores of other questions. It begins where enough pairs are expected to be answered to tolerate at least
+one error: with too few, even no errors are not significant, and the search would end at the first threshold.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from attnlab.statistics.checking import Outcomes, Scores, check_scored, check_sc
 from attnlab.statistics.paired import Interval
 from attnlab.statistics.samples import binomial_tail, percentile_interval
 
-_POINTS = 200  # of a curve that is drawn
+_POINTS = 200  # of a plotted curve
 _STEPS = 20  # thresholds of a sequence
-_START = 2  # times the fewest pairs that prove anything: where a sequence begins,
+_START = 2  # times the fewest pairs that can be significant: where a sequence begins,
 _SHARE = 0.2  # or at this share of the pairs, if that is more; with fewer, a single unlucky error often ends the search
 
 
@@ -71,7 +71,7 @@ def risk_coverage(
     resamples
         Bootstrap samples.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     check_share("level", level)
     numbers, right = check_scored(scores, correct)
@@ -114,7 +114,7 @@ def area_difference(
     resamples
         Bootstrap samples.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     check_share("level", level)
     one, right = check_scored(first, correct)
@@ -157,7 +157,7 @@ class RiskControl:
 
     @property
     def threshold(self) -> float | None:
-        """Answer where the score reaches it; None: never answer."""
+        """The accepted threshold: answer if the score reaches it; None: never answer."""
         return None if self.accepted is None else self.accepted.threshold
 
     @property
@@ -185,7 +185,7 @@ def control_risk(
     risk
         The accepted share of wrong answers among those given.
     delta
-        The chance with which the guarantee may fail.
+        The probability with which the guarantee may fail.
     """
     _check_request(risk, delta)
     numbers, right = check_scored(scores, correct)
@@ -212,7 +212,7 @@ def fewest_needed(risk: float, delta: float) -> int:
     risk
         The accepted share of wrong answers among those given.
     delta
-        The chance with which the guarantee may fail.
+        The probability with which the guarantee may fail.
     """
     _check_request(risk, delta)
     return math.ceil(math.log(delta) / math.log1p(-risk))
@@ -232,7 +232,7 @@ def spread_thresholds(
     risk
         The accepted share of wrong answers among those given.
     delta
-        The chance with which the guarantee may fail.
+        The probability with which the guarantee may fail.
     steps
         How many thresholds.
     """
@@ -240,7 +240,7 @@ def spread_thresholds(
     if count < 1 or steps < 1:
         raise SpecError(f"{steps} thresholds for {count} pairs make no sense", hint="use at least one of each")
     fewest = fewest_needed(risk, delta)
-    first = max(_SHARE * count, min(_START * fewest, (fewest + count) / 2))  # the latter where there are few pairs
+    first = max(_SHARE * count, min(_START * fewest, (fewest + count) / 2))  # the latter if there are few pairs
     begin = min(1.0, first / count)
     shares = np.linspace(begin, 1.0, steps)
     found = np.quantile(numbers, 1 - shares, method="lower")

@@ -1,11 +1,11 @@
-"""Straight lines by least squares: how a paired difference changes with model size, and how fast something grows.
+"""Linear least squares: how a paired difference changes with model size, and growth rates.
 
     trend          the slope of each seed's differences over log₁₀ N
     y = a · xᵇ     b is the slope of log y over log x
     y = a · e^(rx) r is the slope of log y over x
 
-The slopes of different seeds are independent, so their mean has an interval and a p-value by Student's t, however the
-sizes of one seed are correlated.
+The slopes of different seeds are independent, so their mean has an interval and a p-value by Student's t, even if the
+differences of one seed are correlated across sizes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def trend(
     fewest
         The fewest sizes; with 2, the trend is the change between them and says nothing about its shape.
     pilot
-        Differences at other seeds in the same form, whose slopes say how noisy a slope is.
+        Differences at other seeds in the same form, whose slopes give an estimate of the noise.
     """
     decades = np.log10(check_logarithms("sizes", sizes))
     rungs = len(set(decades.tolist()))

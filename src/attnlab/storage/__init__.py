@@ -1,9 +1,9 @@
-"""Files that last, whatever happens to the process that writes them.
+"""Durable, atomic files.
 
-disk        effects on a file system: whole files, folders, temporaries
+disk        file-system operations: atomic files, folders, temporaries
 files       a file at a path that a user named
 records     JSON records
-plans       the file of a comparison's plan
+plans       plan.json, the plan of a comparison
 tensors     safetensors files
-locks       who holds a folder
+locks       locks on folders
 """

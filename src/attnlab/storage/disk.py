@@ -1,7 +1,7 @@
-"""Effects on a file system that last: what is said to be written has reached the disk, and appears whole or not at all.
+"""Durable file-system operations: a file is on the disk when a function returns, and appears whole or not at all.
 
-A new file is written under a temporary name, flushed, and renamed; then the folder that holds it is flushed too,
-because a name is part of the folder. All of it goes through `disk`, so that a test can let any one effect fail.
+A new file is written under a temporary name, flushed, and renamed; then its folder is flushed too, because a name is
+part of the folder. All operations go through `disk`, so that a test can let any single one fail.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from attnlab.errors import FileError
 
-_PIECE = 1 << 24  # bytes given to the system at once, which takes 2 GiB at most
-_LABEL = 50  # letters of a name in that of its temporary
+_PIECE = 1 << 24  # bytes per write; the system accepts 2 GiB at most
+_LABEL = 50  # characters of a name in that of its temporary
 _TEMPORARY = re.compile(r"\.tmp-(?P<label>.+)-(?P<process>\d+)-[0-9a-f]{8}")
 
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -27,7 +27,7 @@ _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 
 class Disk:
-    """Each effect that can fail, or be the last thing a process does."""
+    """The operations that can fail, or after which a process may die."""
 
     def create(self, path: Path) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -133,7 +133,7 @@ def flush_folder(path: Path) -> None:
     try:
         _flush(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems do not know this request for a folder
+        if error.errno != errno.EINVAL:  # some file systems cannot flush a folder
             raise
 
 
@@ -153,7 +153,7 @@ def make_folders(path: Path) -> None:
     try:
         disk.make_folder(path)
     except FileExistsError:
-        if not path.is_dir():  # otherwise another process made it just now
+        if not path.is_dir():  # otherwise another process has just created it
             raise
     flush_folder(path.parent)
 

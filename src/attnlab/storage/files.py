@@ -1,4 +1,4 @@
-"""A file at a path that a user named: checked before the work begins, and written as a whole or not at all."""
+"""A file at a path given by the user: checked before the work begins, and written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from attnlab.storage import disk
 def check_writable(path: Path) -> None:
     """Refuse a path that `write_whole` could not write, without touching what is there."""
     try:
-        _check(path, path.resolve())  # through symbolic links, so that a link stays one
+        _check(path, path.resolve())  # follow symbolic links, so that a link is not replaced by a file
     except FileError:
         raise
-    except (OSError, RuntimeError) as error:  # the latter for links that go in circles
+    except (OSError, RuntimeError) as error:  # the latter for symbolic links that form a cycle
         raise _refusal(path, error) from None
 
 
@@ -43,7 +43,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file, which may be no device."""
+    """Return the bytes of a file, which must not be a device."""
     check_no_device(path)
     return path.read_bytes()
 

@@ -24,12 +24,12 @@ from attnlab.storage.disk import is_alive, refusal
 from attnlab.storage.records import read_json, write_json
 
 LOCK, HOLDER = ".lock", ".holder.json"
-_PATIENCE = 0.5  # seconds, because a process that only looks has the lock for a moment
+_PATIENCE = 0.5  # seconds; a process that only checks has the lock for a moment
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that holds a run directory. What is not known of it is None."""
+    """A process that holds a run directory. Unknown values are None."""
 
     pid: int | None = None
     host: str | None = None
@@ -49,7 +49,7 @@ class Holder:
 
 
 class RunHeldError(AttnlabError):
-    """A run directory that another process works in."""
+    """A run directory is held by another process."""
 
     def __init__(self, path: Path, holder: Holder) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class RunHeldError(AttnlabError):
 @contextmanager
 def holding(folder: Path) -> Iterator[None]:
     """Hold a folder, which must exist, or raise `RunHeldError`."""
-    if not folder.is_dir():  # which the lock would make
+    if not folder.is_dir():  # creating the lock would create the folder
         raise FileError(f"there is no folder {folder}")
     lock = FileLock(folder / LOCK)
     try:
@@ -81,7 +81,7 @@ def holding(folder: Path) -> Iterator[None]:
 
 
 def stop_holder(folder: Path, what: str) -> Holder:
-    """Ask the process that holds a folder, and carries out what it is for, to end; return which one it was."""
+    """Ask the process that holds a folder to end, and return it; `what` names its work in messages."""
     holder = find_holder(folder)
     if holder is None:
         raise AttnlabError(f"no process carries this {what} out", hint="it can be resumed")
@@ -102,16 +102,16 @@ def find_holder(folder: Path) -> Holder | None:
     pid = content.get("pid")
     known = {name: content.get(name) for name in ("host", "command", "since")}
     if not isinstance(pid, int) or (known["host"] == socket.gethostname() and not is_alive(pid)):
-        return Holder()  # what is written is that of a holder who was killed
+        return Holder()  # the file is from a holder that was killed
     return Holder(pid, **{name: str(value) for name, value in known.items()})
 
 
 def _is_locked(path: Path) -> bool:
-    """Return whether the lock is taken. Asking shares it for a moment, so that two that ask do not see each other."""
+    """Return whether the lock is taken. The check itself takes a shared lock, so two checks do not conflict."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
-        return False  # no process ever held it, or it is not ours to ask
+        return False  # no process ever held it, or we lack the permission to check
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
 """The file of a comparison's plan, plan.json: {"format": 1, "sha256": the hash of the plan, "plan": what was planned}.
 
-It is read here, so that a reader of the folder of a comparison needs to know nothing else about comparisons.
+It is read here, so that code that reads a comparison's folder does not depend on the comparison code.
 """
 
 from __future__ import annotations

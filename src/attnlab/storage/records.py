@@ -49,8 +49,8 @@ def content_hash(data: object) -> str:
 def to_plain(data: object, *, nulls: bool = False, digits: int | None = None) -> Any:
     """Return `data` as strict JSON can hold it: paths become text, tuples lists, dataclasses objects.
 
-    A number that is not finite becomes text such as "nan", or null if `nulls`; others are rounded to so many
-    significant `digits`.
+    A number that is not finite becomes text such as "nan", or null if `nulls`; others are rounded to `digits`
+    significant digits.
     """
     match data:
         case float() if not math.isfinite(data):

@@ -34,7 +34,7 @@ def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
             storage = plain.untyped_storage().data_ptr()
             unshared[name] = plain.clone() if storage in seen else plain
             seen.add(storage)
-            safetensors.torch.save({name: plain[:0] if plain.ndim else plain})  # a bad type is found by its name
+            safetensors.torch.save({name: plain[:0] if plain.ndim else plain})  # an unsupported dtype raises here
     with _explaining("these tensors"):
         return safetensors.torch.save(unshared)
 
@@ -60,7 +60,7 @@ def iterate_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
     try:
         with safe_open(path, framework="pt") as file:
             for name in sorted(file.keys()):
-                # Cloned, because mapped memory would end the process if the disk failed or the file was cut later.
+                # Cloned: mapped memory would crash the process if the disk failed or the file was truncated later.
                 yield name, file.get_tensor(name).clone()
     except OSError as error:
         raise refusal(f"{path} cannot be read", error) from error
@@ -71,6 +71,6 @@ def iterate_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
 def tensor_bytes(tensor: Tensor) -> memoryview:
     """Return the bytes of a tensor's values, in row-major order."""
     values = tensor.contiguous()
-    if values.dtype is not torch.float32:  # NumPy does not know every type
+    if values.dtype is not torch.float32:  # NumPy does not support every dtype
         values = values.reshape(-1).view(torch.uint8)
     return values.numpy(force=True).reshape(-1).data

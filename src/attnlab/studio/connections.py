@@ -1,4 +1,4 @@
-"""Connections with a limit: the headers of a request must arrive within a bounded time."""
+"""Connections with a time limit: the headers of a request must arrive within a bounded time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SECONDS_FOR_HEADERS = 10.0
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it; a request whose headers do not arrive in time ends the connection.
+    """uvicorn's HTTP/1.1 protocol; if the headers of a request do not arrive in time, the connection is closed.
 
-    Otherwise a few visitors who send one letter a minute could hold all connections that the system allows.
+    Otherwise a few visitors who send one byte a minute could occupy all connections that the system allows.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -26,7 +26,7 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._deadline is None and self.conn.their_state is h11.IDLE:
-            self._wait_for_headers()  # the beginning of another request
+            self._wait_for_headers()  # the start of the next request
 
     def handle_events(self) -> None:
         super().handle_events()

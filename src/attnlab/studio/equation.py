@@ -1,4 +1,4 @@
-"""One number of an attention map, with every number that it was made of."""
+"""One attention weight, with every number that it was computed from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attnlab.pages import equations_html
 from attnlab.studio.matrices import number_text, vector_text
 
 _SPACE = re.compile(r"^␣(?=.)")  # before a word
-_SHOWN = 8  # numbers of a vector, and terms of a sum
+_SHOWN = 8  # components of a vector, and terms of a sum
 
 
 def equation_html(found: Mapping[str, Any], tokens: Sequence[str], place: Mapping[str, int]) -> str:

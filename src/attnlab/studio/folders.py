@@ -1,4 +1,4 @@
-"""The folders of comparisons and studies, the names by which a browser knows them, and processes that work in them."""
+"""The folders of comparisons and studies, their names in a browser, and the processes that work in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnlab.errors import AttnlabError
 from attnlab.experiments.scale.record import study_folders as folders_of_studies
 from attnlab.storage.plans import PLAN
 
-LOG = "studio.log"  # what a process that the studio started says, in the folder that it works in
+LOG = "studio.log"  # the output of a process that the studio started, in its folder
 COMPARISON, STUDY = "comparison", "study"
 
 

@@ -1,4 +1,4 @@
-"""The frame around every page: navigation, one place for messages, the one style; and how a page is built safely.
+"""The frame around every page: navigation, the message area and the style; and error handling while a page is built.
 
 @page(studio, "/heads", "Heads")
 async def heads(frame: Frame) -> None: …
@@ -43,7 +43,7 @@ PAGES = {
     "/ask": "Ask",
     "/exhibits": "Exhibits",
 }
-_PATIENCE = 3.0  # seconds that a visitor whose connection broke has to come back
+_PATIENCE = 3.0  # seconds that a visitor has to reconnect
 _ABSOLUTE = re.compile(r"(?<![\w/.:])/(?:[^\s/'\"`<>]+/)+")  # the folders of an absolute path
 _HEAD = """
 <script src="/static/comfort.js?{version}"></script>
@@ -65,13 +65,13 @@ _COMFORT = """
 
 @dataclass
 class Frame:
-    """The page that is being built: where content goes, and where messages are shown."""
+    """The page that is being built: its content area and its message area."""
 
     content: ui.element
     message: ui.html
     notice: ui.html
     heading: ui.html
-    visitor: str  # the name of the tab that this page is open in
+    visitor: str  # the id of the browser tab that shows this page
 
     def owner(self, purpose: str) -> str:
         """Return the owner of this page's questions about one thing; a newer one replaces the one before."""
@@ -117,9 +117,9 @@ def page(
     under: str | None = None,
     refuse: Callable[..., AttnlabError | None] | None = None,
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
-    """Make a page of a function that fills a frame. It may take its time: the browser is connected by then.
+    """Register a function that fills a frame as a page. It may be slow: the browser is already connected.
 
-    `refuse` gets the parameters of the address, and returns an error if there is nothing at this address.
+    `refuse` receives the parameters of the address, and returns an error if the address does not exist.
     """
 
     def decorate(fill: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
@@ -139,7 +139,7 @@ def page(
             studio.page_stands.set()
             return None
 
-        # NiceGUI reads the parameters of the address from the signature, where the frame is not among them.
+        # NiceGUI reads the parameters of the address from the signature, so the signature must not contain the frame.
         return ui.page(path, title=f"{title} · attnlab studio")(_with_signature(build, fill))
 
     return decorate
@@ -190,16 +190,16 @@ def guarded(
 ) -> Callable[..., Awaitable[None]]:
     """Return a handler whose errors are shown as on the command line: at the field that was changed, if one was.
 
-    Success takes them away, unless `keep`.
+    Success removes them, unless `keep` is set.
     """
 
     @wraps(handler)
     async def handle(*arguments: Any, **given: Any) -> None:
         field = changed_field.get()
         try:
-            with frame.content:  # and not in what was clicked on, which the handler may draw anew
+            with frame.content:  # not in the clicked element, which the handler may redraw
                 await handler(*arguments, **given)
-        except WithdrawnError:  # a newer question follows, or the visitor has left
+        except WithdrawnError:  # superseded by a newer question, or the visitor has left
             return
         except AttnlabError as error:
             if field is None or field.is_gone:
@@ -207,7 +207,7 @@ def guarded(
             else:
                 field.refuse(_problem_html(error))
         except Exception as error:
-            if frame.content.is_deleted:  # the visitor has gone
+            if frame.content.is_deleted:  # the visitor has left
                 return
             log.exception("a page failed")
             frame.tell(

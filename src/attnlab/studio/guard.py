@@ -1,12 +1,12 @@
-"""Who may talk to the studio: one gate in front of every route and of the websocket.
+"""Access control of the studio: one gate in front of every route and of the websocket.
 
-    Host     must be an address that the studio listens at, so that no name that others control can lead here
-    Origin   where the browser sends one, must be the studio's own; what changes something must have one
+    Host     must be an address that the studio listens on, which prevents DNS rebinding
+    Origin   if the browser sends one, must be the studio's own; requests that change something must have one
     key      the token of the printed address is exchanged for a cookie that scripts cannot read and that other sites
-             cannot send; nothing else opens the door
-    size     of a request's body and of its address
+             cannot send; nothing else gives access
+    size     limits of a request's body, its address and its headers
 
-What goes out says that the page may load from, and talk to, nothing but its own server.
+Every response has a policy that lets the page load from and connect to its own server only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Headers = list[tuple[bytes, bytes]]
 
 TOKEN = "token"
 MOST_BODY = 1_000_000  # bytes
-MOST_ADDRESS = 16_000  # letters of path and query
+MOST_ADDRESS = 16_000  # characters of path and query
 MOST_HEADERS = 32_000  # bytes of all headers
 _METHODS = frozenset({"GET", "HEAD", "POST"})
 _HARMLESS = frozenset({"GET", "HEAD"})
@@ -44,11 +44,11 @@ _ALWAYS = (
 
 @dataclass(frozen=True)
 class Access:
-    """The addresses that the studio answers to, and what opens it."""
+    """The addresses at which the studio can be reached, and the secrets that give access."""
 
     port: int
     hosts: frozenset[str]  # names and addresses, without the port
-    any_address: bool = False  # every literal address too: names can be made to lead anywhere, addresses cannot
+    any_address: bool = False  # also every literal IP address: DNS can point names anywhere, addresses are safe
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
@@ -82,7 +82,7 @@ def _is_address(name: str) -> bool:
 
 
 class RefusedError(Exception):
-    """A request that is not let in."""
+    """A request that is refused."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -90,7 +90,7 @@ class RefusedError(Exception):
 
 
 class Guard:
-    """The gate, as ASGI: whatever is not refused is handed on to `app`."""
+    """The gate, as ASGI middleware: requests that are not refused are passed on to `app`."""
 
     def __init__(self, app: App, access: Access) -> None:
         self.app, self._access = app, access
@@ -143,7 +143,7 @@ class Guard:
             raise RefusedError(403, "this request does not say which Origin it comes from")
         if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
             raise RefusedError(403, "this request comes from another Origin")
-        # A link to the printed address may be followed from anywhere; nothing else of the studio's.
+        # A link to the printed address may be followed from any site; no other address of the studio.
         if not entering and any(site not in {"same-origin", "none"} for site in headers.get("sec-fetch-site", [])):
             raise RefusedError(403, "this request comes from another site")
 
@@ -170,10 +170,10 @@ class Guard:
         return dict(_pairs(scope)).get(TOKEN)
 
     async def _enter(self, scope: MutableMapping[str, Any], answer: _Answer) -> None:
-        """Exchange the token for the cookie, and go on to the same address without it.
+        """Exchange the token for the cookie, and continue to the same address without the token.
 
-        It is a page that continues by itself, and not a redirect: a browser that came from elsewhere would follow a
-        redirect without the cookie.
+        The response is a page that refreshes itself, not a redirect: a browser that came from another site would follow
+        a redirect without the cookie.
         """
         if not _same(self._token_of(scope) or "", self._access.token):
             raise RefusedError(401, "this token is not the one that `attnlab studio` printed")
@@ -194,12 +194,12 @@ class Guard:
 
 
 class _Answer:
-    """What goes out, with the headers that every answer has. The scripts of a page are marked as its own."""
+    """The response, with the headers that every response has. Scripts of a page are marked with a nonce."""
 
     def __init__(self, send: Send, policy: Callable[[str], bytes]) -> None:
         self._send, self._policy = send, policy
         self.begun = False
-        self._page: Message | None = None  # the start of a page that is held back until it is whole
+        self._page: Message | None = None  # the start of a page, held back until the page is complete
         self._parts: list[bytes] = []
         self._nonce = ""
 

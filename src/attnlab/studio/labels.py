@@ -1,6 +1,6 @@
-"""What a user says about comparisons and studies: another title, a note, a star; archived, or deleted with a way back.
+"""Labels of comparisons and studies: a title, a note, a star, archived; and deletion that can be undone.
 
-RUNS/.studio.json    titles, notes and marks, by the folder's name
+RUNS/.studio.json    titles, notes and stars, by the folder's name
 RUNS/.deleted/       folders that were deleted; they take up disk space until this folder is removed
 """
 
@@ -16,13 +16,13 @@ from attnlab.storage.disk import refusal
 from attnlab.storage.records import read_json, write_json
 
 FILE, DELETED = ".studio.json", ".deleted"
-_MOST = 2_000  # letters
+_MOST = 2_000  # characters
 _NAME = re.compile(r"[^./\\][^/\\]*")
 
 
 @dataclass(frozen=True)
 class Label:
-    """What is said about one comparison or study."""
+    """The label of one comparison or study."""
 
     title: str = ""
     note: str = ""

@@ -1,5 +1,5 @@
-"""Numbers as the studio prints and reads them, and matrices of them as HTML: those that can be edited cell by cell, and
-those that attention makes of them."""
+"""Formatting and parsing of numbers in the studio, and matrices as HTML: editable ones, and those that attention
+computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picker of runs: words that filter them, then a comparison, a variant and a seed."""
+"""A picker of runs: a text filter, then a comparison, a variant and a seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHOOSE = "choose …"
 
 
 class RunPicker:
-    """One run out of many; each has a `name`, a `group`, a `variant` and a `seed` (`work/runs.py`)."""
+    """Selection of one run; each has a `name`, a `group`, a `variant` and a `seed` (`work/runs.py`)."""
 
     def __init__(
         self, label: str, runs: Sequence[Mapping[str, Any]], chosen: str, handler: Handler, *, none: str = ""

@@ -1,4 +1,4 @@
-"""Small pictures as SVG, drawn without a library: intervals in a list, a map of weights, an icon for each page."""
+"""Small pictures as SVG, drawn without a library: intervals in a list, an attention matrix, an icon for each page."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from html import escape
 from typing import Any
 
 _WIDTH, _ROW, _PAD = 150, 9, 4
-_REACH = 3.0  # margins that an axis shows at most on each side
+_REACH = 3.0  # maximum extent of an axis on each side, in margins
 _ICON_SIZE = 48  # pixels
-# What is on a page, in a few strokes of each kind (see studio.css).
+# The icon of each page, as strokes of each kind (see studio.css).
 _ICONS = {
     "/seen": {
         "soft": "M8 10C24 10 24 24 40 24M8 24C24 24 24 10 40 10M8 38C24 38 24 24 40 24",

@@ -1,4 +1,4 @@
-"""The studio as a server: its pages behind the gate, its workers, and the files that it hands out.
+"""The studio as a server: its pages behind the gate, its workers, and the files that it serves.
 
 Nothing outside the package is loaded: scripts, styles and fonts come from here and from NiceGUI's own folder.
 """
@@ -25,7 +25,7 @@ from attnlab.studio.studio import DATA, TABLES, Settings, Studio
 
 STATIC = Path(__file__).parent / "static"
 _SECONDS_TO_END = 2
-# A page made elsewhere is shown as if it came from nowhere: it may draw itself, and nothing else.
+# A page that the studio did not write is shown without an origin: it may render itself, but do nothing else.
 _ALONE = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; frame-ancestors 'self'"

@@ -1,4 +1,4 @@
-"""One studio: its settings, its workers, the comparisons and studies that it started, and the pages that it made."""
+"""One studio: its settings, its workers, the comparisons and studies that it started, and a cache of pages."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _TRIED = 20  # ports, if none was asked for
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RUNNING = frozenset({"starting", "planning", "running", "finishing"})
 MOST_RUNNING = 2  # comparisons and studies at a time
-_ONCE = frozenset({"keep", "correct_fact", "retract_fact", "restore_fact"})  # would change the store twice
+_ONCE = frozenset({"keep", "correct_fact", "retract_fact", "restore_fact"})  # a retry would change the store twice
 _REST = 1.0  # seconds that a worker may be idle while another is asked
 _LONGEST_ALONE = 5.0  # seconds that the desk waits for a first visitor
 _LONGEST_LESSON = 6 * 3600.0  # seconds
-_ANSWERS = 200  # of the desk, until it is replaced; the copy of a process starts within milliseconds
-_KEPT_BYTES = 4_000_000  # of pages that were made
-_KEPT_COSTS = 30  # answers
+_ANSWERS = 200  # of the desk, until it is replaced; a forked process starts within milliseconds
+_KEPT_BYTES = 4_000_000  # of cached pages
+_KEPT_COSTS = 30  # cached answers
 _WORK = "attnlab.studio.work"  # run by the workers
 _REPORT = "report-"
-RETROFIT = "retrofit-"  # before the name of a retrofit whose page is asked for
+RETROFIT = "retrofit-"  # prefix of the name in a request for the page of a retrofit
 DATA = "/data/"  # address of data for scripts
-TABLES = "/tables/"  # address of tables to save
-# Fields of a request that are said otherwise on the command line, or by studies only.
+TABLES = "/tables/"  # address of tables to download
+# Fields of a request that the command line expresses differently, or that only studies have.
 _OTHERWISE = frozenset({"variants", "changes", "corpus_options", "variants_sha256", "rates", "up_to", "starts"})
 
 
@@ -60,8 +60,8 @@ class Settings:
 
     runs: Path
     host: str = "127.0.0.1"
-    port: int | None = None  # None: the first that is free
-    exposed: bool = False  # whether others than this machine may be let in
+    port: int | None = None  # None: the first free port
+    exposed: bool = False  # whether other machines may connect
     variants_from: Path | None = None  # a Python file that adds variants
 
     def __post_init__(self) -> None:
@@ -110,9 +110,10 @@ class Settings:
 
 
 class Studio:
-    """One studio. The desk answers what must be quick, the bench what may take a while, exhibits have a stage.
+    """One studio and its worker processes.
 
-    A counter knows costs, for which it imports more than the others have, and a teacher has models learn facts.
+    The desk answers quick questions, the bench slow ones, and the stage runs exhibits. The counter computes costs, for
+    which it imports more than the other workers, and the teacher teaches models facts.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -129,12 +130,12 @@ class Studio:
         self.teacher = worker("the teacher", seconds=_LONGEST_LESSON, idle=20)
         self.lessons = Lessons(self.teacher, str(settings.runs))
         self._pages: OrderedDict[str, bytes] = OrderedDict()  # compressed
-        self._costs: OrderedDict[str, dict[str, Any]] = OrderedDict()  # by the question, the last asked at the end
-        self._started: dict[str, subprocess.Popen[bytes]] = {}  # by the folder that each works in
-        self._begun: set[str] = set()  # folders whose process was seen at work
+        self._costs: OrderedDict[str, dict[str, Any]] = OrderedDict()  # by question, least recently used first
+        self._started: dict[str, subprocess.Popen[bytes]] = {}  # by working folder
+        self._begun: set[str] = set()  # folders whose process was seen running
         self.labels = Labels(settings.runs)
-        self.frames: WeakValueDictionary[str, Frame] = WeakValueDictionary()  # of all open pages, by their visitors
-        self.page_stands = asyncio.Event()  # any page, which the desk's imports would slow down
+        self.frames: WeakValueDictionary[str, Frame] = WeakValueDictionary()  # of all open pages, by visitor
+        self.page_stands = asyncio.Event()  # set once a page is drawn; before, the desk's imports would slow it down
         self._warming: asyncio.Task[Any] | None = None
 
     def warm_up(self) -> None:
@@ -182,7 +183,7 @@ class Studio:
             self._costs.popitem(last=False)
         return self._costs[key]
 
-    # Pages that were made elsewhere
+    # Pages of other packages
 
     def keep_page(self, html: str) -> str:
         """Keep a page to hand out, and return its name."""

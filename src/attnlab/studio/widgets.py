@@ -1,8 +1,8 @@
 """Controls, and parts of pages.
 
-The few controls that all forms are made of are plain HTML, each with its label, so that keyboards and screen readers
-know them. A control tells its handler the new value, and keeps what is typed until it is drawn anew. What is wrong with
-a value is shown beside the control that it was typed into.
+All forms use a few controls in plain HTML, each with its label, so that keyboards and screen readers can use them. A
+control passes the new value to its handler, and keeps the typed text until it is redrawn. Errors are shown beside the
+control into which the value was typed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nicegui.events import GenericEventArguments
 
 from attnlab.pages import prose
 
-if TYPE_CHECKING:  # another process imports what makes them
+if TYPE_CHECKING:  # only the worker processes import the module that makes them
     from attnlab.studio.work.pages import DrawnPart
 
 Handler = Callable[[str], Awaitable[None]]
@@ -30,7 +30,7 @@ _CHECKED = "(event) => emit(event.target.checked ? 'yes' : '')"
 
 @dataclass
 class Field:
-    """A control, and the place beside it that says what is wrong with its value."""
+    """A control, and the element beside it that shows what is wrong with its value."""
 
     problem: ui.html
     control: ui.element | None = None
@@ -56,7 +56,7 @@ class Field:
         self.control.props("aria-invalid=true" if html else "aria-invalid=false")
 
 
-changed_field: ContextVar[Field | None] = ContextVar("changed_field", default=None)  # whose handler is running
+changed_field: ContextVar[Field | None] = ContextVar("changed_field", default=None)  # the one whose handler is running
 
 
 def _listening(
@@ -179,9 +179,9 @@ def facts_html(facts: Iterable[tuple[str, str]]) -> str:
 
 
 class Canvas:
-    """A place that shows one page after another, each as parts (`work/pages.py`).
+    """An element that shows one page after another, each as parts (`work/pages.py`).
 
-    A page with the same parts and other numbers is changed in place, so that nothing jumps under the reader's eyes.
+    A page with the same parts and other numbers is updated in place, so that the layout does not jump.
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ def _draw(part: DrawnPart) -> list[ui.html | ui.plotly]:
             return [markup(part["html"], "summary"), *(element for one in part["parts"] for element in _draw(one))]
     with ui.element("figure"):
         chart = ui.plotly(part["figure"]).classes("plot").props("role=img")
-        # The caption says it to those who do not see.
+        # The caption is the label for screen readers.
         chart.props["aria-label"] = part["html"].replace("<code>", "").replace("</code>", "") or "a chart"
         return [chart, markup(part["html"], "figcaption")]
 

@@ -1,17 +1,17 @@
-"""Training: a run from its spec to its result, on disk so that no interruption loses it.
+"""Training: a run from its spec to its result, saved on disk so that an interrupted run can resume.
 
 recipes      optimizers, schedules and recipes by name
 execution    threads, processes and precision on this machine
-starting     another run whose weights a run begins with
-spec         a run as a value, and named changes of it
+starting     finetuning: starting from the weights of another run
+spec         the specification of a run, and named changes to it
 engine/      one training step: parameters, optimizers, process group
 limits       sizes that this machine cannot train
-fitting      rows that fit into memory, and steps that fit into the time
+fitting      micro-batches that fit into memory, and steps that fit into the given time
 progress     reporters and trackers
-loop         the steps of a run, from the last checkpoint to the end
+loop         the training loop, from the last checkpoint to the end
 run          train, resume
 loading      the model of a run
-replaying    steps of a run taken again, and its final weights evaluated again
+replaying    repeating steps of a run, and evaluating its final weights again
 learner      training in memory, without a directory
 """
 

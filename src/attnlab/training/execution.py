@@ -1,7 +1,7 @@
 """How this machine runs a model: threads, processes, precision, compilation.
 
-Whatever is measured is measured once, before the first step, and kept with the run: the same numbers come out of a run
-only with the same number of threads and the same precision.
+Everything that is measured to choose these is measured once, before the first step, and saved with the run: a run gives
+the same numbers only with the same number of threads and the same precision.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from attnlab.processes.machine import available_cores, cpu_quota, has_total_stor
 from attnlab.specification import Specification
 
 MOST_AT_ONCE = 1024  # threads or processes
-_ROUNDS = 7  # of a measurement, of which the fastest counts
+_ROUNDS = 7  # of a measurement; the fastest counts
 
 
 class Execution(Specification):
-    """What is fixed before step 0 and kept for the whole run."""
+    """The settings that are fixed before step 0 and kept for the whole run."""
 
     what = "an execution"
 
     device: str = "cpu"
-    threads: PositiveInt = 1  # of each process
+    threads: PositiveInt = 1  # per process
     workers: PositiveInt = 1  # local processes that share one batch
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
-    micro_batch_size: PositiveInt | None = None  # rows at a time; None: all at once
+    micro_batch_size: PositiveInt | None = None  # rows per forward pass; None: all at once
 
     @property
     def dtype(self) -> torch.dtype:
@@ -57,14 +57,14 @@ def choose_execution(
     compile: bool = False,
     micro_batch_size: int | None = None,
 ) -> Execution:
-    """Return what is given, and the best of this machine for the rest.
+    """Return the execution: the given options, and the best of this machine for the rest.
 
     Parameters
     ----------
     batch_size
-        Rows of each step.
+        Rows per step.
     threads
-        Threads of each process.
+        Threads per process.
     workers
         Processes that share each batch.
     precision
@@ -72,7 +72,7 @@ def choose_execution(
     compile
         Whether PyTorch compiles the model.
     micro_batch_size
-        Rows that are computed at a time.
+        Rows per forward pass.
     """
     check_counts(threads=threads, workers=workers)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -102,7 +102,7 @@ def prefers_workers(cores: int) -> bool:
     Two workers of one thread took 41 ms a step where one process of two threads took 52 ms (see `docs/log.md`). They
     are forked while PyTorch is loaded, which is safe on Linux and not on macOS, and they spin on shared counters, which
     needs the memory order of x86 and cores of their own: under a smaller CPU quota they would take time from each
-    other. The answer depends on nothing that changes from run to run, because rounding depends on it.
+    other. The answer does not depend on anything that changes from run to run, because it affects rounding.
     """
     quota = cpu_quota()
     enough = quota is None or quota >= cores
@@ -126,8 +126,8 @@ def under_torchrun() -> bool:
 def fast_precision(device: str) -> Literal["float32", "bfloat16"]:
     """Return bfloat16 where a matrix product in it is clearly faster; on many CPUs it is a hundred times slower.
 
-    On a CPU by one thread: two of them, on a machine that has other work, wait for each other's turn, which takes a
-    hundred times as long as the product and says nothing about precision.
+    On a CPU it is measured with one thread: on a busy machine two threads wait for each other, which takes a hundred
+    times as long as the product and says nothing about precision.
     """
     size = 128 if device == "cpu" else 2048
     matrices = [torch.ones(size, size, dtype=dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]

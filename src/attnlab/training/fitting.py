@@ -1,7 +1,7 @@
-"""What fits: rows into memory at a time, and steps into the minutes that there are.
+"""Choose the micro-batch size that fits into memory, and the number of steps that fits into the given minutes.
 
-A batch with large activations is taken in pieces, whose gradients add up: as few rows at a time as keep the matrix
-products at full speed. On a CPU this costs no time and saves most of the memory.
+A batch with large activations is split into micro-batches whose gradients are accumulated: as few rows at a time as
+keep the matrix products at full speed. On a CPU this costs no time and saves most of the memory.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from attnlab.training.execution import Execution, under_torchrun
 from attnlab.training.limits import check_run
 from attnlab.training.spec import ResolvedRun, RunSpec
 
-_LARGE = 512 << 20  # bytes of activations that are kept at once without a thought
-_ENOUGH = 1024  # tokens, from which on products have their full speed
+_LARGE = 512 << 20  # bytes of activations below which a batch is not split
+_ENOUGH = 1024  # tokens from which on products run at full speed
 _WARM_UP = 2  # steps
-_LONG = 5.0  # seconds of a step, beside which warming up does not count
+_LONG = 5.0  # seconds per step, above which no warm-up is needed
 _SECONDS = 1.5
 _FOR_STEPS = 0.9  # of the time; the rest is for evaluations, checkpoints and a machine that slows down
 
@@ -32,11 +32,11 @@ def fitted(run: ResolvedRun) -> ResolvedRun:
     rows = -(-run.batch_size // execution.workers)
     least = -(-_ENOUGH // run.model.context_length)
     if least >= rows:
-        return run  # without the cost, which takes seconds the first time
+        return run  # without the cost model, which takes seconds the first time
     size = max(least, _LARGE // max(1, model_cost(run.model).activation_bytes))
     if size >= rows:
         return run
-    size = -(-rows // -(-rows // size))  # about the same number each time
+    size = -(-rows // -(-rows // size))  # about the same number in each
     return run.model_copy(update={"execution": execution.model_copy(update={"micro_batch_size": size})})
 
 
@@ -53,7 +53,7 @@ def steps_in(spec: RunSpec, corpus: Corpus, execution: Execution) -> int:
 def step_seconds(run: ResolvedRun, corpus: Corpus, seconds: float = _SECONDS) -> float:
     """Return the time of one step in this process, measured for about so many seconds.
 
-    Of a batch that is taken in pieces, one is timed for all; a long step is taken once.
+    If a batch is split, one micro-batch is timed for all; a long step is taken only once.
     """
     check_run(run)
     run = fitted(run)

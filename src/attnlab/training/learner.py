@@ -1,12 +1,12 @@
-"""A model that learns in memory, to be looked at on the way: the same steps as a run, without its directory.
+"""Train a model in memory and inspect it on the way: the same steps as a run, without its directory.
 
     learner = Learner(RunSpec(variant="tied-kv", steps=500), corpus)
     for loss in learner:                     one step each
         if learner.done % 100 == 0:
-            look_at(learner.model)
+            inspect(learner.model)
 
-Its weights are, to the last bit, those of `train` with one thread; what is not kept is everything that lets a run go on
-after an interruption. For what takes seconds.
+Its weights are bit for bit those of `train` with one thread, but nothing is saved from which an interrupted run could
+resume. It is meant for training that takes seconds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from attnlab.training.spec import ResolvedRun, RunSpec
 
 
 class DivergedError(AttnlabError):
-    """The loss is not a number any more."""
+    """The loss or the gradient is not finite."""
 
 
 class Learner:
-    """`plan` says all that will be done, `done` how many steps are. Iterating takes the steps that are left."""
+    """`plan` is the resolved run, `done` the number of steps taken. Iterating takes the remaining steps."""
 
     def __init__(self, spec: RunSpec, corpus: Corpus, steps: int | None = None) -> None:
         if spec.start is not None:

@@ -1,6 +1,6 @@
-"""Sizes checked against this machine before anything is built.
+"""Check sizes against this machine before anything is built.
 
-A bound that takes no time comes first; the prediction of the cost package follows where the bound is near the limit.
+A lower bound that takes no time is checked first; if it is near the limit, the prediction of the cost package follows.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from attnlab.errors import SpecError
 from attnlab.processes.machine import available_cores, check_memory, memory_bytes
 from attnlab.training.spec import ResolvedRun
 
-_STATES = 4  # numbers for each weight: itself, its gradient, and two of the optimizer
+_STATES = 4  # numbers per weight: itself, its gradient, and two for the optimizer
 _NUMBER = 4  # bytes
 _TOKEN = 8  # bytes
-_NEAR = 0.05  # of the memory, from which on the prediction is worth its time
-_KEPT = 40  # numbers for each token, layer and unit of width that a step keeps, roughly
-_FASTEST = 4e11  # floating-point operations of a core in a second, which no CPU exceeds
+_NEAR = 0.05  # share of the memory from which on the prediction is computed
+_KEPT = 40  # numbers that a step keeps per token, layer and unit of width, roughly
+_FASTEST = 4e11  # floating-point operations per second and core, which no CPU exceeds
 _YEAR = 365 * 24 * 3600.0
 
 
@@ -49,7 +49,7 @@ def _batch_bytes(run: ResolvedRun) -> int:
 
 
 def weights(run: ResolvedRun) -> int:
-    """Return a number of weights that the model has at least: perceptrons and embeddings."""
+    """Return a lower bound on the number of weights: those of MLPs and embeddings."""
     model = run.model
     return 2 * model.num_layers * model.model_width * model.mlp_width + model.vocabulary_size * model.model_width
 

@@ -1,4 +1,4 @@
-"""A run's model, to be used: the final weights of a finished run, or those of a checkpoint.
+"""Load the model of a run: the final weights of a finished run, or those of a checkpoint.
 
 loaded = load_run(Path("runs/softmax-nano-gpt2-seed0-…"))
 loaded.model(tokens), loaded.tokenizer.decode(…)
@@ -28,7 +28,7 @@ from attnlab.training.spec import ResolvedRun
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A model as it was after `step` steps, on the CPU and in evaluation mode, with the record of its run."""
+    """A model after `step` steps, on the CPU and in evaluation mode, with the record of its run."""
 
     model: LanguageModel
     tokenizer: Tokenizer

@@ -1,4 +1,4 @@
-"""The steps of a run, from the last checkpoint to the end: train, evaluate, report, save, detect divergence."""
+"""The training loop of a run, from the last checkpoint to the end: train, evaluate, report, save, detect divergence."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from attnlab.training.progress import Reporter, Silent, Tracker
 from attnlab.training.spec import ResolvedRun
 
 _HOPELESS_STEPS = 25
-_HOPELESS_FACTOR = 1.5  # times the loss of guessing
+_HOPELESS_FACTOR = 1.5  # times the loss of a uniform guess
 
 
 @dataclass(frozen=True)
 class Saving:
-    """When checkpoints are written: after so many seconds, or so many steps."""
+    """The intervals at which checkpoints are written, in seconds or in steps."""
 
     seconds: float = 60.0
     steps: int | None = None
@@ -44,11 +44,11 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.requested = False
-        self.signal: int | None = None  # the first that was heard
+        self.signal: int | None = None  # the first that was received
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle these signals inside, if this is the main thread, which alone may."""
+        """Handle these signals inside, if this is the main thread; only the main thread may."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -140,7 +140,7 @@ class Loop:
         return self._finish("finished")
 
     def _stopped(self) -> RunResult:
-        number = self.stop.signal or signal.SIGINT  # which another process of the group heard
+        number = self.stop.signal or signal.SIGINT  # if another process of the group received it
         loss = _number(self.validation)
         return RunResult(self.directory.path, "stopped", self.done, loss, self.seconds, signal=number)
 
@@ -149,9 +149,9 @@ class Loop:
         if self.done:
             self.reporter.note(f"resuming from step {self.done} of {run.steps}")
         if getattr(type(self.reporter), "begin", None) is Silent.begin:
-            return  # nothing reports it, and measuring the peak takes a moment
+            return  # nothing would show it, and measuring the peak takes time
         cost = model_cost(run.model, batch=run.batch_size)
-        whole = self.tokens_per_step == run.tokens_per_step  # otherwise its FLOPs were not counted
+        whole = self.tokens_per_step == run.tokens_per_step  # otherwise the FLOPs per step are unknown
         known = whole and execution.device == "cpu" and execution.threads <= available_cores()
         peak = matmul_peak(execution.threads, 0.1) * execution.workers if known else 0.0
         self.reporter.begin(self.done, run.steps, self.tokens_per_step, cost.useful_training_flops, peak)
@@ -207,7 +207,7 @@ class Loop:
     def _finish(self, outcome: str, message: str | None = None) -> RunResult:
         if self.group.leads:
             self._write_result(outcome, message)
-        self.group.sum([0.0])  # the others find the result there
+        self.group.sum([0.0])  # the others wait until the result is written
         return RunResult.of(self.directory)
 
     def _write_result(self, outcome: str, message: str | None) -> None:

@@ -1,9 +1,9 @@
-"""Where the numbers of a run go besides its directory: a line on the console, and trackers such as TensorBoard.
+"""Reporting the numbers of a run: a progress line on the console, and trackers such as TensorBoard.
 
 step 400/2000   loss 2.31   validation 2.29   18.4 k tokens/s   71 % of peak   1:12 left
 
-To follow runs with another tool, write a class with the methods of `Tracker`, and give it to `train`. Nothing is sent
-anywhere unless it is asked for.
+To track runs with another tool, write a class with the methods of `Tracker` and pass it to `train`. Nothing is sent
+anywhere by default.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from attnlab.errors import UnsupportedError
 from attnlab.formats import clock_time, count, percent
 from attnlab.storage.disk import refusal
 
-_PLAIN_SECONDS = 10.0  # between two plain lines
+_PLAIN_SECONDS = 10.0  # between two lines of plain output
 
 
 class Reporter(Protocol):
-    """Something that is told how a run gets on. All of it happens in the process that leads the run."""
+    """Receives the progress of a run. All methods are called in the leading process of the run."""
 
     def note(self, text: str) -> None:
         """Report something worth a line of its own."""
@@ -42,7 +42,7 @@ class Reporter(Protocol):
 
 
 class Silent:
-    """Says nothing."""
+    """Reports nothing."""
 
     def note(self, text: str) -> None:
         del text
@@ -61,7 +61,7 @@ class Silent:
 
 
 class ConsoleReporter(Silent):
-    """Speaks to a person on stderr."""
+    """Reports progress on stderr."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
@@ -121,7 +121,7 @@ class ConsoleReporter(Silent):
 
 
 class Tracker(Protocol):
-    """Something that is told every number of a run as it comes."""
+    """Receives every metric of a run as it is computed."""
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None: ...
 
@@ -129,7 +129,7 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """Event files for TensorBoard, in the folder `tensorboard` of the run. A resumed run hides what came after its
+    """Event files for TensorBoard, in the folder `tensorboard` of the run. A resumed run hides the points after its
     checkpoint."""
 
     def __init__(self, run: Path, step: int = 0) -> None:
@@ -154,7 +154,7 @@ class TensorBoard:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Say what could not be written inside."""
+    """Report files that could not be written inside as errors."""
     try:
         yield
     except OSError as error:

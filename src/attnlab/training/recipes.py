@@ -1,7 +1,7 @@
 """Recipes: an architecture, an optimizer and a schedule.
 
 gpt2   the published model with AdamW and a cosine schedule; what an experiment on GPT-2 uses
-fast   what reaches a loss soonest: the fast architecture with Muon beside AdamW and a warmup–stable–decay schedule
+fast   reaches a given loss soonest: the fast architecture with Muon, AdamW and a warmup–stable–decay schedule
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class OptimizerSpec(Specification):
-    """Which optimizer, and its numbers. `matrix_learning_rate` and what follows it are Muon's."""
+    """The optimizer and its hyperparameters. `matrix_learning_rate` and the fields after it are Muon's."""
 
     what = "an optimizer"
 
@@ -38,9 +38,9 @@ class OptimizerSpec(Specification):
 class Schedule(Specification):
     """The learning rate as a pure function of the step: a factor between 0 and 1 on the optimizer's own rate.
 
-    Every `kind` begins with a linear warmup. `cosine`, GPT-2's recipe, then goes down half a cosine to `end`, which it
-    keeps; `trapezoid`, that of the NanoGPT speedrun, stays at 1 and decays linearly over the last `decay` of the steps;
-    `constant` stays at 1.
+    Every `kind` begins with a linear warmup. `cosine`, as in GPT-2's recipe, then decays to `end` along half a cosine;
+    `trapezoid`, the warmup–stable–decay schedule of the NanoGPT speedrun, stays at 1 and decays linearly over the last
+    share `decay` of the steps; `constant` stays at 1.
     """
 
     what = "a schedule"
@@ -65,7 +65,7 @@ class Schedule(Specification):
 
 @dataclass(frozen=True)
 class Recipe:
-    """The defaults of a run; every one of them can be changed by name."""
+    """The defaults of a run; each of them can be changed by name."""
 
     architecture: str
     optimizer: OptimizerSpec
@@ -100,7 +100,7 @@ RECIPES: dict[str, Recipe] = {
     ),
 }
 
-# What `optimizer=…` changes in a recipe: the optimizer alone, with the numbers that suit it.
+# `optimizer=…` replaces only the optimizer of a recipe, with its default hyperparameters.
 OPTIMIZERS: dict[str, OptimizerSpec] = {recipe.optimizer.kind: recipe.optimizer for recipe in RECIPES.values()}
 
 

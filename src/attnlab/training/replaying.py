@@ -1,6 +1,6 @@
-"""Steps of a run taken again from a state that it had, and weights evaluated again.
+"""Repeat steps of a run from one of its saved states, and evaluate weights again.
 
-Nothing is written. On the machine, build and version that trained the run, the same bits come out.
+Nothing is written. On the machine, build and version that trained the run, the results are bit for bit the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attnlab.training.spec import ResolvedRun
 
 @dataclass
 class Replay:
-    """What came out: the metrics of every step, and the hashes of the state at the steps that were asked for."""
+    """The metrics of every repeated step, and the hashes of the state at the requested steps."""
 
     metrics: list[dict[str, float | int]] = field(default_factory=list)
     hashes: dict[int, dict[str, str]] = field(default_factory=dict)

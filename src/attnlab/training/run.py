@@ -1,10 +1,10 @@
-"""A run from its spec to its result, whatever happens on the way.
+"""Train a run from its spec to its result, or resume it after an interruption.
 
     result = train(RunSpec(variant="tied-kv", steps=500))
     result = resume(Path("runs/softmax-nano-gpt2-seed0-…"))
 
-The same spec on the same text has the same directory: calling `train` again resumes where the run was interrupted, and
-a finished run is not trained again.
+The same spec on the same text has the same directory: calling `train` again resumes an interrupted run, and a finished
+run is not trained again.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = ["RunResult", "Saving", "StoppedError", "resume", "train", "train_on"]
 
 
 class StoppedError(AttnlabError):
-    """A run that was asked to stop before its end, where the caller needs its end; the same request resumes it."""
+    """A run was asked to stop early, but the caller needs its result; repeating the call resumes it."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__(f"{result.path} stopped after step {result.steps}", hint="the same request resumes it")
         self.exit_code = 128 + (result.signal or SIGINT)
 
 
-MakeTracker = Callable[[Path, int], Tracker]  # from the run's folder and the step that it begins with
+MakeTracker = Callable[[Path, int], Tracker]  # takes the run's folder and its first step
 Weights = Mapping[str, torch.Tensor]
 
 
@@ -68,17 +68,17 @@ def train(
     spec
         What to train.
     out
-        The folder that holds runs.
+        The folder that contains runs.
     reporter
         Told the progress; None tells nothing.
     trackers
-        What makes trackers, such as TensorBoard.
+        Functions that create trackers, such as TensorBoard.
     saving
-        How often the run is saved; None takes the default.
+        How often the run is saved; None uses the default.
     cache
-        The folder that keeps corpora; None uses the default.
+        The folder of prepared corpora; None uses the default.
     wishes
-        Those of `choose_execution`.
+        The options of `choose_execution`.
     """
     keep_memory()
     corpus = open_corpus(spec.corpus, cache)
@@ -108,8 +108,8 @@ def train_on(
 ) -> RunResult:
     """Train on a corpus that the caller built, in the directory `path`, or resume the run that is there.
 
-    `record` is what run.json says besides; `start` returns the weights to begin with, in place of new ones. A run that
-    is there already is resumed as its own directory says.
+    `record` holds further entries of run.json; `start` returns the initial weights, instead of new ones. An existing
+    run is resumed as its own directory specifies.
     """
     return _train(path, corpus, lambda: resolved, record, reporter, (), saving, start)
 
@@ -131,11 +131,11 @@ def resume(
     reporter
         Told the progress; None tells nothing.
     trackers
-        What makes trackers, such as TensorBoard.
+        Functions that create trackers, such as TensorBoard.
     saving
-        How often the run is saved; None takes the default.
+        How often the run is saved; None uses the default.
     cache
-        The folder that keeps corpora; None uses the default.
+        The folder of prepared corpora; None uses the default.
     """
     directory = RunDirectory.open(path)
     if directory.result is not None:
@@ -174,7 +174,7 @@ def _train(
     try:
         if group.leads and new is not None:
             _write_record(path, record, new, corpus)
-        group.sum([0.0])  # the other processes wait until the directory is there
+        group.sum([0.0])  # the other processes wait until the directory exists
         return _continue(path, corpus, group, reporter or Silent(), trackers, saving or Saving(), start)
     finally:
         group.stop()

@@ -1,13 +1,13 @@
-"""A run as a value: what a user asks for, named changes of it, and what that comes to.
+"""The specification of a run: as given by the user, with named changes, and resolved.
 
     RunSpec()                                                    GPT-2's recipe at the size `nano` on Python's own texts
     RunSpec(variant="tied-kv", steps=500, seed=3)
     RunSpec(recipe="fast", corpus={"name": "notes.txt", "tokenizer": "bpe"}, minutes=5)
 
-What is left out is the recipe's. `resolve` fills everything in; the result is written to the run's directory before the
-first step and read from there ever after, so that changed defaults never change a run that has begun.
+Omitted fields default to those of the recipe. `resolve` fills in everything; the result is written to the run's
+directory before the first step and always read from there, so that changed defaults never affect a run that has begun.
 
-A treatment is a named change of a run:
+A treatment is a named change to a run:
 
     treatment("tied-kv")               a variant of attention
     treatment("window*2,softmax")      a mixture of variants over layers
@@ -50,14 +50,14 @@ from attnlab.training.recipes import optimizer as optimizer_by_name
 from attnlab.training.recipes import recipe as recipe_by_name
 from attnlab.training.starting import Start
 
-_EVALUATIONS = 5  # over a run, unless asked for otherwise
+_EVALUATIONS = 5  # per run, by default
 _VALIDATION_TOKENS = 32_768
 _SHAPE = ("num_layers", "model_width", "num_heads", "context_length", "mlp_width", "head_width", "dropout")
 _OF_MODEL = ("family", "position", *(name for name in _SHAPE if name != "context_length"), "initial_std")
 
 
 class RunSpec(Specification):
-    """What a user asks for. Fields that are None are as the recipe says."""
+    """A run as specified by the user. Fields that are None default to those of the recipe."""
 
     what = "a run"
 
@@ -84,7 +84,7 @@ class RunSpec(Specification):
     matrix_learning_rate: PositiveFloat | None = None
     weight_decay: Annotated[float, Field(ge=0)] | None = None
     warmup_steps: NonNegativeInt | None = None
-    min_learning_rate_ratio: Annotated[float, Field(ge=0, le=1)] | None = None  # at the last step, of the highest rate
+    min_learning_rate_ratio: Annotated[float, Field(ge=0, le=1)] | None = None  # last rate / highest rate
     clip: PositiveFloat | None = None
 
     steps: PositiveInt | None = None
@@ -97,7 +97,7 @@ class RunSpec(Specification):
         Start | None,
         BeforeValidator(lambda given: Start.of(given) if isinstance(given, str) else given),
         Field(exclude_if=lambda value: value is None),
-    ] = None  # the run whose weights and model this one begins with
+    ] = None  # the run that provides the model and the initial weights
 
     @model_validator(mode="after")
     def _one_model(self) -> Self:
@@ -133,7 +133,7 @@ class RunSpec(Specification):
     def resolve(self, corpus: Corpus, execution: Execution, steps: int | None = None) -> ResolvedRun:
         """Return everything that this run will do; `steps` where they follow from minutes."""
         recipe = recipe_by_name(self.recipe)
-        # Another optimizer brings the numbers that suit it.
+        # Another optimizer comes with its own default hyperparameters.
         optimizer = recipe.optimizer if self.optimizer is None else optimizer_by_name(self.optimizer)
         changed = _given(self, "learning_rate", "matrix_learning_rate", "weight_decay")
         schedule = recipe.schedule.model_copy(update=_given(self, "warmup_steps"))
@@ -184,7 +184,7 @@ class RunSpec(Specification):
 
 
 class ResolvedRun(Specification):
-    """What a run does, with nothing left open."""
+    """A run with all fields filled in."""
 
     what = "a resolved run"
 
@@ -214,7 +214,7 @@ def _given(spec: RunSpec, *names: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Treatment:
-    """A named change of a run's spec."""
+    """A named change to a run's spec."""
 
     name: str
     meaning: str
@@ -250,7 +250,7 @@ def _single(name: str) -> Treatment:
     try:
         found = mixture(name)
     except UnknownNameError as error:
-        if error.name != name:  # one of several that are joined or mixed
+        if error.name != name:  # one of several that are combined or mixed
             raise
         raise UnknownNameError("treatment", name, [*error.known, *RECIPES, *OPTIMIZERS], error.near) from None
     return Treatment(name, found.meaning, {"variant": name})

@@ -1,9 +1,9 @@
-"""Where the weights of a run come from, if they are not new: from another run, which is finetuned.
+"""Finetuning: a run that starts from the weights of another run.
 
     RunSpec(start="runs/softmax-nano-gpt2-seed0-…", learning_rate=3e-4)
 
 The model is that of the other run. Its spec and the hash of its weights are part of this run's own spec, so that a run
-says what it trained also where the other is not at hand.
+is fully described even if the other run is not available.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Bundles: a run, a comparison or a study in one zip file, with all that is needed to verify it.
+"""Bundles: a run, a comparison or a study in one zip file, with everything needed to verify it.
 
 bundle.json  {"format": 1, "name": the folder in it, "files": {name: {"bytes": …, "sha256": …}}, "left_out": […]}
 <name>/…     records and metrics as JSON, weights and states as safetensors, the report; no pickle, nothing else
 
 The same folder gives the same bytes. States to replay from are added as long as the bundle stays below its limit, in an
-order that follows from their hashes; a segment whose state is left out is replayed from further back.
+order determined by their hashes; a segment without its state is replayed from an earlier one.
 
-A bundle may come from anyone. It is read into a new folder after its list of files was checked: names that lead
-elsewhere, links, duplicates, other kinds of files and sizes beyond any real bundle are refused.
+A bundle is untrusted input. It is unpacked into a new folder after its list of files was checked: path traversal,
+links, duplicates, other kinds of files and sizes beyond any real bundle are refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a verification found: checks that hold, checks that do not, and what could not be checked."""
+"""The findings of a verification: checks that hold, that fail, or that could not be made."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 from attnlab.errors import AttnlabError
 
-Note = Callable[[str], None]  # is told each step in words
+Note = Callable[[str], None]  # receives a description of each step
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, OSError)
 
 
 class MismatchError(AttnlabError):
-    """Something that does not fit what else is recorded, or what comes out when it is computed again."""
+    """A record contradicts other records, or the result of computing it again."""
 
 
 class UncheckedError(AttnlabError):
-    """Something that cannot be checked here, which says nothing about whether it is right."""
+    """A check cannot be made here; the record may still be right."""
 
 
 @dataclass
 class CheckTally:
-    """One kind of check on all runs: how often it held, where it did not, and where it could not be made."""
+    """One kind of check on all runs: how often it held, where it failed, and where it could not be made."""
 
     name: str
     held: int = 0
@@ -43,9 +43,9 @@ class CheckList:
 
     @contextmanager
     def checking(self, name: str, what: str) -> Iterator[None]:
-        """Make a check inside: it does not hold if it raises, and cannot be made if that is an `UncheckedError`.
+        """Make a check inside: it fails if it raises, and could not be made if it raises an `UncheckedError`.
 
-        `what` is checked. Data that is not even of the right kind does not hold.
+        `what` names the thing checked. Data of the wrong type fails too.
         """
         tally = self.tallies.setdefault(name, CheckTally(name))
         try:

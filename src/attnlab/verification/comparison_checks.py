@@ -1,4 +1,4 @@
-"""The checks of a comparison: its plan, all of its runs, and what was measured of them."""
+"""The checks of a comparison: its plan, all of its runs, and the measurements of them."""
 
 from __future__ import annotations
 

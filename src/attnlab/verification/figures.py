@@ -1,4 +1,4 @@
-"""Every figure computed again from the recorded losses, by the code that made it, and compared with it."""
+"""Recompute every figure from the recorded losses, with the code that computed it, and compare."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from attnlab.storage.files import hash_file
 from attnlab.storage.records import read_json, to_plain
 from attnlab.verification.checks import CheckList, MismatchError, UncheckedError
 
-_PLACES = {"folder", "path", "report"}  # where things lie, which may have moved
-_RELATIVE = 1e-9  # other versions of NumPy and SciPy may round otherwise
+_PLACES = {"folder", "path", "report"}  # paths, which may have changed
+_RELATIVE = 1e-9  # other versions of NumPy and SciPy may round differently
 _MOST_NAMED = 5
 _DRAWN_BY = re.compile(r"plotly\.js v[0-9.]+")
 

@@ -34,7 +34,8 @@ from attnlab.training.loading import resolved_of
 from attnlab.training.replaying import evaluate_again
 from attnlab.verification.checks import CheckList, MismatchError, UncheckedError
 
-# On another machine or build, sums are taken in another order. Of a final model the mean loss then moves by some 1e-6.
+# On another machine or build, sums are computed in another order. The mean loss of a final model then changes by some
+# 1e-6.
 EVALUATION_TOLERANCE = 1e-4  # nats
 
 
@@ -64,7 +65,7 @@ class OpenedCorpora:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run to verify, read from its folder."""
+    """A run to be verified, read from its folder."""
 
     name: str
     directory: RunDirectory
@@ -89,7 +90,7 @@ class RecordedRun:
     def same_environment(self, start: int, stop: int) -> bool:
         """Return whether the steps after `start` up to `stop` were taken on this kind of machine, build and version.
 
-        A change of them is noted at the last link before it, so the steps after that link may have been taken by both.
+        A change is recorded at the last link before it, so the steps after that link may have been taken on either.
         """
         noted = [link for link in self.chain if "environment" in link.content]
         before = [link for link in noted if link.step < start][-1:]

@@ -1,12 +1,12 @@
-"""Segments of training, chosen at random and replayed.
+"""Segments of training, drawn at random and replayed.
 
-A segment is what lies between two linked states of a run. It is replayed from the nearest state before it that is there
-(from new weights if none is), so segments on the way are replayed too. If a share s of all N segments was never
-trained, K that are drawn at random miss all of them with the probability
+A segment is the part of a run between two linked states. It is replayed from the nearest saved state before it (from
+new weights if there is none), so the segments in between are replayed too. If a share s of all N segments was never
+trained, K segments drawn at random miss all of them with the probability
 
     C(N − sN, K) / C(N, K)  ≤  (1 − s)^K
 
-The verifier draws from all segments; which states were kept only decides how long a replay takes.
+The verifier draws from all segments; the states that were kept only determine how long a replay takes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnlab.verification.checks import CheckList, MismatchError, Note, Unchecke
 from attnlab.verification.run_checks import OpenedCorpora, RecordedRun
 
 # On another machine or build rounding differs, and training amplifies it: see docs/decisions/0018-receipts.md.
-MEAN_TOLERANCE, MOST_TOLERANCE = 0.01, 0.1  # nats, of the training losses of a replay: their mean and each of them
+MEAN_TOLERANCE, MOST_TOLERANCE = 0.01, 0.1  # nats: mean and largest difference of the training losses of a replay
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
 
 
@@ -43,15 +43,15 @@ class Segment:
 
 @dataclass
 class ReplayedSegments:
-    """What was replayed: how many segments there are, which were drawn, and how they could be compared."""
+    """The replayed segments: how many exist, which were drawn, and how exactly they could be compared."""
 
     population: int = 0
     drawn: list[str] = field(default_factory=list)
-    covered: int = 0  # segments, with those on the way
+    covered: int = 0  # segments, including those in between
     steps: int = 0
     bit_for_bit: int = 0  # replays
     within_tolerance: int = 0
-    mean_difference: float = 0.0  # nats of the training losses in a replay that was not bit for bit, the largest
+    mean_difference: float = 0.0  # in nats, the largest over replays that were not bit for bit
     largest_difference: float = 0.0
 
     def missed(self) -> list[tuple[float, float, float]]:

@@ -1,6 +1,6 @@
-"""The findings of a study over sizes, computed again: differences, trends, effective sizes, forecasts and back-tests.
+"""Recompute the findings of a study over sizes: differences, trends, effective sizes, forecasts and back-tests.
 
-What the study was to do, its times and the trials of its learning rates are taken as recorded.
+The plan of the study, its times and its learning-rate trials are not checked, but taken as recorded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verify a run, a comparison, a bundle or a report: find out what it is, make all checks, and say what was found."""
+"""Verify a run, a comparison, a study, a bundle or a report: detect its kind, make all checks, return the findings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from attnlab.verification.run_checks import OpenedCorpora, RecordedRun, check_ru
 from attnlab.verification.segments import ReplayedSegments, replay_segments
 from attnlab.verification.study_checks import check_study
 
-SHORTEST_RECEIPT = 16  # letters of a cited receipt
+SHORTEST_RECEIPT = 16  # characters of a cited receipt
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What was verified, and what came out."""
+    """The subject of a verification, and its findings."""
 
     subject: str
     kind: str
@@ -53,8 +53,9 @@ def verify(
 ) -> Verification:
     """Verify the run, comparison, study or bundle at a path.
 
-    So many `segments` of training are replayed, drawn by `chosen`. `receipt` is one that was cited, `report` a page
-    said to be the report of the comparison there, `cache` the folder of prepared corpora; `note` is told each step.
+    `segments` is the number of segments of training to replay, drawn by `chosen`. `receipt` is a cited receipt,
+    `report` a page to compare with the comparison's report, `cache` the folder of prepared corpora; `note` receives
+    each step.
     """
     if segments < 0:
         raise FileError(f"{segments} segments cannot be replayed", hint="use 0 or more")

@@ -1,4 +1,4 @@
-"""A verification as rows and sentences, as one offline page, and as data; the same words everywhere."""
+"""A verification as rows and sentences, as an offline page, and as data, with the same wording."""
 
 from __future__ import annotations
 

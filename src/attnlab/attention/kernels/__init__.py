@@ -1,10 +1,10 @@
-"""The kernels: fast ways to the same result as the reference. The spec selects one, never the user.
+"""Fast kernels with the same result as the reference. The spec selects the kernel, never the user.
 
-dispatch          from a spec to its kernel
+dispatch          the kernel of a spec
 fused             PyTorch's fused softmax, also with a sink
 blocked           any score, normaliser and mask, block by block
 differentiable    the blocked kernel as one operation for autograd and `torch.compile`
-dropout           dropout of weights, drawn from a counter
+dropout           dropout of attention weights, drawn from a counter
 """
 
 from attnlab.attention.kernels.dispatch import Kernel, attend, kernel_for

@@ -1,13 +1,13 @@
 """Query-blocked attention: any score × any normaliser × any mask, in memory that grows with N and not N².
 
-For each run of queries, only the keys that some query of the run sees are touched:
+For each block of queries, only the keys that at least one of them sees are read:
 
-    forward    s = q kᵀ (+ position);  p = normalise(s);  o = p v                 a few numbers per row are kept
-    backward   s and p again;  ∂p = ∂o vᵀ;  ∂s = normalise'(p, ∂p)
+    forward    s = q kᵀ (+ position);  p = normalise(s);  o = p v                 a few numbers per row are saved
+    backward   recompute s and p;  ∂p = ∂o vᵀ;  ∂s = normalise'(p, ∂p)
                ∂v += pᵀ ∂o;  ∂q = ∂s k;  ∂k += ∂sᵀ q
 
-A block is small enough to stay in the processor's cache between these steps, which is what makes it fast. A window thus
-costs what its band costs.
+A block is small enough to stay in the CPU cache between these steps, which makes the kernel fast. A window costs only
+as much as its band.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from attnlab.attention.parts.part import Biased
 from attnlab.attention.parts.positions import Alibi
 
 _ROWS = 64  # queries in a block
-_LARGE = 512  # rows of a product that is worth adding while multiplying
-_LONG = 2**18  # numbers in a block of one head, from which on few heads are taken at once
-_CACHED = 3 * 2**18  # numbers in a block of scores that stay near the processor
+_LARGE = 512  # rows from which on `baddbmm` is faster than a product and an addition
+_LONG = 2**18  # scores in a block of one head, from which on few heads are processed at once
+_CACHED = 3 * 2**18  # scores in a block that stays in the CPU cache
 
 
 @dataclass(frozen=True)
 class LearnedTensor:
-    """What a part of the kernel learns: (heads of one sequence, …), or the same for all heads."""
+    """A parameter of a part: (heads of one sequence, …), or shared by all heads."""
 
     family: str
     name: str
@@ -44,7 +44,7 @@ class LearnedTensor:
 
 @dataclass(frozen=True)
 class Gradients:
-    """What the backward pass gives; the table's is there in place of the query's and key's where scores are given."""
+    """The results of the backward pass; with a table of scores, `table` replaces `query` and `key`."""
 
     query: Tensor | None
     key: Tensor | None
@@ -57,9 +57,9 @@ class Gradients:
 
 @dataclass(frozen=True)
 class BlockedAttention:
-    """One call of the kernel. Batch and heads are laid out as one dimension, called heads here.
+    """One call of the kernel. Batch and heads are flattened into one dimension, called heads here.
 
-    Of keys and values there may be fewer: each then serves a group of heads that follow each other.
+    Keys and values may have fewer heads, each shared by a group of consecutive query heads.
     """
 
     normaliser: Normaliser
@@ -162,7 +162,7 @@ class BlockedAttention:
         return queries, torch.arange(block.keys.start, block.keys.stop, device=device)
 
     def _add_distance(self, scores: Tensor, heads: slice, block: Block) -> None:
-        """Add −slope·|i − j|. Where keys only precede queries, it is slope·(j − i): a term of each."""
+        """Add −slope·|i − j|. If no key follows its query, it is slope·(j − i): a key term and a query term."""
         first = self.visibility.query_start + block.queries.start
         queries, keys = self._places(block)
         slopes = Alibi.slopes(self.num_heads, scores)[self._repeated(heads, self.num_heads), None, None]
@@ -190,7 +190,7 @@ class BlockedAttention:
                 total.index_add_(0, self._repeated(heads, self.num_heads), found[one.name])
 
     def _push(self, slope: Tensor, heads: slice, block: Block, result: Gradients) -> None:
-        """Propagate the gradient of a block of scores to the tensors that made them."""
+        """Propagate the gradient of a block of scores to the tensors they were computed from."""
         for part in self.biased:
             if own := self._own(part.family):
                 self._push_bias(part, own, slope, heads, block, result)
@@ -246,11 +246,11 @@ class BlockedAttention:
 
     @functools.cached_property
     def _layout(self) -> tuple[int, int]:
-        """Return how many heads are taken at once, and how many numbers their largest block of scores has."""
+        """Return how many heads are processed at once, and the size of their largest block of scores."""
         blocks = self.visibility.blocks(_ROWS, self.value)
         largest = max(((b.queries.stop - b.queries.start) * (b.keys.stop - b.keys.start) for b in blocks), default=0)
         total, fit = self._total, max(1, _CACHED // max(1, largest))
-        fit = fit if largest < _LONG else min(fit, 2)  # long rows are work enough, and memory
+        fit = fit if largest < _LONG else min(fit, 2)  # few long rows are enough work, and use less memory
         parts = -(-total // fit)
         group = max(1, total // max(1, self.value.shape[0]))
         at_once = run_length(-(-total // max(1, parts)), group)
@@ -272,7 +272,7 @@ class BlockedAttention:
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor, scale: float = 1.0) -> None:
-    """Compute total += scale · left right; in one call, which goes matrix by matrix, only for large matrices."""
+    """Compute total += scale · left right; by `baddbmm`, which loops over the matrices, only if these are large."""
     if total.shape[1] < _LARGE:
         total.add_(torch.bmm(left, right), alpha=scale)
     else:

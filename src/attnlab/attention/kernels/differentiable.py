@@ -1,8 +1,8 @@
 """The blocked kernel as one differentiable operation.
 
-Eagerly it is an autograd function. Under `torch.compile` the same two passes are custom operators, which the compiler
-calls without looking inside. Half-precision inputs are computed in float32, whatever autocast says, and the output has
-the type of the values. A second derivative is refused.
+In eager mode it is an autograd function. Under `torch.compile` the same two passes are custom operators, which are
+opaque to the compiler. Half-precision inputs are computed in float32, whatever autocast says, and the output has the
+dtype of the values. A second derivative is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attnlab.errors import UnsupportedError
 
 @dataclass(frozen=True)
 class Tensors:
-    """The tensors of a call, (batch, heads, …); where one is the same for all sequences, its batch is 1."""
+    """The tensors of a call, (batch, heads, …); a tensor that all sequences share has a batch size of 1."""
 
     query: Tensor | None
     key: Tensor | None
@@ -37,14 +37,14 @@ class Tensors:
     padding: Tensor | None
     pattern: Tensor | None
     seed: Tensor | None
-    learned: tuple[Tensor, ...] = ()  # as the parts get them, without a batch
+    learned: tuple[Tensor, ...] = ()  # as the parts get them, without a batch dimension
 
     def as_tuple(self) -> tuple[Tensor | None, ...]:
         return *(getattr(self, name) for name in _ALONE), *self.learned
 
     @classmethod
     def from_flat(cls, *tensors: Tensor | None) -> Tensors:
-        """Return what `as_tuple` came from."""
+        """Rebuild the `Tensors` from their `as_tuple`."""
         alone: Any = dict(zip(_ALONE, tensors, strict=False))
         return cls(**alone, learned=tensors[len(_ALONE) :])  # type: ignore[arg-type]
 
@@ -54,7 +54,7 @@ _ALONE = tuple(field.name for field in fields(Tensors))[:-1]
 
 @dataclass(frozen=True)
 class CallOptions:
-    """Everything else about a call."""
+    """The arguments of a call that are not tensors."""
 
     normaliser: Normaliser
     mask: Mask
@@ -106,7 +106,7 @@ def _parts(normaliser: str, mask: str, position: str, learned: str) -> tuple[Any
 
 
 def _options(normaliser: str, mask: str, position: str, learned: str, *plain: Any) -> CallOptions:
-    """Return the options from what a compiled graph can hold: text and numbers."""
+    """Return the options from text and numbers, the only values that a compiled graph can hold."""
     return CallOptions(*_parts(normaliser, mask, position, learned), *plain)
 
 
@@ -194,7 +194,7 @@ class _Blocked(torch.autograd.Function):
 
 
 class _Backward(torch.autograd.Function):
-    """The backward pass as an operation of its own, so that differentiating it once more says why that fails."""
+    """The backward pass as a separate function, so that a second derivative fails with a clear error."""
 
     @staticmethod
     def forward(

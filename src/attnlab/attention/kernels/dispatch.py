@@ -1,4 +1,4 @@
-"""From a spec to the kernel that serves it, and the call of that kernel."""
+"""Select the kernel of a spec, and call it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dro
     visibility
         Which keys queries see; None for whole sequences.
     dropout
-        Whether weights are dropped; None takes the spec's own.
+        Whether weights are dropped; None follows the spec.
     """
     spec = spec.one_map
     visibility = visibility or Visibility(spec.mask, 4096, 4096)
@@ -44,9 +44,9 @@ def kernel_for(spec: AttentionSpec, visibility: Visibility | None = None, *, dro
     reducible = (
         spec.normaliser.fused != "no"
         and spec.score.pure_product
-        and len(spec.biased) == 0  # and not `not`, which `torch.compile` refuses for a tuple
+        and len(spec.biased) == 0  # `torch.compile` refuses `not` for a tuple
         and not dropout
-        and spec.key_width == spec.value_width  # else filling up the narrower costs more than it saves
+        and spec.key_width == spec.value_width  # otherwise padding the narrower one costs more than it saves
         and (visibility.plainly_causal or visibility.hides_nothing)
     )
     return "fused" if reducible else "blocked"

@@ -1,8 +1,8 @@
 """Dropout of attention weights, drawn from a counter.
 
-Whether the weight of query i on key j of head h is dropped is a pure function of (seed, h, i, j). So the backward pass,
-which makes the weights again block by block, drops the same ones without having stored which; so does the reference,
-whatever the block size.
+Whether the weight of query i on key j of head h is dropped is a pure function of (seed, h, i, j). The backward pass,
+which recomputes the weights block by block, therefore drops the same ones without storing a mask; so does the
+reference, whatever the block size.
 
 A row (h, i) and a column j each get a random odd 32-bit number by mixing their index with the seed (the finaliser of
 MurmurHash3, in wrapping arithmetic); the product of the two, mixed once more, is compared with the rate.
@@ -23,7 +23,7 @@ _AS_BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 @dataclass(frozen=True)
 class WeightDropout:
-    """Keeps a weight with probability 1 − rate, and multiplies what is kept by 1 / (1 − rate)."""
+    """Keeps a weight with probability 1 − rate, and scales kept weights by 1 / (1 − rate)."""
 
     rate: float
     seed: Tensor  # one 64-bit integer
@@ -44,7 +44,7 @@ class WeightDropout:
 
 @dataclass(frozen=True)
 class DropoutGrid:
-    """The draws of one call, made when a block of them is wanted."""
+    """The random draws of one call, computed block by block on request."""
 
     rows: Tensor  # (heads, queries)
     columns: Tensor  # (keys,)

@@ -1,13 +1,13 @@
 """PyTorch's fused softmax, and softmax with a sink by the same kernel.
 
-The fused kernel gives, besides o = softmax(s) v, the logarithm L of each row's Σ e^s. With e^b more in the denominator,
-where b is 0 for softmax-plus-one and a number that each head learns for softmax-sink,
+Besides o = softmax(s) v, the fused kernel returns L, the logarithm of each row's Σ e^s. A sink adds e^b to the
+denominator, where b is 0 for softmax-plus-one and learned by each head for softmax-sink:
 
     o₁ = o · Σ e^s / (e^b + Σ e^s) = o · σ(L − b)
 
-and its backward pass, which makes the weights again as e^(s − L) and takes Σ p g from the output, gives the gradient
-exactly if it is told o₁ and L₁ = log(e^b + e^L) in place of o and L. (It is the same as a key with score b and a value
-of 0 in front, without the copies.) The sink itself has ∂b = −Σ e^(b − L₁) o₁·g over all rows of a head.
+The backward pass recomputes the weights as e^(s − L) and takes Σ p g from the output. It returns the exact gradient if
+it is given o₁ and L₁ = log(e^b + e^L) instead of o and L. (This equals a key with score b and a value of 0 in front,
+without the copies.) The gradient of the sink is ∂b = −Σ e^(b − L₁) o₁·g over all rows of a head.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whole layers of one's own: any `nn.Module` in the place of attention.
+"""User-defined layers: any `nn.Module` in place of attention.
 
-own        a module as a part of a specification: what it takes, and what it cannot give
+own        a module as a part of a specification: its arguments and its limits
 whole      the module as a layer of a model
-adding     a module becomes a variant with a name
+adding     register a module as a named variant
 """

@@ -1,4 +1,4 @@
-"""A module becomes a variant with a name, after it has been run once on a few numbers."""
+"""Register a module as a named variant, after a test run on a few numbers."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def add_layer(
     claim: str = "",
     number: str | None = None,
 ) -> Variant:
-    """Register a module as a variant, in the place of attention.
+    """Register a module as a variant that replaces attention.
 
     Parameters
     ----------
     name
-        Of the variant and of its layer.
+        The name of the variant and of its layer.
     module
         A class; its signatures say what it needs (`attnlab.attention.layers.own`).
     meaning
         One sentence; the first line of the class's docstring if left out.
     equation
-        What it computes, as it is shown.
+        Its equation, for display.
     source
         Where the idea comes from.
     claim
-        What it is to show.
+        The claim that it tests.
     number
         The argument of the constructor that may follow the name, as in `conv-gate:8`.
     """
@@ -62,7 +62,7 @@ def add_layer(
 
 @torch.no_grad()
 def _try(one: Variant) -> None:
-    """Refuse a layer that fails on a few numbers, or whose weights are fixed where the model draws them."""
+    """Refuse a layer that fails on a few numbers, or that sets weights which the model would initialise."""
     spec = one.spec(_WIDTH, _HEADS, _TOKENS)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         first, second = WholeLayer(spec), WholeLayer(spec)

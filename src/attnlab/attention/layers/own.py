@@ -1,18 +1,18 @@
-"""A whole layer of one's own as a part of a specification.
+"""A user-defined layer as a part of a specification.
 
     class ConvGate(nn.Module):
         def __init__(self, model_width, kernel=4): ...
         def forward(self, x): ...                                   (batch, tokens, model width) → the same
 
-The signatures say what the module needs. A constructor gets `model_width`, `num_heads`, `context_length`, `bias` and
-`dropout` if it names them; its other arguments have defaults, and are the numbers of the part: they are stored as JSON
-and compared by value. `forward` gets x, and, if it names them:
+The signatures state what the module needs. The constructor gets `model_width`, `num_heads`, `context_length`, `bias`
+and `dropout` if it names them; its other arguments need defaults and are the numbers of the part: they are stored as
+JSON and compared by value. `forward` gets x and, if it names them:
 
-    mask      (batch or 1, heads or 1, queries, keys), True where a query may look: mask, padding and patterns in one
+    mask      (batch or 1, heads or 1, queries, keys), True where a query may attend: mask, padding and patterns in one
     source    (batch, keys, model width), the other sequence of cross-attention
     cache     a dict for the tensors that decoding needs of earlier tokens; empty at first, None in training
 
-A module without `mask` looks back by itself. One without `cache` decodes by computing all tokens again.
+A module without `mask` must be causal itself. One without `cache` decodes by recomputing all tokens.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _NUMBERS = (bool, int, float, str)
 
 
 class OwnLayer(Part):
-    """A module in the place of attention, with the numbers that its constructor gets."""
+    """A module that replaces attention, with the numbers that its constructor takes."""
 
     family: ClassVar[str] = "layer"
     module: ClassVar[type[nn.Module]]
     equation: ClassVar[str] = ""
-    sizes: ClassVar[frozenset[str]] = frozenset()  # what the constructor gets of the spec
-    takes: ClassVar[frozenset[str]] = frozenset()  # what `forward` gets besides x
+    sizes: ClassVar[frozenset[str]] = frozenset()  # fields of the spec that the constructor takes
+    takes: ClassVar[frozenset[str]] = frozenset()  # arguments of `forward` besides x
     needs_context: ClassVar[bool] = False
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Return a layer from itself, from its name, or from a mapping; installed packages are asked for it, too."""
+        """Return a layer from itself, from its name, or from a mapping, also one of an installed package."""
         kind = value.get("kind") if isinstance(value, dict) else value
         if isinstance(kind, str) and kind not in cls.kinds():
             from attnlab.attention.names.files import load_installed  # which adds layers
@@ -64,7 +64,7 @@ class OwnLayer(Part):
         return super().parse(value)
 
     def numbers(self) -> dict[str, object]:
-        """Return the arguments of the constructor that are its own."""
+        """Return the constructor's arguments that do not come from the spec."""
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def build(self, spec: AttentionSpec) -> nn.Module:
@@ -97,19 +97,19 @@ class OwnLayer(Part):
         return callable(getattr(self.module, "reset_parameters", None))
 
     def has_output(self, spec: AttentionSpec) -> bool:
-        """Return whether the way back into the residual path is a linear map called `output`."""
+        """Return whether the module has an output projection, an `nn.Linear` called `output`."""
         with torch.device("meta"):
             return isinstance(getattr(self.build(spec), "output", None), nn.Linear)
 
     def formula(self) -> str:
-        """Return what the layer computes, in the module's own words if it has any."""
+        """Return the equation of the layer, or its signature if none was given."""
         return self.equation or f"out = {self}({', '.join(['x', *(name for name in GIVEN if name in self.takes)])})"
 
     def limits(self) -> Iterator[str]:
-        """Yield what the layer cannot give, and what happens instead."""
+        """Yield the limits of the layer, and what happens instead."""
         yield f"{NO_MAPS} and has no heads to look at; its input and output can be tapped"
         if "mask" not in self.takes:
-            yield "it takes no mask: it looks back by itself, without padding, window, prefix or an encoder"
+            yield "it takes no mask: it is causal by itself, without padding, window, prefix or an encoder"
         if "source" not in self.takes:
             yield "it takes no source: there is no cross-attention"
         if "cache" not in self.takes:
@@ -149,7 +149,7 @@ def _require_module(name: str, module: object) -> None:
 
 
 def _constructor(name: str, module: type[nn.Module]) -> tuple[list[str], dict[str, object]]:
-    """Return what a constructor gets of the spec, and the numbers of its own with their defaults."""
+    """Return the fields of the spec that a constructor takes, and its other numbers with their defaults."""
     sizes: list[str] = []
     numbers: dict[str, object] = {}
     for key, parameter in _parameters(module.__init__).items():
@@ -168,12 +168,12 @@ def _constructor(name: str, module: type[nn.Module]) -> tuple[list[str], dict[st
 
 
 def _is_taken(key: str) -> bool:
-    """Return whether a part has something of this name already."""
+    """Return whether a part already has an attribute of this name."""
     return key in ("kind", "module") or hasattr(OwnLayer, key)
 
 
 def _forward(name: str, module: type[nn.Module]) -> list[str]:
-    """Return what `forward` gets besides x."""
+    """Return the arguments that `forward` takes besides x."""
     given = list(_parameters(module.forward).items())
     for key, parameter in given[1:]:
         if key not in GIVEN and parameter.default is parameter.empty:

@@ -1,8 +1,8 @@
-"""A module of one's own as a layer of a model, called like multi-head attention.
+"""A user-defined module as a layer of a model, with the interface of multi-head attention.
 
-Decoding with a cache gives the module its own dict, if `forward` takes one. Else the cache keeps the inputs, and the
-module computes all tokens again for each new one. Buffers are constants: they come from the constructor, and no
-checkpoint holds them.
+When decoding with a cache, the module gets a dict of its own if `forward` takes one. Otherwise the cache keeps the
+inputs, and the module recomputes all tokens for each new one. Buffers are constants: they come from the constructor and
+are not stored in checkpoints.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnlab.errors import AttnlabError, InputError, UnsupportedError
 
 
 class WholeLayer(Observed):
-    """The module that a spec names, in the place of attention."""
+    """The module that a spec names, in place of attention."""
 
     reported: ClassVar[tuple[str, ...]] = ()
 
@@ -46,7 +46,7 @@ class WholeLayer(Observed):
 
     @torch.no_grad()
     def restart(self, seed: int) -> None:
-        """Take the parameters and buffers of a module that is built anew, on the CPU and from a seed."""
+        """Copy the parameters and buffers of a newly built module, on the CPU and from a seed."""
         mine = dict(self.module.named_parameters())
         for name, tensor in self._fresh(seed).named_parameters():
             mine[name].copy_(tensor)
@@ -54,7 +54,7 @@ class WholeLayer(Observed):
 
     @torch.no_grad()
     def restore_buffers(self) -> None:
-        """Take the constants of the constructor, as for a module that was built without memory."""
+        """Restore the constants of the constructor, as for a module that was built on the meta device."""
         if not any(True for _ in self.module.buffers()):
             return
         device = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
@@ -83,7 +83,7 @@ class WholeLayer(Observed):
     ) -> Tensor:
         """Map (batch, tokens, model width) to the same. The arguments are those of `MultiHeadAttention`.
 
-        A whole layer neither makes nor takes the values of the first layer.
+        A user-defined layer neither provides nor uses the values of the first layer.
         """
         check_tokens(self.spec, x, source, cache)
         if return_weights:
@@ -103,7 +103,7 @@ class WholeLayer(Observed):
         return self.dropout(result) if self.drops else result
 
     def _held(self, cache: Cache, name: str, new: Tensor | None) -> Tensor:
-        """Return what the cache holds of vectors (batch, tokens, model width), with the new ones; a source is kept."""
+        """Return the cached vectors (batch, tokens, model width), with the new ones; a source is cached once."""
         if new is None or (name == "source" and cache.length):
             return cache.held[name][:, 0]
         return cache.append({name: new[:, None].detach()})[name][:, 0]
@@ -153,5 +153,5 @@ class WholeLayer(Observed):
 
 
 def make_layer(spec: AttentionSpec) -> MultiHeadAttention | WholeLayer:
-    """Return the layer of a spec: multi-head attention, or a module of one's own."""
+    """Return the layer of a spec: multi-head attention, or a user-defined module."""
     return MultiHeadAttention(spec) if spec.layer is None else WholeLayer(spec)

@@ -1,11 +1,11 @@
 """The catalogue: variants by name.
 
-A variant says what it changes about GPT-2's attention, and nothing else; the command line, the cost model, the
-benchmarks and the tests read the list from here. `a+b` names a variant that changes both, `a:5` one with a number. A
-variant that puts a part in the place of GPT-2's is declared by the class of that part; those that change a field of the
-spec stand below.
+A variant states only what it changes in GPT-2's attention; the command line, the cost model, the benchmarks and the
+tests all read this list. `a+b` names a variant that combines both changes, `a:5` one with a number. A variant that
+replaces a part of GPT-2's is declared by the class of that part; those that change a field of the spec are listed
+below.
 
-One's own, in a notebook or in a file:
+To add a variant, in a notebook or in a file:
 
     from attnlab.attention import Variant, add_variant
 
@@ -53,7 +53,7 @@ class Variant:
     def spec(
         self, model_width: int = 768, num_heads: int = 12, context_length: int = 1024, **fields: Any
     ) -> AttentionSpec:
-        """Return the variant at a size; `fields` are those of the spec that it changes, such as `bias` or `source`."""
+        """Return its spec at a size; `fields` are further fields of the base spec, such as `bias` or `source`."""
         base = AttentionSpec(model_width=model_width, num_heads=num_heads, **fields)
         return self.change(base, context_length)
 
@@ -67,7 +67,7 @@ class Variant:
         return base.replace(**changes)
 
     def numbered(self, text: str) -> Variant:
-        """Return the variant with a number behind its name, as in `window:256`."""
+        """Return the variant with a number after its name, as in `window:256`."""
         name = f"{self.name}:{text}"
         if self.number is None:
             takers = ", ".join(f"{one.name}:{one.number.example}" for one in _known.values() if one.number)
@@ -81,7 +81,7 @@ class Variant:
         change = with_number(self.changes[field], inner, value) if inner else value
         if inner:
             base = AttentionSpec(model_width=768, num_heads=12)
-            _FAMILIES[field].parse(resolved(change, base, 1024))  # refuse a number out of range here and now
+            _FAMILIES[field].parse(resolved(change, base, 1024))  # refuse a number out of range now
         changes = {**self.changes, field: change}
         return replace(self, name=name, meaning=self.number.meaning.format(text), changes=changes, number=None)
 
@@ -279,7 +279,7 @@ _BUILTIN: tuple[Variant, ...] = (
     *_declared(Values),
 )
 _adding: set[str] | None = None  # the names that are added by one file
-_NOTATION = frozenset("+:,*()&=")  # what names are combined with
+_NOTATION = frozenset("+:,*()&=")  # characters that combine names
 _known: dict[str, Variant] = {variant.name: variant for variant in _BUILTIN}
 
 
@@ -287,7 +287,7 @@ def add_variant(variant: Variant) -> Variant:
     """Register a variant under its name. User-defined ones may be replaced, built-in ones may not."""
     check_name(variant.name)
     _check_number(variant)
-    variant.spec()  # refuse what is impossible now, and not in the middle of a comparison
+    variant.spec()  # refuse an impossible variant now, not in the middle of a comparison
     _known[variant.name] = variant
     if _adding is not None:
         _adding.add(variant.name)
@@ -317,7 +317,7 @@ def adding_once() -> Iterator[None]:
 
 
 def _check_number(variant: Variant) -> None:
-    """Refuse a number that is for nothing that the variant changes."""
+    """Refuse a number of a field that the variant does not change."""
     if variant.number is None:
         return
     field, _, inner = variant.number.field.partition(".")
@@ -337,7 +337,7 @@ def variants() -> tuple[Variant, ...]:
 
 
 def variant(name: str) -> Variant:
-    """Return a variant by its name, with its number behind a colon if it takes one, or several joined by `+`."""
+    """Return a variant by its name, with its number after a colon if it takes one, or several joined by `+`."""
     parts = [_single(part.strip()) for part in name.split("+")]
     if len(parts) == 1:
         return parts[0]

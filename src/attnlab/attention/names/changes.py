@@ -22,7 +22,7 @@ class OfContext:
 
 @dataclass(frozen=True)
 class OfSpec:
-    """A part that is a function of the spec that is changed, with one number of it set."""
+    """A part that is a function of the base spec, with one of its numbers set."""
 
     make: Callable[[AttentionSpec], Change]
     field: str
@@ -51,7 +51,7 @@ def with_number(change: Change, field: str, value: float) -> Change:
 
 
 def read_number(text: str) -> float | None:
-    """Return the finite number that a text is, whole if it can be; None if it is none."""
+    """Return the finite number in a text, as an int if it is whole; None if there is none."""
     try:
         value = float(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Variants of one's own: from a Python file, from its text in another process, or from an installed package.
+"""User-defined variants: from a Python file, from its text in another process, or from an installed package.
 
-A package offers variants by an entry point of the group `attnlab.variants` that names a module which calls
+A package provides variants by an entry point in the group `attnlab.variants`. It names a module that calls
 `add_variant`:
 
     [project.entry-points."attnlab.variants"]
@@ -30,13 +30,13 @@ from attnlab.attention.names.mixtures import mixture
 from attnlab.errors import AttnlabError, FileError
 
 GROUP = "attnlab.variants"
-LIMIT = 20.0  # seconds that a file may take
+LIMIT = 20.0  # seconds that a file may run
 _AGAIN = 0.1  # seconds until the next alarm, if the file caught one
-_LINES = 12  # after one of these a file that caught an alarm is interrupted again
+_LINES = 12  # within this many lines, a file that caught an alarm is interrupted again
 
 
 def load_variants(path: Path) -> tuple[Variant, ...]:
-    """Run a Python file of the user's own, and return the variants that it added.
+    """Run a user's Python file, and return the variants that it added.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def load_variants(path: Path) -> tuple[Variant, ...]:
 
 def read_source(path: Path) -> str:
     """Return the text of a Python file."""
-    from attnlab.storage.files import read_file  # which `import attnlab.attention` has no need of
+    from attnlab.storage.files import read_file  # not needed by `import attnlab.attention`
 
     try:
         return read_file(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
@@ -82,12 +82,12 @@ def file_hashes(names: str) -> dict[str, str]:
 
 
 class _TooLongError(BaseException):
-    """The time of a file is over. A file that catches every `Exception` does not catch it, and a bare `except` does."""
+    """A file exceeded its time limit. `except Exception` does not catch this, but a bare `except` does."""
 
 
 @contextmanager
 def _time_limit(name: str) -> Iterator[None]:
-    """Interrupt what runs longer than `LIMIT` inside, if this is the main thread, which alone has an alarm."""
+    """Interrupt code inside that runs longer than `LIMIT`; in the main thread only, as alarms need it."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
@@ -112,12 +112,12 @@ def _time_limit(name: str) -> Iterator[None]:
 
 
 def _raise_later(frame: types.FrameType | None, name: str) -> None:
-    """Raise once more at one of the file's next lines, if it catches everything: some line is in no `try`."""
+    """Raise again at a later line of the file, in case it catches everything: some line is outside of any `try`."""
     left = random.randrange(_LINES)
 
     def trace(where: types.FrameType, *_: object) -> Any:
         nonlocal left
-        if where.f_code.co_filename == name:  # elsewhere it would skip what has to be done
+        if where.f_code.co_filename == name:  # in other code it could skip necessary cleanup
             left -= 1
             if left < 0:
                 raise _TooLongError
@@ -131,7 +131,7 @@ def _raise_later(frame: types.FrameType | None, name: str) -> None:
 
 @functools.cache
 def load_installed() -> None:
-    """Load what installed packages offer, once; a package that fails is skipped with a warning."""
+    """Load the variants of installed packages, once; a package that fails is skipped with a warning."""
     for point in entry_points(group=GROUP):
         try:
             _added_by(point.load, f"the entry point {point.name} = {point.value}")
@@ -140,7 +140,7 @@ def load_installed() -> None:
 
 
 def _added_by(run: Callable[[], object], name: str) -> tuple[Variant, ...]:
-    """Run what adds variants: all that it adds, or, if it fails, nothing."""
+    """Run code that adds variants, and return these; if it fails, add none."""
     before = dict(catalogue._known)
     try:
         with catalogue.adding_once():

@@ -1,12 +1,12 @@
 """Mixtures: which layer of a model has which variant.
 
     a            every layer
-    a,b          layers take turns: a b a b …
-    a*2,b        so many layers of one: a a b a a b …
-    a,(b,c),d    what stands in parentheses is repeated between first and last layers: a b c b c … d
+    a,b          layers alternate: a b a b …
+    a*2,b        a twice, then b: a a b a a b …
+    a,(b,c),d    the part in parentheses is repeated between the first and last layers: a b c b c … d
 
-Without parentheses the whole list is repeated. The last round may be cut short, but a list that is longer than the
-model has layers is refused.
+Without parentheses the whole list is repeated. The last repetition may be truncated, but a list with more layers than
+the model is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COUNT = re.compile(r"[1-9][0-9]{0,2}")
 
 @dataclass(frozen=True)
 class Mixture:
-    """The variants of the first layers, of those that take turns, and of the last layers."""
+    """The variants of the first layers, of the repeated layers in between, and of the last layers."""
 
     name: str
     first: tuple[Variant, ...]
@@ -33,7 +33,7 @@ class Mixture:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """The variants that take part, each once."""
+        """The variants of the mixture, each once."""
         return tuple({one.name: one for one in (*self.first, *self.turns, *self.last)}.values())
 
     @property
@@ -64,7 +64,7 @@ class Mixture:
 
 
 def mixture(name: str) -> Mixture:
-    """Return a mixture by its name; a variant alone is one, too."""
+    """Return a mixture by its name; a single variant is one, too."""
     if "(" not in name and ")" not in name:
         return Mixture(name, (), _variants(name), ())
     found = _PARTS.fullmatch(name.strip())

@@ -1,19 +1,19 @@
-"""The parts of a specification: each a class that states its equation, its kernel's share, and its variants.
+"""The parts of a specification. Each class states its equation, its kernel functions, and its variants.
 
 part           the base: a value with a kind, and the registry of kinds
 masks          which keys a query sees
 scores         how well a query and a key match
 forgetting     score with a forget gate on every token
-normalisers    from scores to weights: the base, and softmax with its kin
-pointwise      normalisers that look at one score at a time
+normalisers    from scores to weights: the base, and softmax variants
+pointwise      normalisers that act on one score at a time
 sparse         normalisers that give exact zeros
-stick_breaking normaliser that looks back key by key
-positions      how attention learns where a token stands
-operators      what does not factor into a score and a normaliser
-recurrent      operators that read a sequence into a state, and forget
-values         what happens to the values before they are weighted
-head_outputs   what happens to the outputs of the heads
-compression    keys and values made from a small vector that all heads share
+stick_breaking normaliser that goes back from key to key
+positions      positional encodings
+operators      attention that does not factor into a score and a normaliser
+recurrent      operators with a recurrent state and forget gates
+values         changes of the values before they are weighted
+head_outputs   changes of the head outputs before they are joined
+compression    keys and values computed from a latent that all heads share
 """
 
 from attnlab.attention.parts import (

@@ -1,20 +1,21 @@
-"""Keys and values made from a small vector that all heads share, which is all that the cache keeps of a token.
+"""Keys and values computed from a latent vector per token, which all heads share and the cache keeps instead.
 
     latent    c = RMSNorm(x W_DKV)                                                        (arXiv 2405.04434)
               k_h = (c W_UK_h, R(x W_KR)),   v_h = c W_UV_h,   q_h = x W_Q_h with its last numbers rotated
 
-R rotates by the position, and W_KR makes one rotary key for all heads: the position `decoupled-rope`. Without it there
-is no such part. With `query_width` queries too are made from a small vector, RMSNorm(x W_DQ), which saves parameters.
+R rotates by the position, and W_KR projects to one rotary key for all heads: the position `decoupled-rope`. Without it,
+keys have no rotary part. With `query_width`, queries are also computed from a latent, RMSNorm(x W_DQ), which saves
+parameters.
 
-Norms and biases are those of DeepSeek's public code: a gain for each number of the small vector, ε = 10⁻⁶, and no bias
-in the maps up.
+Norms and biases are those of DeepSeek's public code: a gain for each latent dimension, ε = 10⁻⁶, and no bias in the
+up-projections.
 
-Decoding need not make keys and values again. As W_UK and W_UV are linear, they can be taken by the query and by the
-output instead, and all heads look at c itself, like one key and value head that they share:
+Decoding need not recompute keys and values. As W_UK and W_UV are linear, they can be absorbed into the query and the
+output instead, and all heads attend to c itself, as to one shared key and value head:
 
     q_h·k_hj = (q_h W_UK_hᵀ)·c_j + rotary part,       Σ_j p_j v_hj = (Σ_j p_j c_j) W_UV_h
 
-This is done where it takes fewer multiply–adds than making the keys and values, and where scores are inner products.
+This is done if it takes fewer multiply–adds than computing the keys and values, and if scores are inner products.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from attnlab.attention.spec import AttentionSpec
 
 _EPSILON = 1e-6
-Maps = Mapping[str, Any]  # the linear maps of a layer by name
+Maps = Mapping[str, Any]  # the projections of a layer by name
 
 
 class Latent(Part):
@@ -60,7 +61,7 @@ class Latent(Part):
         return max(2, base.key_width // 4 * 2)
 
     def formula(self, *, rotary: bool) -> str:
-        """Return how queries, keys and values are made; y are the tokens that are attended to."""
+        """Return the equations of queries, keys and values; y are the tokens that are attended to."""
         query = "x W_Q" if self.query_width is None else "RMSNorm(x W_DQ) W_Q"
         key = "(c W_UK, rotated y W_KR)" if rotary else "c W_UK"
         return f"c = RMSNorm(y W_DKV),  q = {query},  k = {key},  v = c W_UV"
@@ -71,11 +72,11 @@ class Latent(Part):
         return {name: Parameter(initial=1.0, shape=(width,), per="layer") for name, width in present.items()}
 
     def cached_width(self, spec: AttentionSpec) -> int:
-        """Return the numbers that the cache keeps of a token."""
+        """Return how many numbers are cached per token."""
         return self.width + rotary_width(spec)
 
     def shapes(self, spec: AttentionSpec) -> dict[str, tuple[int, int, bool]]:
-        """Return the linear maps by name: how many numbers each makes, from how many, and whether with a bias."""
+        """Return the projections by name: output width, input width, and whether there is a bias."""
         rotary, heads, tokens = rotary_width(spec), spec.num_heads, spec.model_width
         down = {"query_latent": self.query_width or 0, "latent": self.width, "rotary": rotary}
         shapes = {name: (width, tokens, spec.bias) for name, width in down.items() if width}
@@ -94,14 +95,14 @@ class Latent(Part):
         return spec.position.rotate(query, start) if isinstance(spec.position, DecoupledRope) else query
 
     def compress(self, x: Tensor, maps: Maps, spec: AttentionSpec, gain: Tensor, start: int = 0) -> Tensor:
-        """Return what is kept of tokens from position `start` on: (batch, 1, tokens, latent and rotary width)."""
+        """Return the cached vectors of tokens from position `start` on: (batch, 1, tokens, latent and rotary width)."""
         latent = _normed(maps["latent"](x), gain)[:, None]
         if not isinstance(spec.position, DecoupledRope):
             return latent
         return torch.cat([latent, spec.position.rotate(maps["rotary"](x)[:, None], start)], dim=-1)
 
     def expand(self, kept: Tensor, maps: Maps, spec: AttentionSpec) -> tuple[Tensor, Tensor]:
-        """Return the keys and values of all heads from what was kept."""
+        """Return the keys and values of all heads from the cached vectors."""
         latent, rotary = kept[:, 0, :, : self.width], kept[..., self.width :]
         key = in_heads(maps["key"](latent), spec.key_width - rotary.shape[-1])
         if rotary.shape[-1]:
@@ -109,7 +110,7 @@ class Latent(Part):
         return key, in_heads(maps["value"](latent), spec.value_width)
 
     def absorbs(self, spec: AttentionSpec, queries: int, keys: int) -> bool:
-        """Return whether decoding attends to the latents themselves, and not to keys and values made from them."""
+        """Return whether decoding attends to the latents themselves, not to keys and values computed from them."""
         needs_value = spec.head_output is not None and spec.head_output.takes_value
         if keys <= queries or needs_value or not isinstance(spec.score, ScaledDot | Dot):
             return False
@@ -123,7 +124,7 @@ class Latent(Part):
         weight = maps["key"].weight.view(spec.num_heads, content, self.width)
         raised = torch.einsum("bhtc,hcl->bhtl", query[..., :content], weight)
         query = torch.cat([raised, query[..., content:]], dim=-1)
-        if isinstance(spec.score, ScaledDot):  # whose divisor follows from the width of what it gets
+        if isinstance(spec.score, ScaledDot):  # whose divisor follows from the width of its input
             query = query * math.sqrt(query.shape[-1] / spec.key_width)
         return query, kept, kept[..., : self.width]
 
@@ -133,7 +134,7 @@ class Latent(Part):
         return torch.einsum("bhtl,hvl->bhtv", heads, weight)
 
     def whole_map(self, name: str, maps: Maps, own: Mapping[str, Tensor], num_heads: int) -> Tensor:
-        """Return the map from tokens to queries, keys or values as one matrix, up to the scale of the norm."""
+        """Return the matrix that maps tokens to queries, keys or values, up to the scale of the norm."""
         made: Tensor = maps[name].weight
         if name == "query":
             return made if self.query_width is None else made * own["query_gain"] @ maps["query_latent"].weight
@@ -145,7 +146,7 @@ class Latent(Part):
 
 
 def rotary_width(spec: AttentionSpec) -> int:
-    """Return how many numbers of queries and keys are rotated apart from the rest."""
+    """Return the width of the separate, rotated part of queries and keys."""
     return spec.position.width if isinstance(spec.position, DecoupledRope) else 0
 
 

@@ -1,13 +1,13 @@
-"""Forgetting attention: a gate on every token says how much of what came before is still remembered.
+"""Forgetting attention: a forget gate on every token lowers the scores of all keys before it.
 
     s_ij = q_i·k_j / √D_k + Σ_{j < l ≤ i} log f_l,   f_l = σ(x_l·w + b)       w and b of each head    (arXiv 2503.02130)
 
-With the sums c_i = Σ_{l ≤ i} log f_l the bias is c_i − c_j: a term of the query's and one of the key's. Softmax does
-not need the query's, but the gradient of a gate does, where both cancel for most pairs. As in the source's code, b
-starts at 0. The gate of padding is 1.
+With the sums c_i = Σ_{l ≤ i} log f_l the bias is c_i − c_j: a query term and a key term. Softmax does not depend on the
+query term, but the gradient of a gate does, because the two cancel for most pairs. As in the authors' code, b starts at
+0. The gate of padding is 1.
 
-The cache keeps x·w of each key and not c: the sums begin with the first key that is held, so that they do not grow with
-the length of a text of which only a window is kept.
+The cache keeps x·w of each key, not c: the sums start at the first cached key, so that they do not grow with the length
+of a text of which only a window is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnlab.attention.parts.scores import InnerProduct, Matched, Score
 
 
 class Forgetting(Score):
-    """The scaled dot product, less what the tokens from the key to the query made one forget."""
+    """The scaled dot product, lowered by the forget gates of the tokens after the key up to the query."""
 
     kind: ClassVar[str] = "forgetting"
     equation: ClassVar[str] = "q·k / √D_k + Σ log f_l over j < l ≤ i, f = σ(x·w_f + b_f)"

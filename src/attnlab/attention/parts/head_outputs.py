@@ -1,14 +1,14 @@
-"""What happens to the outputs of the heads before they are joined.
+"""Changes of the head outputs before they are joined.
 
-    gate         o_h ⊙ σ(x W_h)                     each head decides by the token how much of its output counts
+    gate         o_h ⊙ σ(x W_h)                     a gate from the token scales the output of each head
                                                     (arXiv 2505.06708)
-    norm         c g ⊙ o_h / rms(o_h)               each head on its own, with a gain g that the heads share
+    norm         c g ⊙ o_h / rms(o_h)               each head separately, with a gain g that the heads share
                                                     (arXiv 2410.05258)
     gated-norm   g ⊙ o_h / rms(o_h) ⊙ SiLU(x W_h)   a size that does not depend on the state of a recurrence, and a gate
                                                     (arXiv 2307.08621, 2312.06635, 2412.06464)
-    exclusive    o_h − (o_h·v) v / |v|²             nothing along the token's own value v (arXiv 2603.09078)
+    exclusive    o_h − (o_h·v) v / |v|²             no component along the token's own value v (arXiv 2603.09078)
 
-A head output of one's own needs `apply` alone, and may scale heads, normalise them or mix them.
+A user-defined head output only needs `apply`, and may scale, normalise or mix heads.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 
 class HeadOutput(Part):
-    """The base of all head outputs."""
+    """The base class of all head outputs."""
 
     family: ClassVar[str] = "head output"
     equation: ClassVar[str]
-    takes_value: ClassVar[bool] = False  # whether `apply` gets the value of the token that looks, as `value`
+    takes_value: ClassVar[bool] = False  # whether `apply` gets the value of the query's token, as `value`
 
     def formula(self) -> str:
         """Return the equation with its numbers."""
         return self.equation
 
     def apply(self, heads: Tensor, *args: Any, **own: Any) -> Tensor:
-        """Return (batch, heads, tokens, value width) from the same; what the part learns arrives by name."""
+        """Return (batch, heads, tokens, value width) from the same; parameters are passed by name."""
         raise NotImplementedError
 
 
 class OutputGate(HeadOutput):
-    """A gate between 0 and 1 on the output of each head, from the token that looks.
+    """A gate between 0 and 1 on the output of each head, computed from the query's token.
 
     With `per="number"` each number of a head's output has its own gate, which the paper finds best; with `per="head"`
-    all numbers of a head share one.
+    all numbers of a head share one gate.
     """
 
     kind: ClassVar[str] = "gate"
@@ -96,7 +96,7 @@ class GatedNorm(HeadOutput):
 
 
 class HeadNorm(HeadOutput):
-    """RMSNorm of each head's output, times a fixed factor, as differential attention has it."""
+    """RMSNorm of each head's output, times a fixed factor, as in differential attention."""
 
     kind: ClassVar[str] = "norm"
     equation: ClassVar[str] = "c g ⊙ o / rms(o)"
@@ -114,9 +114,9 @@ class HeadNorm(HeadOutput):
 
 
 class Exclusive(HeadOutput):
-    """A head says only what is orthogonal to the token's own value, which the residual path has anyway.
+    """Removes the component along the token's own value, which the residual path already has, from each head's output.
 
-    The first token, which sees itself alone, thus gets nothing.
+    The first token, which sees only itself, thus gets a zero output.
     """
 
     kind: ClassVar[str] = "exclusive"

@@ -1,4 +1,4 @@
-"""Which keys a query may see.
+"""Masks: which keys a query sees.
 
 Every structural mask shows each query one interval of keys, so it is described by the interval's two ends:
 
@@ -9,10 +9,10 @@ Every structural mask shows each query one interval of keys, so it is described 
     prefix P        0 … max(i + 1, P)              the first P tokens see each other, the rest is causal
     window W        i − W + 1 … i + 1              W keys including the query's own; around it if bidirectional
 
-A causal window may show the first F keys besides, 0 … F: a second interval, which is the same for all queries.
+A causal window may also show the first F keys, 0 … F: a second interval, which is the same for all queries.
 
-`Mask` is that description, part of a specification. `Visibility` is a mask at work: it knows the lengths, and what only
-the data can say (which keys are padding, or any pattern of the caller's), and multiplies them.
+`Mask` is this description, as part of a specification. `Visibility` applies a mask to sequences of known length, and
+combines it with what depends on the data: padding, and any pattern of the caller's own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Position = TypeVar("Position", int, Tensor)
 class Mask(Biased):
     """The structural part of a mask: causal or not, an optional window, an optional prefix.
 
-    A subclass with a `bias` is a soft mask besides: the logarithm of how visible a key is.
+    A subclass with a `bias` is also a soft mask: the bias is the logarithm of how visible a key is.
     """
 
     family: ClassVar[str] = "mask"
@@ -101,7 +101,7 @@ class Mask(Biased):
         return self
 
     def is_idle(self, tokens: int) -> bool:
-        """Return whether there is a window that hides nothing in a sequence of so many tokens."""
+        """Return whether there is a window that hides nothing in a sequence of this length."""
         if self.window is None:
             return False
         return self.window + (self.first or 0) >= (tokens if self.causal else 2 * tokens - 1)
@@ -109,7 +109,7 @@ class Mask(Biased):
     def interval(self, position: Position, num_keys: int) -> tuple[Position | int, Position | int]:
         """Return the ends low and high of the keys that the query at this position sees; both grow with the position.
 
-        The first keys that a causal window may show besides are not included.
+        The first keys, which a causal window may also show, are not included.
         """
         if self.window is not None:
             low = position - (self.window - 1 if self.causal else self.window // 2)
@@ -128,7 +128,7 @@ class Mask(Biased):
 
 @dataclass(frozen=True)
 class Block:
-    """A run of queries with the keys that any of them sees, and what is hidden in that rectangle.
+    """A run of queries with the keys that any of them sees, and what is masked in this rectangle.
 
     An edge is a range of the rectangle's columns with its pattern (heads or 1, queries, columns): 0 where a query sees
     the key, −∞ where not. Outside the edges everything is visible.
@@ -259,7 +259,7 @@ class Visibility:
 
 @dataclass(frozen=True)
 class Structure:
-    """A mask with its lengths: all that depends on positions alone."""
+    """A mask with its lengths: everything that depends only on positions."""
 
     mask: Mask
     num_queries: int
@@ -298,7 +298,7 @@ class Structure:
 
 @functools.lru_cache(maxsize=16)
 def _structural_blocks(structure: Structure, rows: int, dtype: torch.dtype, device: torch.device) -> tuple[Block, ...]:
-    """Return blocks of `rows` queries. Cached, because a training run asks for the same ones at every step."""
+    """Return blocks of `rows` queries. Cached, because every training step needs the same ones."""
     low, high = structure.ends()
     counts = structure.counts()
     blocks = []
@@ -333,7 +333,7 @@ def _sum_clipped(first: int, count: int, low: int, high: int) -> int:
     """Return the sum of `count` consecutive numbers from `first` on, each clipped to low … high."""
     last = first + count - 1
     below, above = (min(count, max(0, number)) for number in (low - first, last - high))
-    between = count - below - above  # numbers from first + below on, as they are
+    between = count - below - above  # numbers from first + below on, which are not clipped
     return below * low + above * high + between * (2 * (first + below) + between - 1) // 2
 
 

@@ -1,20 +1,20 @@
-"""Normalisers: from the scores of one query to the weights of its keys. Here are the base and softmax with its kin.
+"""Normalisers turn the scores of a query into the weights of its keys. Here are the base and softmax variants.
 
     softmax            p_j = e^(s_j) / Σ e^(s_l)
-    softmax-plus-one   p_j = e^(s_j) / (1 + Σ e^(s_l))     a row may say "nothing here"
+    softmax-plus-one   p_j = e^(s_j) / (1 + Σ e^(s_l))     a query may attend to nothing
     softmax-sink       p_j = e^(s_j) / (e^b + Σ e^(s_l))   each head learns its b (arXiv 2508.10925)
     softmax-capped     p_j = e^(z_j) / Σ e^(z_l)           z = c tanh(s / c) (arXiv 2408.00118)
     scalable-softmax   p_j = e^(z_j) / Σ e^(z_l)           z = a s log n, each head learns its a (arXiv 2501.19399)
     differential       p_j = softmax(s)_j − λ softmax(s′)_j     the layer learns its λ (arXiv 2410.05258)
 
 `weights` is the definition. The rest is for the blocked kernel, which holds one block of scores at a time: it calls
-`forward` in the forward pass and keeps the few numbers per row that it returns; in the backward pass it makes the
-scores again, calls `recompute` with those numbers, and `backward` with the gradient of the weights. Scores that a query
-does not see arrive as −∞.
+`forward` in the forward pass and saves the few numbers per row that this returns; in the backward pass it recomputes
+the scores, calls `recompute` with those numbers, and `backward` with the gradient of the weights. Masked scores are
+passed as −∞.
 
-A normaliser of one's own needs `weights` alone: the rest then follows by differentiating it, more slowly. What it
-learns arrives by name in each of these functions, (heads, 1, 1) for a number per head; `backward` then returns the
-gradients of those, too.
+A user-defined normaliser only needs `weights`: autograd derives the rest from it, more slowly. Its parameters are
+passed by name to each of these functions, (heads, 1, 1) for a number per head; `backward` then also returns their
+gradients.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Group = Literal["exponential", "capped", "pointwise", "sparse", "sequential", "d
 
 
 class Normaliser(Part):
-    """The base of all normalisers. `statistics` is how many numbers per row it keeps for the backward pass."""
+    """The base class of all normalisers. `statistics` is how many numbers per row are saved for the backward pass."""
 
     family: ClassVar[str] = "normaliser"
     equation: ClassVar[str]
@@ -47,11 +47,11 @@ class Normaliser(Part):
     sums_to_one: ClassVar[bool] = False
     shift_invariant: ClassVar[bool] = False  # adding a number to all scores of a row changes nothing
     only_positive: ClassVar[bool] = False  # scores up to 0 get no weight
-    looks_back: ClassVar[bool] = False  # from the query, key by key: no key after it may be visible
+    looks_back: ClassVar[bool] = False  # goes back from the query key by key: no key after it may be visible
     statistics: ClassVar[int] = 0
     blocks: ClassVar[int] = 2  # of scores that exist at once in the backward pass of the blocked kernel
-    fused: ClassVar[Fused] = "no"  # how PyTorch's fused softmax serves it
-    maps: ClassVar[int] = 1  # of softmax that it is made of; with 2, queries and keys are halved and `combine` is all
+    fused: ClassVar[Fused] = "no"  # how PyTorch's fused softmax can compute it
+    maps: ClassVar[int] = 1  # softmax maps that `combine` combines; 2 halve queries and keys
 
     @property
     def order(self) -> float | None:
@@ -65,7 +65,7 @@ class Normaliser(Part):
     def row_factor(self, count: Tensor, *args: Any, **own: Any) -> Tensor:
         """Return the factor of all scores of a query that sees `count` keys, (heads, queries, 1), if there is one.
 
-        The fused kernel gets its queries multiplied by it.
+        For the fused kernel, queries are multiplied by it.
         """
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class Normaliser(Part):
     def recompute(
         self, scores: Tensor, kept: Tensor | None, block: Block, *args: Any, **own: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the weights again, and one tensor that `backward` needs besides. May write into `scores`."""
+        """Return the weights again, and one more tensor that `backward` needs. May write into `scores`."""
         del kept, args
         return self._in_block(scores, block, own), scores
 
@@ -116,7 +116,7 @@ class Normaliser(Part):
 
 
 class _Exponential(Normaliser):
-    """What softmax and its kin share: ∂s = p (g − Σ p g). The row's maximum m is subtracted first."""
+    """The base of softmax variants: ∂s = p (g − Σ p g). The row's maximum m is subtracted first."""
 
     group: ClassVar[Group] = "exponential"
 
@@ -137,7 +137,7 @@ class Softmax(_Exponential):
     fused: ClassVar[Fused] = "plain"
 
     def weights(self, scores: Tensor, visible: Tensor) -> Tensor:
-        # A row with nothing visible is 0/0: it is made all zeros, in the result and in the gradient.
+        # A row with nothing visible is 0/0: it is set to zeros, in the result and in the gradient.
         some = visible.any(-1, keepdim=True)
         return torch.softmax(hidden(scores, visible | ~some), dim=-1) * some
 
@@ -153,10 +153,10 @@ class Softmax(_Exponential):
 
 
 class _WithSink(_Exponential):
-    """What softmax-plus-one and softmax-sink share: e^b in the denominator, as of a key with score b and value 0.
+    """The base of softmax-plus-one and softmax-sink: e^b in the denominator, like a key with score b and value 0.
 
-    For each row m and one over the sum are kept. With m = max(b, maximum), the sink's share becomes e^(b − m): public
-    code that leaves it at e^b is wrong.
+    For each row, m and the reciprocal of the sum are saved. With m = max(b, maximum), the term of the sink becomes
+    e^(b − m): public code that leaves it at e^b is wrong.
     """
 
     fused: ClassVar[Fused] = "sink"
@@ -201,7 +201,7 @@ class SoftmaxPlusOne(_WithSink):
 
 
 class SoftmaxSink(_WithSink):
-    """Each head learns its b, which starts at 0, where it is softmax-plus-one.
+    """Softmax with a sink: each head learns its b, which starts at 0, where this is softmax-plus-one.
 
     The share of the sink is p_b = e^b / (e^b + Σ e^s_l), and ∂b = −Σ p_b Σ_j p_j g_j over all rows of a head.
     """
@@ -229,10 +229,10 @@ class SoftmaxSink(_WithSink):
 
 
 class SoftmaxCapped(_Exponential):
-    """Scores cannot leave −c … c, so that no head can saturate; below c / 4 they hardly change.
+    """Softmax of scores that a tanh bounds to −c … c; below c / 4 they hardly change.
 
-    With t = tanh(s / c), ∂s = (1 − t²) times the gradient of softmax. A hidden score is −c for tanh, and has to be
-    hidden once more.
+    With t = tanh(s / c), ∂s = (1 − t²) times the gradient of softmax. The tanh maps a masked score to −c, so
+    that it must be masked again.
     """
 
     kind: ClassVar[str] = "softmax-capped"
@@ -274,7 +274,7 @@ class SoftmaxCapped(_Exponential):
 
 
 class ScalableSoftmax(_Exponential):
-    """Softmax flattens as n grows; times log n, the largest score keeps its weight. Each head learns its a.
+    """Softmax flattens as n grows; with scores times log n, the largest keeps its weight. Each head learns its a.
 
     n is the number of keys that the query sees. The catalogue starts a at one over the mean of log n over a context,
     so that training starts about as sharp as softmax. With z = f s and f = a log n, ∂s = f ∂z and ∂a = Σ ∂z s log n.
@@ -332,13 +332,13 @@ class ScalableSoftmax(_Exponential):
 
 
 class Differential(Normaliser):
-    """What one map sees less what another does: noise that is in both cancels.
+    """The difference of two attention maps: noise that is in both cancels.
 
-    The numbers at even places of queries and keys make s, those at odd places s′, so that the pairs that RoPE rotates
-    stay together. λ = e^(a·b) − e^(a′·b′) + c with learned vectors a, b, a′, b′ that the heads of a layer share. In the
-    source c grows with the layer, 0.8 − 0.6 e^(−0.3 (l − 1)) from the first on; a spec does not know its layer, so that
-    here c is one number for all of them. The catalogue follows the source in halving the number of heads, so that
-    projections keep their size, and in norming each head, times 1 − c.
+    The even dimensions of queries and keys give s, the odd ones s′, so that the pairs that RoPE rotates stay together.
+    λ = e^(a·b) − e^(a′·b′) + c with learned vectors a, b, a′, b′ that the heads of a layer share. In the paper c grows
+    with the layer l, 0.8 − 0.6 e^(−0.3 (l − 1)), with l from 1; a spec does not know its layer, so here c is the same
+    for all layers. As in the paper, the catalogue halves the number of heads, so that projections keep their size, and
+    normalises each head, times 1 − c.
     """
 
     kind: ClassVar[str] = "differential"

@@ -1,12 +1,12 @@
-"""What does not factor into a score and a normaliser, and so brings a kernel of its own.
+"""Operators: attention that does not factor into a score and a normaliser, and so has its own kernel.
 
     linear    o_i = Σ_j φ(q_i)·φ(k_j) v_j / Σ_j φ(q_i)·φ(k_j),   φ(x) = elu(x) + 1          (arXiv 2006.16236)
 
-The sums over j of φ(k_j) v_jᵀ and φ(k_j) are a state of fixed size: time grows with N, and decoding needs no cache of
-keys. There is no attention map to show.
+The sums over j of φ(k_j) v_jᵀ and φ(k_j) are a state of fixed size: time grows linearly with N, and decoding needs no
+cache of keys. There is no attention map to show.
 
-An operator of one's own needs `define` alone: it is then differentiated as it stands, and decodes from a cache of keys
-and values. What it learns arrives by name in each of these functions.
+A user-defined operator only needs `define`: autograd differentiates it, and it decodes from a cache of keys and values.
+Its parameters are passed by name to each of these functions.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _CHUNK = 64
 
 
 class Operator(Part):
-    """The base: an operator maps queries, keys and values to outputs, all (batch, heads, tokens, width)."""
+    """The base class: an operator maps queries, keys and values to outputs, all (batch, heads, tokens, width)."""
 
     family: ClassVar[str] = "operator"
     equation: ClassVar[str]
     takes_groups: ClassVar[bool] = False  # whether `attend` and `decode` take keys and values of fewer heads
-    recomputes: ClassVar[bool] = False  # whether the backward pass of `attend` does the forward pass again
+    recomputes: ClassVar[bool] = False  # whether the backward pass of `attend` repeats the forward pass
     looks_back: ClassVar[bool] = False  # whether it reads the sequence in order, so that its mask must be causal
 
     @property
@@ -63,9 +63,9 @@ class Operator(Part):
         *args: Any,
         **own: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Return the output for tokens that follow those which made the state, and the new state.
+        """Return the output for tokens that follow those in the state, and the new state.
 
-        `padding` (batch, tokens) is True for each real token; the others leave no trace in the state.
+        `padding` (batch, tokens) is True for each real token; the others do not change the state.
         """
         raise NotImplementedError
 
@@ -175,13 +175,13 @@ def _ratio(sums: Tensor) -> Tensor:
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
-    """Compute the causal output chunk by chunk: within a chunk by a small square, before it by the state."""
+    """Compute the causal output chunk by chunk: within a chunk by a small grid of weights, before it by the state."""
     tokens = query.shape[-2]
     chunk = max(1, min(_CHUNK, tokens))
     missing = -tokens % chunk
     query, key, value = (_chunked(F.pad(x, (0, 0, 0, missing)), chunk) for x in (query, key, value))
     added = key.transpose(-2, -1) @ value  # (batch, heads, chunks, key width, value width + 1)
-    # The state before each chunk; what lies in the chunk itself takes no part, not even in the rounding.
+    # The state before each chunk; the chunk itself does not affect it, not even by rounding.
     before = torch.cat([state.unsqueeze(2), added[:, :, :-1]], dim=2).cumsum(dim=2)
     inside = (query @ key.transpose(-2, -1)).tril() @ value
     return _ratio(query @ before + inside).flatten(2, 3)[..., :tokens, :]

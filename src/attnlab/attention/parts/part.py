@@ -1,9 +1,9 @@
-"""The base of everything that a specification is made of: a small frozen value with a `kind`.
+"""The base class of all parts of a specification: a small immutable value with a `kind`.
 
 A family (scores, normalisers, masks, positions, operators, head outputs) is an abstract subclass of `Part` that names
-its `family`; a concrete part is a subclass that names its `kind`. Defining the class is all it takes to make the kind
-known, in this package or in a user's own file. The class also declares the variants of the catalogue that it makes, and
-what it learns:
+its `family`; a concrete part is a subclass that names its `kind`. Defining the class registers the
+kind, in this package or in a user's own file. The class also declares its variants in the catalogue and the parameters
+that it learns:
 
     class SoftmaxPower(Normaliser):
         kind = "softmax-power"
@@ -12,7 +12,7 @@ what it learns:
         def weights(self, scores, visible, gamma): ...
 
 The layer owns these tensors: they are trained, saved, resumed and counted like its other weights. The functions of the
-part get them by name.
+part receive them by name.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 class Number:
     """A number that may follow the name of a variant, as in `window:256`.
 
-    `field` is what it sets: a field of the spec, or of one of its parts, as in "normaliser.alpha".
+    `field` is the field that it sets: one of the spec, or of one of its parts, as in "normaliser.alpha".
     """
 
     field: str
     example: str
-    meaning: str  # of the variant with its number, for which {} stands
+    meaning: str  # of the variant; {} stands for the number
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A variant of the catalogue that puts a part, with these numbers, in the place of GPT-2's.
+    """A variant of the catalogue that replaces GPT-2's part with this one, with these numbers.
 
     A number may be a function of the context length. `number` is the one that may follow the name; its field is one of
     the part's.
@@ -63,12 +63,12 @@ class Declared:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A tensor that a part learns, and the normal distribution that it starts from.
+    """A parameter of a part, and the normal distribution that it is initialised from.
 
-    `shape` is that of one head's, of one layer's or of the whole model's, as `per` says. A part gets the values of all
-    heads in a shape that broadcasts with scores (batch, heads, queries, keys) and with vectors (batch, heads, tokens,
-    width): (heads, 1, 1) for a number per head, (heads, 1, n) for n of them, (heads, m, n) for a table. What belongs to
-    a layer or to the model arrives in its own shape.
+    `shape` is that for one head, one layer or the whole model, as `per` says. A part gets the values of all heads in a
+    shape that broadcasts with scores (batch, heads, queries, keys) and with vectors (batch, heads, tokens, width):
+    (heads, 1, 1) for a number per head, (heads, 1, n) for n of them, (heads, m, n) for a table. A parameter of a layer
+    or of the model is passed in its own shape.
     """
 
     initial: float = 0.0
@@ -89,10 +89,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Projection:
-    """A vector that a part needs of every token: x W, of this width for each head, without a bias.
+    """A projection of every token that a part needs: x W, of this width for each head, without a bias.
 
-    It arrives as (batch, heads, tokens, width). `of` is "query" for the tokens that look and "key" for those that are
-    looked at, whose vectors the cache keeps. With `per="layer"` there is one for all heads, (batch, 1, tokens, width).
+    It is passed as (batch, heads, tokens, width). `of` is "query" for tokens that attend and "key" for tokens that are
+    attended to, whose vectors are cached. With `per="layer"` all heads share one, (batch, 1, tokens, width).
     """
 
     width: int = 1
@@ -100,16 +100,16 @@ class Projection:
     per: Literal["head", "layer"] = "head"
 
     def heads(self, num_heads: int) -> int:
-        """Return how many vectors there are of each token."""
+        """Return the number of vectors per token."""
         return num_heads if self.per == "head" else 1
 
     def columns(self, num_heads: int) -> int:
-        """Return the numbers of each token, in all heads."""
+        """Return the output width of the projection, for all heads."""
         return self.heads(num_heads) * self.width
 
 
 class Part(Specification):
-    """A named choice with its numbers; equal, hashed and stored by value."""
+    """A named choice with its numbers; compared, hashed and stored by value."""
 
     model_config = ConfigDict(defer_build=True)  # most kinds are never used in a run, and building each takes time
     family: ClassVar[str] = "part"
@@ -121,7 +121,7 @@ class Part(Specification):
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
-        assert self.text  # made now, because `torch.compile` can read it later but not make it
+        assert self.text  # computed now, because `torch.compile` can read it later but not compute it
 
     @functools.cached_property
     def text(self) -> str:
@@ -129,11 +129,11 @@ class Part(Specification):
         return self.model_dump_json()
 
     def parameters(self, spec: AttentionSpec) -> Mapping[str, Parameter]:  # noqa: ARG002
-        """Return what this part learns at the size of a spec."""
+        """Return the parameters of this part at the size of a spec."""
         return self.learned
 
     def projections(self, spec: AttentionSpec) -> Mapping[str, Projection]:  # noqa: ARG002
-        """Return the vectors that this part needs of every token, at the size of a spec."""
+        """Return the projections that this part needs, at the size of a spec."""
         return self.projected
 
     @classmethod
@@ -188,7 +188,7 @@ class Part(Specification):
 
 
 class Biased(Part):
-    """A part that may add a bias to the scores, by the places of query and key."""
+    """A part that may add a bias to the scores, by the positions of query and key."""
 
     equation: ClassVar[str] = ""  # of the bias
     adds_bias: ClassVar[bool] = False  # whether the class states a `bias`

@@ -1,6 +1,6 @@
-"""Normalisers that look at one score at a time. Rows need not sum to 1, nor to anything.
+"""Pointwise normalisers, which act on one score at a time. Rows need not sum to 1.
 
-sigmoid         p_j = σ(s_j − log n)      n keys visible (arXiv 2409.04431; without the bias it fails)
+sigmoid         p_j = σ(s_j − log n)      n visible keys (arXiv 2409.04431; without the bias it fails)
 relu            p_j = ReLU(s_j) / n       (arXiv 2309.08586; without the division it fails)
 squared-relu    p_j = ReLU(s_j)² / n
 """
@@ -20,7 +20,7 @@ _RAMAPURAM, _WORTSMAN = "Ramapuram et al. 2024, arXiv 2409.04431", "Wortsman et 
 
 
 class _Pointwise(Normaliser):
-    """Looks at one score at a time, keeps no numbers, and needs the weights alone for its gradient.
+    """Acts on one score at a time, saves no statistics, and needs only the weights for its gradient.
 
     n is the number of keys that the query sees.
     """
@@ -33,7 +33,7 @@ class _Pointwise(Normaliser):
 
 
 class Sigmoid(_Pointwise):
-    """The bias −log n starts a row's mass at about 1, as softmax does; `bias=False` leaves it out."""
+    """With the bias −log n, rows sum to about 1 at the start of training, as in softmax; `bias=False` omits it."""
 
     kind: ClassVar[str] = "sigmoid"
     equation: ClassVar[str] = "σ(s_j − log n)"
@@ -68,7 +68,7 @@ class Sigmoid(_Pointwise):
 
 
 class Relu(_Pointwise):
-    """`divide=False` leaves out the division by n."""
+    """ReLU of the scores, divided by n; `divide=False` omits the division."""
 
     kind: ClassVar[str] = "relu"
     only_positive: ClassVar[bool] = True

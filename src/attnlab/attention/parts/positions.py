@@ -1,15 +1,15 @@
-"""How attention learns where a token stands.
+"""Positional encodings.
 
 learned           a vector per position, added to the embedding by the model; attention itself does nothing
-rope              q and k are rotated by an angle that grows with the position, so that q·k depends on the distance
-                  alone (arXiv 2104.09864)
-rope-linear, rope-llama3    the same with slower rotations, by which a model reads longer texts than it was trained on
-decoupled-rope    the last numbers of queries are rotated, and so is one vector of each token that all heads have as the
-                  end of their key; for keys that are made from a latent (arXiv 2405.04434)
+rope              q and k are rotated by an angle that grows with the position, so that q·k depends only on the
+                  distance (arXiv 2104.09864)
+rope-linear, rope-llama3    the same with slower rotations, for texts longer than those in training
+decoupled-rope    the last dimensions of queries are rotated, and so is one vector of each token that all heads append
+                  to their keys; for keys that are computed from a latent (arXiv 2405.04434)
 alibi             −slope·|i − j| is added to the scores, with a slope per head (arXiv 2108.12409)
-none              nothing anywhere: only the causal mask breaks the symmetry (arXiv 2203.16634)
+none              no encoding: only the causal mask breaks the symmetry (arXiv 2203.16634)
 
-A position of one's own may add a bias to the scores (`bias`), by the places of query and key.
+A user-defined position may add a bias to the scores (`bias`), by the positions of query and key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from attnlab.errors import SpecError
 
 
 class Position(Biased):
-    """Where position enters; the base of all kinds."""
+    """The base class of all positional encodings."""
 
     family: ClassVar[str] = "position"
     relative: ClassVar[bool] = False  # acts inside attention, by the distance between query and key
@@ -57,7 +57,7 @@ class Rope(Position):
     base: float = Field(default=10_000.0, gt=1)
 
     def formula(self) -> str:
-        """Return what is done to queries and keys, in words."""
+        """Describe what is done to queries and keys."""
         usual = self.base == type(self).model_fields["base"].default
         return "q and k rotated by their position" + ("" if usual else f", base {self.base:g}")
 
@@ -66,12 +66,12 @@ class Rope(Position):
         return self.base**-exponents
 
     def rotate(self, vectors: Tensor, start: int) -> Tensor:
-        """Rotate (batch, heads, tokens, width), whose first token stands at position `start`."""
+        """Rotate (batch, heads, tokens, width), with the first token at position `start`."""
         return _rotated(vectors, start, self.frequencies)
 
 
 class DecoupledRope(Position):
-    """Rotary embedding of the last `width` numbers of a query, and of a key part that all heads share."""
+    """Rotary embedding of the last `width` dimensions of a query, and of a key part that all heads share."""
 
     kind: ClassVar[str] = "decoupled-rope"
     relative: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class DecoupledRope(Position):
     base: float = Field(default=10_000.0, gt=1)
 
     def rotate(self, vectors: Tensor, start: int) -> Tensor:
-        """Rotate the last numbers of (batch, heads, tokens, …), whose first token stands at position `start`."""
+        """Rotate the last dimensions of (batch, heads, tokens, …), with the first token at position `start`."""
         if vectors.shape[-1] == self.width:
             return _rotated(vectors, start, self._frequencies)
         content, rotary = vectors[..., : -self.width], vectors[..., -self.width :]
@@ -97,8 +97,8 @@ def _rotated(vectors: Tensor, start: int, frequencies: Callable[[Tensor], Tensor
     frequency = frequencies(torch.arange(0, width, 2, device=vectors.device, dtype=exact) / width)
     angle = torch.outer(torch.arange(start, start + tokens, device=vectors.device, dtype=exact), frequency)
     cos, sin = (part.to(vectors.dtype)[:, None] for part in (angle.cos(), angle.sin()))  # (tokens, 1, width / 2)
-    # Rotated in the layout that the projections leave, (batch, tokens, heads, width), so that joining the heads
-    # behind the fused kernel needs no copy.
+    # Rotated in the layout of the projections, (batch, tokens, heads, width), so that joining the heads
+    # after the fused kernel needs no copy.
     first, second = vectors.transpose(1, 2).chunk(2, dim=-1)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).transpose(1, 2)
 

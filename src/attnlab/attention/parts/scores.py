@@ -1,16 +1,16 @@
-"""How well a query and a key match.
+"""Scores: how well a query and a key match.
 
     scaled-dot           q·k / √D_k
     dot                  q·k
-    biased-dot           q·k / √D_k + b               each head learns its b, for normalisers that such a shift changes
+    biased-dot           q·k / √D_k + b               each head learns b, for normalisers that are not shift-invariant
     cosine               q·k / (|q| |k|) / T          T fixed, or learned by each head
     qk-norm              (g ⊙ q / rms(q))·(h ⊙ k / rms(k)) / √D_k     g and h learned (arXiv 2302.05442)
     l2                   −|q − k|² / √D_k
     synthesizer-dense    (ReLU(x A + b₁) B + b₂)_j    from the query's own token alone (arXiv 2005.00743)
     synthesizer-random   R_ij                         from no token at all
 
-A score states its definition, materialised (`define`), and how to feed a kernel that multiplies matrices (`logits`):
-all but the last are inner products once the vectors are prepared, some with a term for each query and each key.
+A score has a materialised definition (`define`) and a form for kernels that multiply matrices (`logits`): all but the
+last are inner products of prepared vectors, some with a term for each query and each key.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _TAY = "Tay et al. 2020, arXiv 2005.00743"
 
 @dataclass(frozen=True)
 class Matched:
-    """What a score is made of. Queries and keys are (batch, heads, tokens, width) or absent, as the score wants.
+    """The inputs of a score. Queries and keys are (batch, heads, tokens, width), or None if it does not use them.
 
-    Keys have as many heads as queries, or fewer that groups of queries share, for a score that takes them so.
+    Keys have as many heads as queries, or fewer that groups of query heads share, if the score supports this.
     """
 
     query: Tensor | None
@@ -49,7 +49,7 @@ class Matched:
     num_queries: int
     num_keys: int
     query_start: int = 0
-    extras: Mapping[str, Tensor] = field(default_factory=dict)  # what the parts learned, by the names of the layer
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # parameters and projections, by the layer's names
     padding: Tensor | None = None  # (batch, keys), True for a real token
 
     @property
@@ -61,7 +61,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class InnerProduct:
-    """Scores that a matrix product makes: scale · query · keyᵀ, plus a term of the query's and one of the key's."""
+    """Scores from a matrix product: scale · query · keyᵀ, plus a query term and a key term."""
 
     query: Tensor  # (batch, heads, queries, width)
     key: Tensor  # (batch or 1, heads or key heads, keys, width)
@@ -73,22 +73,22 @@ class InnerProduct:
 
 @dataclass(frozen=True)
 class Table:
-    """Scores that are given."""
+    """Precomputed scores."""
 
     entries: Tensor  # (batch or 1, heads, queries, keys)
 
 
 class Score(Part):
-    """The base: what is projected for it, its definition, and its form for the kernels."""
+    """The base class: which projections a score uses, its definition, and its form for the kernels."""
 
     family: ClassVar[str] = "score"
     equation: ClassVar[str]
     projects_query: ClassVar[bool] = True
     projects_key: ClassVar[bool] = True
     pure_product: ClassVar[bool] = False  # its logits are a product of query and key and nothing else
-    takes_groups: ClassVar[bool] = False  # its `logits` take keys of fewer heads than queries, as they are
+    takes_groups: ClassVar[bool] = False  # its `logits` accept keys with fewer heads than queries
     needs_context: ClassVar[bool] = False  # its parameters are sized by the longest sequence
-    looks_back: ClassVar[bool] = False  # over the tokens from the key to the query: no key after it may be visible
+    looks_back: ClassVar[bool] = False  # sums over the tokens from key to query: no key after it may be visible
     sign: ClassVar[Literal["any", "never positive"]] = "any"
 
     @property
@@ -105,11 +105,11 @@ class Score(Part):
         return self.equation
 
     def define(self, given: Matched, *args: Any, **own: Any) -> Tensor:
-        """Return the scores (batch, heads, queries, keys) by their equation; what the score learns arrives by name."""
+        """Return the scores (batch, heads, queries, keys) by their equation; parameters are passed by name."""
         raise NotImplementedError
 
     def logits(self, given: Matched, *args: Any, **own: Any) -> InnerProduct | Table:
-        """Return the same scores as a kernel takes them: by default materialised, as a table."""
+        """Return the same scores in the form for a kernel: by default materialised, as a table."""
         return Table(self.define(given, *args, **own))
 
 
@@ -155,7 +155,7 @@ class Dot(Score):
 
 
 class BiasedDot(Score):
-    """The scaled dot product plus a number that each head learns, which a retrofit fits to another normaliser."""
+    """The scaled dot product plus a bias that each head learns, which a retrofit fits to another normaliser."""
 
     kind: ClassVar[str] = "biased-dot"
     takes_groups: ClassVar[bool] = True
@@ -171,10 +171,10 @@ class BiasedDot(Score):
 
 
 class Cosine(Score):
-    """Direction alone, divided by a temperature.
+    """The cosine of query and key, divided by a temperature.
 
     A learned temperature starts at 1/√D_k, where vectors of independent unit-variance entries get the same scores as
-    from the scaled dot product. It is kept as its logarithm, so that it stays positive.
+    from the scaled dot product. It is stored as its logarithm, so that it stays positive.
     """
 
     kind: ClassVar[str] = "cosine"
@@ -229,12 +229,12 @@ class Cosine(Score):
 
 
 class QueryKeyNorm(Score):
-    """The scaled dot product of normed queries and keys, so that scores cannot grow without bound.
+    """The scaled dot product of normalised queries and keys, so that scores cannot grow without bound.
 
-    The norm is the source's: LayerNorm without centering and bias, which is RMSNorm, over the numbers of a head, with
-    gains g and h that the heads of a layer share and that start at 1. With RoPE the two numbers of a rotated pair share
-    a gain, so that it does not matter that the rotation comes first: scores still depend on distances alone. As
-    rms(x) = |x| / √D_k, the score is √D_k times the cosine with gains; only their products g h count.
+    As in the paper, the norm is LayerNorm without centring and bias, which is RMSNorm, over the dimensions of a head,
+    with gains g and h that the heads of a layer share and that start at 1. With RoPE the two dimensions of a rotated
+    pair share a gain, so that rotating first makes no difference: scores still depend only on distances. As
+    rms(x) = |x| / √D_k, the score is √D_k times the cosine with gains; only their products g h matter.
     """
 
     kind: ClassVar[str] = "qk-norm"
@@ -268,7 +268,7 @@ class QueryKeyNorm(Score):
 
 
 class SquaredDistance(Score):
-    """Near is alike. −|q − k|² = 2 q·k − |q|² − |k|²."""
+    """The negative squared distance, −|q − k|² = 2 q·k − |q|² − |k|²."""
 
     kind: ClassVar[str] = "l2"
     takes_groups: ClassVar[bool] = True
@@ -295,7 +295,7 @@ class SquaredDistance(Score):
 
 
 class DenseSynthesizer(Score):
-    """Each token says by itself how much of which place it wants; A is the query's projection, B and b₂ are learned."""
+    """Each token predicts its scores for all positions; A is the query projection, B and b₂ are learned."""
 
     kind: ClassVar[str] = "synthesizer-dense"
     equation: ClassVar[str] = "(ReLU(x A + b₁) B + b₂)_j"
@@ -335,7 +335,7 @@ class DenseSynthesizer(Score):
 
 
 class RandomSynthesizer(Score):
-    """One learned table for all sentences."""
+    """One learned table of scores for all texts."""
 
     kind: ClassVar[str] = "synthesizer-random"
     equation: ClassVar[str] = "R_ij"
@@ -362,7 +362,7 @@ class RandomSynthesizer(Score):
 
 
 def _check_context(context: int, tokens: int) -> None:
-    """Refuse a sequence that is longer than the context which a score's parameters were made for."""
+    """Refuse a sequence that is longer than the context of a score's parameters."""
     if tokens > context:
         raise InputError(
             f"a sequence of {tokens} tokens is longer than the context of {context}",

@@ -3,9 +3,10 @@
     α-entmax   p_j = ReLU((α − 1) s_j − τ)^(1/(α − 1)),   τ such that Σ p_j = 1      (arXiv 1602.02068, 1905.05702)
     softpick   p_j = ReLU(e^(s_j) − 1) / (ε + Σ |e^(s_l) − 1|)                       (arXiv 2504.20966)
 
-With z = (α − 1)(s − max s) and ρ = 1/(α − 1), the row's threshold τ is the root of ‖ReLU(z − τ)‖_ρ = 1 in [−1, 0]. That
-norm is convex and falls with τ, so Newton's steps from τ = −1 climb to the root and never pass it, in five or so. The
-gradient needs the weights alone: with t = p^(2 − α), ∂s = t (g − Σ t g / Σ t), which is 0 off the support.
+With z = (α − 1)(s − max s) and ρ = 1/(α − 1), the row's threshold τ is the root of ‖ReLU(z − τ)‖_ρ = 1 in [−1, 0]. This
+norm is convex and decreases with τ, so Newton's method from τ = −1 increases to the root without passing it, in about
+five steps. The gradient needs only the weights: with t = p^(2 − α), ∂s = t (g − Σ t g / Σ t), which is 0 off the
+support.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from attnlab.attention.parts.masks import Block
 from attnlab.attention.parts.normalisers import ASKS, Normaliser, Softmax, hidden, row_maximum
 from attnlab.attention.parts.part import Declared, Number
 
-_MOST_STEPS = 64  # of Newton, besides one for each key
+_MOST_STEPS = 64  # of Newton's method, besides one for each key
 
 
 class _Entmax(Normaliser):
-    """What the family shares; `order` is α."""
+    """The base of the α-entmax family; `order` is α."""
 
     group = "sparse"
     sums_to_one: ClassVar[bool] = True
@@ -45,11 +46,11 @@ class _Entmax(Normaliser):
         z = (self.order - 1) * (scores - row_maximum(scores.detach()))
         low = torch.full_like(z[..., :1], -1.0)
         high = torch.zeros_like(low)
-        for _ in range(64 if z.dtype == torch.float64 else 32):  # halve the interval that holds τ
+        for _ in range(64 if z.dtype == torch.float64 else 32):  # bisect the interval that contains τ
             middle = (low + high) / 2
             too_low = (z.detach() - middle).relu().pow(self.rho).sum(-1, keepdim=True) > 1
             low, high = torch.where(too_low, middle, low), torch.where(too_low, high, middle)
-        # One Newton step that can be differentiated: by the implicit function theorem it carries τ's gradient.
+        # One differentiable Newton step, which has τ's gradient by the implicit function theorem.
         above = (z - low).relu()
         slope = torch.where(above > 0, self.rho * above.pow(self.rho - 1), 0.0).sum(-1, keepdim=True).detach()
         some = visible.any(-1, keepdim=True)
@@ -96,7 +97,7 @@ class _Entmax(Normaliser):
         threshold = torch.full_like(z[..., :1], -1.0)
         above = torch.empty_like(z)
         active = torch.ones_like(threshold, dtype=torch.bool)
-        # For ρ ≥ 2 the steps square: after one of √ε / 4, nothing is left but rounding.
+        # For ρ ≥ 2 convergence is quadratic: after a step of √ε / 4, only rounding error is left.
         rounding = torch.finfo(z.dtype).eps
         close = rounding**0.5 / 4 if self.rho >= 2 else 4 * rounding
         for _ in range(_MOST_STEPS + z.shape[-1]):  # sparsemax may need a step for each key; five are usual
@@ -104,7 +105,7 @@ class _Entmax(Normaliser):
             power, lower = self._power(above)
             norm = power.sum(-1, keepdim=True).pow_(1 / self.rho)
             step = (norm - 1).mul_(norm.pow(self.rho - 1)).div_(lower.sum(-1, keepdim=True).clamp_(min=1e-30))
-            # A row that has arrived stays where it is, so that no row depends on how long another takes.
+            # A converged row is not moved any more, so that its result does not depend on other rows.
             threshold += step.mul_(active)
             active = step > close
             if not bool(active.any()):
@@ -146,7 +147,7 @@ class Entmax15(_Entmax):
 
 
 class Entmax(_Entmax):
-    """Any α in [1, 2]; α = 1 is computed as softmax, which it is."""
+    """Any α in [1, 2]; α = 1 is softmax and computed as such."""
 
     kind: ClassVar[str] = "entmax"
     equation: ClassVar[str] = "ReLU((α − 1) s_j − τ)^(1/(α − 1)), Σ = 1"
@@ -187,7 +188,7 @@ class Entmax(_Entmax):
 
 
 class Softpick(Normaliser):
-    """Rectified softmax: scores below 0 get no weight, but still make the others smaller."""
+    """Rectified softmax: scores below 0 get no weight, but still add to the denominator."""
 
     kind: ClassVar[str] = "softpick"
     only_positive: ClassVar[bool] = True

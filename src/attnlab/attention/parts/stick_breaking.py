@@ -1,13 +1,13 @@
-"""Stick-breaking: the query looks back from key to key, and each takes its share of what the later ones left.
+"""Stick-breaking attention: from the query back, each key takes its share of what the later keys left.
 
     p_j = β_j Π_{l > j} (1 − β_l),   β = σ(s)          over the keys that the query sees       (arXiv 2410.17980)
 
-The mask decides whether the query's own key takes part, and every causal mask here shows it. The paper leaves it out
-by default; its code calls this choice `attend_current`. What no key took, Π (1 − β_l), goes to nothing.
+The mask decides whether the query's own key is included; every causal mask here includes it. The paper excludes it by
+default; its code calls this choice `attend_current`. The rest that no key takes, Π (1 − β_l), is dropped.
 
-The definition adds logarithms. The kernel multiplies, which is as exact and needs no logarithm: both factors are
-sigmoids, 1 − β = σ(−s), and a product that underflows belongs to a weight that does. A hidden score, −∞, takes nothing.
-Backward, u = p g and ∂s_m = u_m − β_m Σ_{j ≤ m} u_j.
+The definition sums logarithms. The kernel multiplies, which is as exact and needs no logarithm: both factors are
+sigmoids, 1 − β = σ(−s), and where a product underflows, so does its weight. A masked score, −∞, takes nothing. In the
+backward pass, u = p g and ∂s_m = u_m − β_m Σ_{j ≤ m} u_j.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attnlab.attention.parts.part import Declared
 
 
 class StickBreaking(Normaliser):
-    """Nearer keys come first, so that no other position is needed. Keys after the query would have no place."""
+    """Nearer keys come first, so that no positional encoding is needed. Keys after the query are not allowed."""
 
     kind: ClassVar[str] = "stick-breaking"
     equation: ClassVar[str] = "β_j Π (1 − β_l) over l > j, β = σ(s)"

@@ -1,9 +1,9 @@
-"""What happens to the values of a layer before they are weighted.
+"""Changes of a layer's values before they are weighted.
 
     residual    v ← a v¹ + b v    v¹ the values of the first layer, a and b learned by each layer     (arXiv 2410.17897)
 
-v¹ comes from the first layer of the model that has this part and as many heads of values of the same width, which is
-its own first layer, as is a layer that stands alone. The cache keeps the mixed values, so that decoding needs v¹ of
+v¹ comes from the first layer of the model that has this part, with as many value heads of the same width. For that
+layer itself, and for a layer that is used alone, v¹ = v. The cache keeps the mixed values, so that decoding needs v¹ of
 new tokens only.
 """
 
@@ -16,12 +16,12 @@ from torch import Tensor
 
 from attnlab.attention.parts.part import Declared, Parameter, Part
 
-# What the first layers of a forward pass made for the later ones, by source ("self" or "cross"), heads and width.
+# Values that the first layers of a forward pass provide to later ones, by source ("self" or "cross"), heads and width.
 FirstValues = dict[tuple[str, int, int], Tensor]
 
 
 class Values(Part):
-    """The base of all changes of the values."""
+    """The base class of all changes of the values."""
 
     family: ClassVar[str] = "values"
     equation: ClassVar[str]
@@ -32,9 +32,10 @@ class Values(Part):
 
 
 class ValueResidual(Values):
-    """Values of the first layer in every layer, so that tokens as they were read are not lost on the way up.
+    """Adds the values of the first layer in every layer, so that the input tokens are not lost in higher layers.
 
-    The source's learnable form, whose two shares start at one half. In the first layer they add up to a factor.
+    This is the learnable form of the paper, with both shares starting at one half. In the first layer the shares only
+    scale the values.
     """
 
     kind: ClassVar[str] = "residual"

@@ -1,10 +1,10 @@
-"""Waiting times of users.
+"""The waiting times of users.
 
-commands        the default comparison, and a look inside a model
+commands        the default comparison, and `attnlab look` at a model
 verification    a bundle, its verification, and the cost of receipts
-pretrained      a pretrained model beside Transformers, and a look at it
-retrofit        another attention for a pretrained model
+pretrained      a pretrained model compared with Transformers, and `attnlab look` at it
+retrofit        the retrofit of a pretrained model to another attention
 studio          the studio
-cost            predicted beside measured cost, and how time grows with the context
-cost_process    the process that one model is measured in
+cost            predicted and measured cost, and the growth of time with the context
+cost_process    the process in which one model is measured
 """

@@ -1,18 +1,18 @@
 """The time that `attnlab compare` and `attnlab look` take.
 
-compare, the main job on a fresh machine, in processes of its own, from start to end:
+compare, the main job on a fresh machine, in separate processes, from start to end:
 
 minutes      from the start of the command to the report
-memory       the most that the command and all that it starts hold at once
-overhead     the time of all processes ÷ that of the training loops inside them, less 1
-again        seconds of the same command once more
+memory       the peak of the command and all processes that it starts
+overhead     the time of all processes ÷ that of the training loops inside them, minus 1
+again        seconds of the same command when it is repeated
 page         the report's size
 
-look, measuring all heads, ablating each of them, and the page that shows them:
+look: measuring all heads, ablating each of them, and the page that shows them:
 
-measures     seconds for everything about every head but its importance, maps included
-importance   seconds to ablate every part in turn; and how many times as long one whole pass for each part takes
-page         its size, and the seconds from its opening until all maps in sight are drawn, in Chromium
+measures     seconds for all measures of every head except its importance, attention matrices included
+importance   seconds to ablate every part in turn, and the speed-up over one full forward pass for each part
+page         its size, and the seconds from opening it until all visible attention matrices are drawn, in Chromium
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ AGAIN = Bar("compare-again", "a finished plan asked again", "seconds", 2.0)
 PAGE = Bar("compare-page", "the default comparison", "the report's size in MB", 6.0)
 BELOW = Bar("compare-bigram", "the baseline's loss", "nats below the best bigram table", 0.2, at_least=True)
 
-_SAMPLE = 2.0  # seconds between two samples of the memory, which take time from what is timed
+_SAMPLE = 2.0  # seconds between two memory samples, which slow down the measured command
 
 SMOKE_REQUEST = Request(
     variants=("tied-kv",),
@@ -148,7 +148,7 @@ _SMOKE_SHAPE = Shape("smoke", 2, 16, 2, 16, 2, 256)
 
 @dataclass(frozen=True)
 class LookBench(Figures):
-    """The times of a look, and the size of its page."""
+    """The times of `attnlab look`, and the size of its page."""
 
     benchmark: ClassVar[str] = "look"
     title: ClassVar[str] = "Looking inside"
@@ -231,7 +231,7 @@ def _measure(model: LanguageModel, batch: Batch, page: Path) -> None:
 def _model(shape: Shape) -> LanguageModel:
     model = build_model(shape.model(), seed=0).eval()
     generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():  # so that maps are as hard to pack as those of a trained model
+    with torch.no_grad():  # so that the matrices compress as poorly as those of a trained model
         for block in model.stack.blocks:
             for parameter in block.parameters():
                 parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))

@@ -1,7 +1,7 @@
-"""Predicted cost beside the measured: peak memory of training, and how time grows with the context.
+"""Predicted against measured cost: peak memory of training, and the growth of time with the context.
 
 Growth is measured below N = D and far above it. The exponent b of seconds = a · Nᵇ is fitted to the medians of several
-contexts, and so is that of the predicted FLOPs of the same step. One layer, and a tiny vocabulary.
+contexts, and likewise to the predicted FLOPs of the same step. The model has one layer and a tiny vocabulary.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from attnlab.processes.machine import describe_machine, free_bytes, matmul_peak,
 from attnlab.statistics import power_growth
 
 MODULE = "attnlab.bench.products.cost_process"
-_ROOM = 0.85  # of the memory that is free now
-_PATIENCE = 120.0  # seconds that one step may be predicted to take
-_READ = 1 << 26  # numbers that are read to measure the memory's rate
+_ROOM = 0.85  # share of the free memory that may be used
+_PATIENCE = 120.0  # maximum predicted seconds of one step
+_READ = 1 << 26  # numbers read to measure the memory bandwidth
 
 MEMORY = Bar(
     "memory",
@@ -43,7 +43,7 @@ GROWTH = Bar(
     "measured and predicted exponent of N, their distance",
     0.25,
 )
-_VOCABULARY = 17  # so small that the head does not count
+_VOCABULARY = 17  # so small that the cost of the output layer is negligible
 
 
 def measure_costs(
@@ -134,7 +134,7 @@ class Regime:
 
 @dataclass(frozen=True)
 class MeasuredGrowth:
-    """The exponents of one regime."""
+    """The predicted and measured exponents of one regime."""
 
     name: str
     width: int
@@ -205,7 +205,7 @@ def _growth_section(found: Sequence[MeasuredGrowth]) -> Section:
 
 @dataclass(frozen=True)
 class CostPlan:
-    """What is measured: shapes for memory, and two ranges of contexts."""
+    """The measurements to make: shapes for memory, and two ranges of contexts."""
 
     shapes: tuple[Question, ...] = (
         Question(size="nano", batch_size=16, context_length=512, vocabulary_size=65),
@@ -228,7 +228,7 @@ class CostPlan:
 
 @dataclass(frozen=True)
 class MeasuredPeak:
-    """The peak of a training step: predicted, and held by a fresh process beyond what it held before."""
+    """The peak memory of a training step: predicted, and measured in a fresh process as the increase over its start."""
 
     what: str
     predicted: int
@@ -242,7 +242,7 @@ class MeasuredPeak:
 
 @dataclass(frozen=True)
 class CostBench(Findings):
-    """Predicted and measured, side by side."""
+    """Predicted and measured costs, side by side."""
 
     benchmark: ClassVar[str] = "cost"
     title: ClassVar[str] = "Predicted cost and reality"

@@ -1,10 +1,10 @@
 """The process in which one model is measured: `python -m attnlab.bench.products.cost_process QUESTION THREADS`.
 
-Asked for its memory, it answers how much more than before the process holds at most while it takes two training steps:
-in the second, the optimizer has all of its memory. The C library is told to hand what is freed back at once, so that
-what is resident is what is in use. (Training itself keeps freed blocks for the next step, which is faster and takes
-up to a quarter more.) Asked for its times, it answers the fastest of some training steps, of some prefills of the
-whole context, and of some tokens generated at its end.
+Asked for its memory, it returns the increase of its peak memory during two training steps: in the second, the optimizer
+has allocated all of its memory. The C library is set to return freed blocks at once, so that resident memory equals
+memory in use. (Training itself keeps freed blocks for the next step, which is faster and takes up to a quarter more.)
+Asked for its times, it returns the fastest of a few training steps, of a few prefills of the whole context, and of a
+few tokens generated at the end of the context.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from attnlab.training.recipes import recipe
 from attnlab.training.spec import ResolvedRun
 
 _MMAP_THRESHOLD = -3
-_SMALL = 1 << 16  # bytes, from which on a block is mapped for itself
+_SMALL = 1 << 16  # bytes; the C library allocates larger blocks with mmap
 _TINY = {
     "num_layers": 1,
     "model_width": 16,
@@ -47,12 +47,12 @@ _TINY = {
     "vocabulary_size": 17,
 }
 _SECONDS, _FEWEST, _MOST = 3.0, 2, 9
-_WRITTEN = 6  # tokens
-_MOST_TOKENS = 2**16 - 1  # kinds that are drawn; a larger vocabulary has some that never come
+_WRITTEN = 6  # generated tokens
+_MOST_TOKENS = 2**16 - 1  # different tokens that are drawn; of a larger vocabulary some never occur
 
 
 class CostAnswers:
-    """Answers with the memory or the times of one model."""
+    """Answers questions about the memory or the times of one model."""
 
     def __init__(self, question: Question, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -69,7 +69,7 @@ class CostAnswers:
         return_freed_blocks()
         warm = self._engine(self._question.replace(**_TINY))
         for step in range(2):
-            warm.step(step)  # what libraries allocate once
+            warm.step(step)  # warm-up: allocations that libraries make once
         del warm
         gc.collect()
         _forget_peak()
@@ -133,14 +133,14 @@ def return_freed_blocks() -> None:
         try:
             ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALL)
         except (OSError, AttributeError):
-            return  # another C library, which does as it likes
+            return  # another C library, which does not have this setting
 
 
 def _forget_peak() -> None:
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
-        return  # then a peak below that of the warm-up would not be seen; it is tiny
+        return  # a peak below that of the warm-up is then not seen, but the warm-up is tiny
 
 
 def fastest(work: Callable[[], object]) -> float:

@@ -1,11 +1,11 @@
-"""A pretrained model beside Transformers: logits, greedy text, the speed of generation; and what a look at it takes.
+"""A pretrained model compared with Transformers: logits, greedy text, generation speed; and the cost of `attnlab look`.
 
 logits       the largest difference ÷ the standard deviation of Transformers' logits
-text         how many greedy tokens are equal before the first that differs
-generation   tokens per second ÷ those of Transformers with its cache, one text
+text         how many greedy tokens are equal before the first difference
+generation   tokens per second ÷ those of Transformers with its KV cache, one text
 look         seconds and memory of `attnlab look` without the importance of heads, and the size of its page
 
-Transformers gets the weights from a folder that attnlab writes.
+Transformers loads the weights from a folder that attnlab writes.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ SECONDS = Bar("pretrained-look", "`attnlab look` without the importance of heads
 MEMORY = Bar("pretrained-look-memory", "the same", "GiB held at most", 4.0)
 PAGE = Bar("pretrained-look-page", "its page", "MB", 20.0)
 
-_SAMPLE = 0.5  # seconds between two samples of the memory
+_SAMPLE = 0.5  # seconds between two memory samples
 _PROMPT = 16  # tokens
 
 
 @dataclass(frozen=True)
 class PretrainedPlan:
-    """How much is measured."""
+    """The amount of measurements."""
 
-    tokens: int = 512  # whose logits are compared
+    tokens: int = 512  # tokens whose logits are compared
     written: int = 100
     looked: int = 256
     rounds: int = 5
@@ -54,7 +54,7 @@ class PretrainedPlan:
 
 @dataclass(frozen=True)
 class PretrainedBench(Figures):
-    """A pretrained model beside Transformers."""
+    """The results of a pretrained model compared with Transformers."""
 
     benchmark: ClassVar[str] = "pretrained"
     title: ClassVar[str] = "A pretrained model"

@@ -1,11 +1,11 @@
-"""What a retrofit of a pretrained model takes, and what it gains.
+"""The cost of retrofitting a pretrained model, and the gain.
 
 costs         seconds and memory of `attnlab retrofit` to K = V and to a window of 256, layer by layer, without healing
-tokens        of held-out text that each of these costs is measured on
-nothing       whether a retrofit to softmax keeps weights and logits bit by bit
+tokens        tokens of held-out text on which each of these costs is measured
+nothing       whether a retrofit to softmax keeps weights and logits bit for bit
 generation    tokens per second with K = V ÷ those of the original, one text
 
-Logits and generation beside Transformers, and a look at the model, are measured by `attnlab bench pretrained`.
+`attnlab bench pretrained` measures logits and generation against Transformers, and `attnlab look` at the model.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ TOKENS = Bar("retrofit-tokens", "each of these costs", "tokens of held-out text"
 NOTHING = Bar("retrofit-nothing", "a retrofit to softmax", "share of equal tensors and logits", 1.0, at_least=True)
 SPEED = Bar("retrofit-speed", "generating one text with K = V", "tokens per second ÷ the original", 0.95, at_least=True)
 
-_SAMPLE = 0.5  # seconds between two samples of the memory
+_SAMPLE = 0.5  # seconds between two memory samples
 _WINDOW = 256  # tokens, or half a text if that is shorter
 _TIED = "tied-kv"
 
 
 @dataclass(frozen=True)
 class RetrofitPlan:
-    """How much is measured."""
+    """The amount of measurements."""
 
     tokens: int = 20_480  # of held-out text, at least
     fitting_texts: int = 16
@@ -56,7 +56,7 @@ class RetrofitPlan:
 
 @dataclass(frozen=True)
 class RetrofitBench(Figures):
-    """What a retrofit of a pretrained model takes."""
+    """The time, memory and gain of a retrofit of a pretrained model."""
 
     benchmark: ClassVar[str] = "retrofit"
     title: ClassVar[str] = "Retrofitting a pretrained model"

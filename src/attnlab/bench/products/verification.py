@@ -1,9 +1,9 @@
-"""What it costs that others can verify a result, measured on the default comparison.
+"""The cost of making results verifiable, measured on the default comparison.
 
 bundle     the size of the bundle
 verify     seconds of `attnlab verify` on it, with five segments
-training   the time of a run with its receipts ÷ that without them: all links of one run are made once more, and timed
-loading    the time to load a run ÷ that without comparing anything with its hash
+training   the time of a run with its receipts ÷ that without them: all links of one run are computed again and timed
+loading    the time to load a run ÷ that without checking any hash
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SEGMENTS = 5
 
 @dataclass(frozen=True)
 class VerifyBench(Figures):
-    """The size of a bundle, the time to verify it, and what receipts cost."""
+    """The size of a bundle, the time to verify it, and the cost of receipts."""
 
     benchmark: ClassVar[str] = "verify"
     title: ClassVar[str] = "Verifying a result"
@@ -135,7 +135,7 @@ def _loading(run: Path, rounds: int) -> Ratio:
 
 
 class _Unchecked(RunDirectory):
-    """A run whose files are believed."""
+    """A run whose files are loaded without checking their hashes."""
 
     @property
     def result(self) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """The contenders, each in its own process: they take training steps, or generate text.
 
-All learn the same: windows of one stream of random tokens, in float32, with AdamW and gradients clipped at norm 1.
+All train on the same data: windows of one stream of random tokens, in float32, with AdamW and gradients clipped at norm
+1.
 
 attnlab           trains as `attnlab train` does
 nanoGPT           its model and its optimizer, imported from the folder of a clone; none of it is part of this project
 Transformers      GPT-2 of the installed package, in the loop of nanoGPT's train.py
-matrix products   nothing else
+matrix products   only matrix products, as the limit of the machine
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from attnlab.training.fitting import fitted
 
 _STREAM = 1 << 20  # random tokens
 _STEPS = 1_000_000  # more than are ever taken
-_RATE, _BETAS, _DECAY, _CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0  # of the peers
+_RATE, _BETAS, _DECAY, _CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0  # settings of the peers
 
 
 class Contender(ABC):
-    """Something that can be asked for work, and that is timed while it works."""
+    """An implementation that does a requested amount of work and is timed."""
 
     def __init__(self, entry: RaceEntry) -> None:
         self.entry = entry
@@ -94,7 +95,7 @@ def random_tokens(vocabulary_size: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
 
 
 class Ours(Contender):
-    """attnlab, with its own processes: they wait for the first one's word on a pipe, which costs no time."""
+    """attnlab, with its own worker processes: they wait for the first one on a pipe, which uses no CPU time."""
 
     def __init__(self, entry: RaceEntry) -> None:
         super().__init__(entry)
@@ -158,10 +159,10 @@ def make_engine(
 
 
 class Matmul(Contender):
-    """Products of square matrices that do as many multiply–adds as training must.
+    """Products of square matrices with as many multiply–adds as training needs.
 
-    Its seconds are those that a training step would take at the best rate of several sizes, each kept up for a while,
-    so that a ratio to it is a share of what the machine can do.
+    Its seconds are those that a training step would take at the best sustained rate of several matrix sizes, so that a
+    ratio to it is a share of the machine's peak.
     """
 
     sizes: tuple[int, ...] = (384, 768, 1024, 1536, 2048, 3072)
@@ -192,7 +193,7 @@ class PeerLoop(Contender):
     """A peer: a module, an optimizer, and the loop of nanoGPT's train.py."""
 
     loss: Callable[[Tensor, Tensor], Tensor]
-    model: Any  # a torch module with methods of its own
+    model: Any  # a torch module with custom methods
     optimizer: torch.optim.Optimizer
 
     def train(self, steps: int) -> float:
@@ -289,7 +290,7 @@ class Transformers(PeerLoop):
     """GPT-2 of the Transformers package."""
 
     def build(self) -> torch.nn.Module:
-        from transformers import GPT2Config, GPT2LMHeadModel  # an extra, which need not be installed
+        from transformers import GPT2Config, GPT2LMHeadModel  # an optional dependency
 
         shape = self.shape
         config = GPT2Config(

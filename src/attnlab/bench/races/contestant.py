@@ -1,8 +1,8 @@
 """The process of one contestant in a race: `python -m attnlab.bench.races.contestant ENTRY`, the entry being JSON.
 
-Other versions of attnlab start this module by its name. Asked to train or to generate so much, it answers how many
-seconds that took; asked for its peak, how many bytes of memory it has held at most. The first answer
-includes everything that is done once, such as compiling.
+Other versions of attnlab start this module by its name. Asked to train or to generate a given amount, it returns the
+seconds that this took; asked for its peak, the bytes of its peak memory. The first answer includes everything that is
+done once, such as compiling.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS: dict[str, type[Contender]] = {
 
 
 class ContenderAnswers:
-    """Answers the questions put to one contender."""
+    """Answers the requests to one contender."""
 
     def __init__(self, entry: RaceEntry) -> None:
         self._contender = KINDS[entry.kind](entry)

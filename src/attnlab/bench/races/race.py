@@ -1,8 +1,8 @@
 """The contestants of a race, the shapes that they train at, and races between their processes.
 
-Each contestant has one process or several of its own, and they are asked in turn. So neither the memory, the threads
-nor the processes of one touch another. A round asks each for a turn of about the same length, and every second round
-goes backwards; a contestant that waits sleeps. A ratio is taken within each round, as in `timing.py`.
+Each contestant has its own process or processes, and they run in turn, so that they do not share memory, threads or
+processes. In a round, each runs for about the same time, and every second round has the reverse order; waiting
+contestants sleep. A ratio is taken within each round, as in `timing.py`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ SHAPES: dict[str, Shape] = {
     "rung": Shape("rung", 2, 32, 2, 64, 12, 96),  # the largest size of the default comparison, 25k
 }
 RACED = ("small", "mini", "gpt2")  # against the peers; `rung` is for comparing versions of attnlab
-ONE_EACH = ("rung",)  # where every core trains a model of its own, with one thread
+ONE_EACH = ("rung",)  # every core trains its own model, with one thread
 MEMORY_SHAPE = Shape("gpt2-memory", 12, 768, 12, 1024, 4, 50257)
 VARIANTS_SHAPE = Shape("mini", 6, 384, 6, 256, 4)
 GENERATION_SHAPE = Shape("mini", 6, 384, 6, 256, 1)
@@ -99,11 +99,11 @@ def tiny(usual: Shape) -> Shape:
 
 
 class RaceEntry(BaseModel):
-    """One contestant: what it is, at which shape, and with what of the machine.
+    """One contestant: its kind, its shape, and the threads and processes that it uses.
 
-    `workers` are attnlab's processes that train one model, each with so many `threads`; the others have one process.
-    `copies` are processes that train a model each, at the same time. `folder` is nanoGPT's, or the `src` folder of
-    another attnlab.
+    `workers` is the number of attnlab processes that train one model, each with `threads` threads; the others have one
+    process. `copies` is the number of processes that each train their own model at the same time. `folder` is that of
+    nanoGPT, or the `src` folder of another attnlab.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -126,14 +126,14 @@ class RaceEntry(BaseModel):
 
 
 class Peers(BaseModel):
-    """The peers that are there to be measured against."""
+    """The peers that are available for comparison."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    nanogpt: Path | None = None  # the folder that holds its model.py
+    nanogpt: Path | None = None  # the folder that contains its model.py
     transformers: bool = True
-    compile: bool = True  # also nanoGPT compiled
-    missing: tuple[str, ...] = ()  # a sentence for each that is not there
+    compile: bool = True  # also measure nanoGPT compiled
+    missing: tuple[str, ...] = ()  # a sentence for each that is missing
 
     def entries(self, shape: Shape, threads: int, *, compile: bool = True) -> list[RaceEntry]:
         found: list[RaceEntry] = []
@@ -146,7 +146,7 @@ class Peers(BaseModel):
 
 
 def find_peers(nanogpt: Path | None, *, transformers: bool = True) -> Peers:
-    """Return the peers that are wanted and installed; refuse a folder that is not nanoGPT's.
+    """Return the requested peers that are installed; raise if a folder is not nanoGPT's.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def check_threads(threads: int | None) -> int:
 
 @dataclass(frozen=True)
 class Race:
-    """Seconds of one unit of work by round, and how long each took to begin, compilation included."""
+    """Seconds of one unit of work by round, and the start-up time of each contestant, compilation included."""
 
     durations: Durations
     beginnings: dict[str, float]
@@ -224,13 +224,13 @@ def contestant(entry: RaceEntry) -> Iterator[Child]:
         module = contestant_module(Path(entry.folder)) or CONTESTANT
         paths = [entry.folder, *filter(None, [os.environ.get("PYTHONPATH")])]
         hidden, environment = {"copies", "folder"}, {"PYTHONPATH": os.pathsep.join(paths)}
-    told = entry.model_dump_json(exclude=hidden)  # only what an older attnlab knows, too
+    told = entry.model_dump_json(exclude=hidden)  # only fields that an older attnlab also knows
     with Child(module, [told], name=entry.name, environment=environment) as child:
         yield child
 
 
 class Contestant:
-    """All processes of one contestant, which are asked at the same time."""
+    """All processes of one contestant, which run at the same time."""
 
     def __init__(self, entry: RaceEntry, stack: ExitStack) -> None:
         self._children = [stack.enter_context(contestant(entry)) for _ in range(entry.copies)]

@@ -1,4 +1,4 @@
-"""How fast models train and generate: attnlab and its peers side by side, and its share of what the machine can do."""
+"""The speed of training and generation: attnlab and its peers side by side, and its share of the machine's peak."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class Runner:
     name: str
     step_seconds: float
     tokens_per_second: float
-    beginning_seconds: float  # with the first step and all that is done once, such as compiling
+    beginning_seconds: float  # including the first step and everything that is done once, such as compiling
     ours_over_it: Ratio  # how many times as fast attnlab is
 
 
 @dataclass(frozen=True)
 class SpeedRace:
-    """One shape. `better_nanogpt` is the faster of its two forms, where nanoGPT took part.
+    """The results at one shape. `better_nanogpt` is the faster of its two forms, if nanoGPT took part.
 
-    `cores` are those that attnlab used, `models` how many it trained on them at the same time.
+    `cores` is the number that attnlab used, `models` the number that it trained on them at the same time.
     """
 
     shape: Shape
@@ -133,7 +133,7 @@ def race_training(
 ) -> SpeedRace:
     """Race attnlab with `threads` processes of one thread against peers with one process of `threads` threads.
 
-    The processes of attnlab train one model together, or one each where the shape says so. `against` is the `src`
+    The processes of attnlab train one model together, or one each for the shapes of `ONE_EACH`. `against` is the `src`
     folder of another attnlab that takes part in the same way.
     """
     models = threads if shape.name in ONE_EACH else 1
@@ -166,7 +166,7 @@ def read_race(shape: Shape, names: Sequence[str], found: Race, cores: int = 1, m
 
 @dataclass(frozen=True)
 class GenerationPlan:
-    """The tokens that are generated after one that is given."""
+    """The number of tokens to generate after one given token, and the rounds."""
 
     shape: Shape = GENERATION_SHAPE
     tokens: int = 200
@@ -189,7 +189,7 @@ class GenerationSpeed:
 
 @dataclass(frozen=True)
 class GenerateBench(Findings):
-    """All that one run measured."""
+    """All results of one run."""
 
     benchmark: ClassVar[str] = "generate"
     title: ClassVar[str] = "Generation against the peers"
@@ -229,7 +229,7 @@ def bench_generate(
     threads
         Threads of each process.
     listener
-        Told the progress; None tells nothing.
+        Called with the progress; None reports nothing.
     """
     check_rounds(plan.rounds)
     keeper, machine = NoteKeeper(listener, peers.missing), replace(describe_machine(), threads=threads)

@@ -1,8 +1,8 @@
-"""From the command to a trained model: whole commands, with all that they import and compile.
+"""Time from the command to a trained model: whole commands, including imports and compilation.
 
-The peer is nanoGPT's own recipe for a CPU, as its README gives it: its train.py, copied with the rest of its code from
-the folder of a clone, on the text that is given. Ours is `attnlab train` with `OUR_RECIPE`, once for each seed. Nobody
-finds anything in a cache.
+The peer is nanoGPT's own recipe for a CPU, as given in its README: its train.py, copied with the rest of its code from
+the folder of a clone, on the given text. Ours is `attnlab train` with `OUR_RECIPE`, once for each seed. Both start with
+empty caches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TIME = Bar(
 LOSS = Bar("loss", "every seed of ours", "validation loss in nats for each character", TARGET)
 
 OUR_COMMAND: tuple[str, ...] = (sys.executable, "-m", "attnlab", "train")
-# Its options; the text, the seed and the folder are added.
+# Its command-line options; the text, the seed and the folder are added.
 OUR_RECIPE: tuple[str, ...] = (
     *("--recipe", "fast"),
     *("--variant", "cosine-learned"),
@@ -74,7 +74,7 @@ _EVALUATED = re.compile(r"^step (\d+): train loss \S+, val loss (\S+)$")
 
 @dataclass(frozen=True)
 class Learnt:
-    """One command: its whole time, and the validation loss that it ended with."""
+    """One command: its total time, and its final validation loss."""
 
     name: str
     seconds: float
@@ -83,7 +83,7 @@ class Learnt:
 
 @dataclass(frozen=True)
 class TimeToLossBench(Findings):
-    """All that one run measured."""
+    """All results of one run."""
 
     benchmark: ClassVar[str] = "time-to-loss"
     title: ClassVar[str] = "Time to a loss"
@@ -110,7 +110,7 @@ class TimeToLossBench(Findings):
 def bench_time_to_loss(
     text: Path, nanogpt: Path, seeds: int = 5, listener: BenchListener | None = None, *, smoke: bool = False
 ) -> TimeToLossBench:
-    """Train ours for each seed, with the peer's in between, so that a machine that grows slower favours neither.
+    """Train ours for each seed, with the peer's in between, so that a machine that slows down favours neither.
 
     Parameters
     ----------
@@ -119,11 +119,11 @@ def bench_time_to_loss(
     nanogpt
         The folder of a clone of nanoGPT.
     seeds
-        Runs of ours.
+        The seeds of our runs.
     listener
-        Told the progress; None tells nothing.
+        Called with the progress; None reports nothing.
     smoke
-        Whether to train for seconds only.
+        Whether to train for a few seconds only.
     """
     listener, machine = listener or BenchListener(), describe_machine()
     if seeds < 1:
@@ -179,7 +179,7 @@ def prepare_nanogpt(clone: Path, characters: str, home: Path) -> Path:
     for name, part in (("train", characters[:split]), ("val", characters[split:])):
         np.array([numbers[symbol] for symbol in part], dtype=np.uint16).tofile(data / f"{name}.bin")
     meta = {"vocab_size": len(symbols), "itos": dict(enumerate(symbols)), "stoi": numbers}
-    (data / "meta.pkl").write_bytes(pickle.dumps(meta))  # the form that it reads
+    (data / "meta.pkl").write_bytes(pickle.dumps(meta))  # the format that it reads
     return home
 
 

@@ -1,10 +1,10 @@
 """Training against the peers: speed, share of the peak, the variants' steps, memory, and grids of runs.
 
-steps      the time of each variant's step over softmax's, in this process, two models at a time
-memory     the most that a fresh process holds until the end of its second step, in which the optimizer has its moments;
-           some make them only at the end of the first
-grid       many small runs side by side, a process with one thread for each core, against one after the other with all
-           threads
+steps      the time of each variant's step ÷ softmax's, in this process, two models at a time
+memory     the peak of a fresh process until the end of its second step, when the optimizer has its moments; some
+           allocate them only at the end of the first
+grid       many small runs side by side, one single-threaded process per core, against the same runs one after the other
+           with all threads
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ GRID = Bar(
 
 @dataclass(frozen=True)
 class VariantStep:
-    """One variant, and the bar that concerns it."""
+    """One variant, and the bar that applies to it."""
 
     name: str
     claim: str
@@ -132,7 +132,7 @@ def _stepping(variant: str, shape: Shape, threads: int) -> Call:
 
 @dataclass(frozen=True)
 class StepPeak:
-    """The most that one contestant held; of several processes together if there are any."""
+    """The peak memory of one contestant, summed over its processes."""
 
     name: str
     processes: int
@@ -199,12 +199,12 @@ def _peak(entry: RaceEntry) -> int:
 
 @dataclass(frozen=True)
 class GridPlan:
-    """How many runs, of how many steps."""
+    """The number of runs, and their steps."""
 
     runs: int = 8
     steps: int = 300
     corpus: CorpusSpec = field(default_factory=CorpusSpec)
-    changes: Mapping[str, int] = field(default_factory=dict)  # of the size nano
+    changes: Mapping[str, int] = field(default_factory=dict)  # to the size nano
 
     @classmethod
     def smoke(cls) -> GridPlan:
@@ -219,7 +219,7 @@ class GridPlan:
 
 @dataclass(frozen=True)
 class GridRace:
-    """Seconds of all runs together, the start of their processes included."""
+    """Seconds of all runs together, including the start of their processes."""
 
     runs: int
     steps: int
@@ -275,7 +275,7 @@ def _seconds(plan: GridPlan, out: Path, processes: int, threads: int) -> float:
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """The shapes and variants to train, the shape whose memory is measured, and the grid; what is empty is left out."""
+    """The shapes and variants to train, the shape whose memory is measured, and the grid; empty ones are skipped."""
 
     shapes: tuple[Shape, ...] = ()
     variants: tuple[Variant, ...] = ()
@@ -284,7 +284,7 @@ class TrainPlan:
     grid: GridPlan | None = None
     rounds: int = 9
     turn_seconds: float = 2.0
-    against: Path | None = None  # the `src` folder of another attnlab that is raced, too
+    against: Path | None = None  # the `src` folder of another attnlab that also races
 
     def smoke(self) -> TrainPlan:
         """Return the same plan, so small that it takes no time and means nothing."""
@@ -300,7 +300,7 @@ class TrainPlan:
 
 @dataclass(frozen=True)
 class TrainBench(Findings):
-    """All that one run measured."""
+    """All results of one run."""
 
     benchmark: ClassVar[str] = "train"
     title: ClassVar[str] = "Training against the peers"
@@ -327,7 +327,7 @@ class TrainBench(Findings):
 
 
 def bench_train(plan: TrainPlan, peers: Peers, threads: int, listener: BenchListener | None = None) -> TrainBench:
-    """Measure what the plan says, with so many processes or threads for each contestant.
+    """Run the measurements of the plan, with `threads` processes or threads for each contestant.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def bench_train(plan: TrainPlan, peers: Peers, threads: int, listener: BenchList
     threads
         Processes of attnlab, and threads of each peer.
     listener
-        Told the progress; None tells nothing.
+        Called with the progress; None reports nothing.
     """
     check_rounds(plan.rounds)
     keeper, machine = NoteKeeper(listener, peers.missing), replace(describe_machine(), threads=threads)

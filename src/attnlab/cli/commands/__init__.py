@@ -3,7 +3,7 @@
 compare        compare variants of attention
 scale          study them over several model sizes
 variants       the catalogue of variants
-check          check a variant, perhaps one's own
+check          check a variant, including your own
 cost           parameters, FLOPs and memory of a model
 train          train one model
 generate       generate text
@@ -12,5 +12,5 @@ exhibit        worked theory, computed and checked
 runs           list, show, remove and clean up runs
 studio         the laboratory in a web page
 bench          measure this machine against the peers
-bench_facts    the fact store measured, for `attnlab bench facts`
+bench_facts    measure the fact store, for `attnlab bench facts`
 """

@@ -34,8 +34,8 @@ from attnlab.experiments.launching.progress import LaunchConsole
 from attnlab.processes.machine import available_cores
 
 _ROUNDS, _COST_ROUNDS, _TRAIN_ROUNDS, _GENERATE_ROUNDS = 15, 5, 9, 15
-_THREADS = 2  # what the bars are meant for
-_TRAINED = 320  # runs: twenty comparisons of four and then eight seeds a side
+_THREADS = 2  # the number that the bars are meant for
+_TRAINED = 320  # runs: twenty comparisons with four, then eight seeds per group
 _SMOKE_SIMULATIONS, _SMOKE_TRAINED, _SMOKE_LADDERS = 20, 160, 16
 
 NanoGpt = Annotated[

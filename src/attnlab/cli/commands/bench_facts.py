@@ -1,6 +1,6 @@
-"""`attnlab bench facts`: the fact store at size, killed, and written by several processes at once.
+"""`attnlab bench facts`: the fact store with many facts, with killed imports, and with concurrent writers.
 
-`attnlab.knowledge` measures; it is judged here because it knows nothing of bars.
+`attnlab.knowledge` measures; the results are judged here because that package does not know about bars.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SOUND = Bar(
     "facts-killed", "imports killed at any moment", "share of files that are sound and whole", 1.0, at_least=True
 )
 KEPT = Bar("facts-writers", "several writers at once", "share of facts that are kept", 1.0, at_least=True)
-_NONE = 1e-9  # for a share of 0, which a limit cannot be divided by
+_NONE = 1e-9  # stands for a share of 0, to avoid a division by zero
 
 
 @dataclass(frozen=True)
 class FactsBench(Findings):
-    """The times of the store, and what it withstood."""
+    """The latencies of the store, and the outcome of kills and concurrent writers."""
 
     benchmark: ClassVar[str] = "facts"
     title: ClassVar[str] = "The fact store"

@@ -36,7 +36,7 @@ from attnlab.storage.files import write_whole
 if TYPE_CHECKING:
     from attnlab.experiments.planning.plan import Plan
 
-# A comparison of seconds: one layer, twenty steps, two seeds, on generated text.
+# A comparison that takes seconds: one layer, twenty steps, two seeds, on generated text.
 _SMOKE: dict[str, Any] = {
     "corpus": "kinship",
     "changes": ("num_layers=1", "model_width=32", "num_heads=2", "context_length=16"),

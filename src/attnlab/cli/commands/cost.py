@@ -165,7 +165,7 @@ def _part(name: str, text: str) -> object:
 
 
 def _measured(table: CostTable, threads: int | None) -> CostTable:
-    from attnlab.bench.products.cost import measure_costs  # which imports all of training
+    from attnlab.bench.products.cost import measure_costs  # imports all of the training code
     from attnlab.cli.measuring import listening
 
     with listening() as listener:

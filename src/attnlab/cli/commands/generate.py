@@ -20,7 +20,7 @@ from attnlab.processes.machine import check_memory
 from attnlab.runs.ledger import locate_run
 from attnlab.training import load_run
 
-_TOKEN_BYTES = 8  # of a token in a list
+_TOKEN_BYTES = 8  # per token in a list
 _HALF_A_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 

@@ -30,7 +30,7 @@ from attnlab.runs.ledger import locate_run
 from attnlab.storage.files import check_writable
 
 DEFAULT_PAGE = Path("look.html")
-_SHOWN_BY_ROWS = ("heads", "importance", "drawn_by")  # views that the table of all heads sums up
+_SHOWN_BY_ROWS = ("heads", "importance", "drawn_by")  # views that the table of all heads summarises
 
 Numbers = Annotated[list[int] | None, Parameter(negative="")]
 Words = Annotated[list[str] | None, Parameter(negative="")]

@@ -51,7 +51,7 @@ def studio(
     if variants_from is not None:
         from attnlab.attention import load_variants  # imports PyTorch, which the studio leaves to its workers
 
-        load_variants(variants_from)  # a mistake in it shows here
+        load_variants(variants_from)  # reports errors in the file here
         variants_from = variants_from.resolve()
     settings = Settings(runs=runs.resolve(), host=host, port=port, exposed=expose, variants_from=variants_from)
 

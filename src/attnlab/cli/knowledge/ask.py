@@ -122,7 +122,7 @@ def _converse(asker: Asker, who: str | None) -> None:
             _show(reply)
             if reply.origin == "unknown" and asker.store is not None:
                 _ask_back(asker, reply, who)
-        except AttnlabError as error:  # one bad question ends nothing
+        except AttnlabError as error:  # one bad question does not end the session
             print_error(error)
 
 

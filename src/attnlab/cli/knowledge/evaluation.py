@@ -1,4 +1,4 @@
-"""`attnlab knowledge evaluate`, `learn` and `report`: what a model knows, and how more is taught."""
+"""`attnlab knowledge evaluate`, `learn` and `report`: measure what a model knows, and teach it more."""
 
 from __future__ import annotations
 

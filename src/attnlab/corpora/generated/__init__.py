@@ -1,8 +1,8 @@
-"""Texts and tasks that are made on the spot; `corpora.spec` has their options.
+"""Texts and tasks that are generated on the fly; `corpora.spec` has their options.
 
-world          people and places with a table of truth, and invented names
+world          people and places with a ground-truth table, and invented names
 kinship        families and courts
-recall         associative recall (`mqar`), and the place of a symbol (`matching`)
-adjectives     a word that decides what follows
+recall         associative recall (`mqar`), and the position of a symbol (`matching`)
+adjectives     an adjective that determines the verb
 translation    sentences with a known alignment
 """

@@ -1,12 +1,12 @@
-"""`adjectives`: sentences in which what an animal does depends on how it is, and on no other word.
+"""`adjectives`: sentences in which the verb depends on one adjective before the noun, and on no other word.
 
     the old hungry fox eats . the tired grey hen sleeps . the young thirsty fox drinks .
 
-Of the adjectives before a noun exactly one decides the verb (`DECIDES`); the others, none to as many as are asked for,
-stand around it in any order and mean nothing. So the verb is certain to a model that carries the deciding adjective to
-the noun, and one of as many as there are to any other model; neither the noun nor a fixed distance helps.
+Exactly one of the adjectives before a noun decides the verb (`DECIDES`); the others, from none up to the number in the
+options, stand around it in any order and decide nothing. A model that carries the deciding adjective to the noun knows
+the verb; any other model has to guess among all verbs, since neither the noun nor a fixed distance helps.
 
-Every row has the same number of sentences; what is left of the context is <pad>, which is never asked for.
+Every row has the same number of sentences; the rest of the context is <pad>, which is never a target.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""`kinship`: families and courts, told in sentences that are the same for women and men but for the gendered words.
+"""`kinship`: families and courts, in sentences that differ between women and men only in the gendered words.
 
-Nothing but those words tells "king" from "queen", and the same difference tells "nephew" from "niece": a model of such
-text should learn E(king) − E(man) + E(woman) ≈ E(queen) (Mikolov et al., 2013). The families are consistent: a person
-who is called an aunt is one. With `shuffled`, the control, each gendered word has its gender drawn anew and nothing
-agrees.
+Only these words distinguish "king" from "queen", and the same difference distinguishes "nephew" from "niece": a model
+of such text should learn E(king) − E(man) + E(woman) ≈ E(queen) (Mikolov et al., 2013). The families are consistent: a
+person who is called an aunt is one. With `shuffled`, the control, the gender of each gendered word is drawn
+independently, so that nothing agrees.
 
-No gendered word begins a line, so that with tokenizer="word" each is one token, with the space before it.
+No gendered word begins a line, so that with tokenizer="word" each is one token, including the space before it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ AGES = (("man", "woman"), ("boy", "girl"))
 PRONOUNS = (("he", "she"), ("his", "her"))
 PAIRS = (*AGES, *TITLES, *RELATIONS, *PRONOUNS)
 
-# Before a gendered word stands no "a" or "an" that would depend on it, but for AGES, which are alike in this.
-# {name} is the one who is spoken of, {other} a relative; the other fields are words of the right gender.
+# No "a" or "an" that would depend on a gendered word stands before one, except before AGES, which all take "a".
+# {name} is the person described, {other} a relative; the other fields are words of the right gender.
 KIN = (
     "{name} is the {relation} of {other}.",
     "the {relation} of {other} is {name}.",
@@ -72,12 +72,12 @@ PLAIN = (
 
 @dataclass(frozen=True)
 class Relative:
-    """A person, by the number in `Kinship.people`; `parents` are the father's and the mother's."""
+    """A person, identified by the index in `Kinship.people`; `parents` holds the indices of father and mother."""
 
     name: str
     female: bool
     adult: bool
-    title: int  # in TITLES
+    title: int  # index in TITLES
     parents: tuple[int, int] | None = None
 
 

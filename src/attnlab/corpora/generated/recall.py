@@ -1,20 +1,20 @@
-"""Two tasks of recall: the value of a key (`mqar`), and the place of a symbol (`matching`).
+"""Two recall tasks: the value of a key (`mqar`), and the position of a symbol (`matching`).
 
-`mqar`: multi-query associative recall. Keys with values first, then each key again, to be answered.
+`mqar`: multi-query associative recall. Key–value pairs come first, then each key again as a query.
 
     k3 v7 k1 v2 … | k1 _ k3 …      targets: v2 where k1 is asked, v7 where k3 is asked, IGNORED elsewhere
 
 As in Zoology (Arora et al., arXiv 2312.04927): no key or value occurs twice among the pairs; the queries lie in slots
-of two tokens after the pairs, slot g with probability ∝ g^(power − 1), no slot twice; what is between them is random.
-An example is as long as the context.
+of two tokens after the pairs, slot g with probability ∝ g^(power − 1), no slot twice; the tokens between them are
+random. An example is as long as the context.
 
-`matching`: symbols in a random order, then each of them again: at which place did it stand?
+`matching`: symbols in a random order, then each of them again: what was its position?
 
     s7 s2 s9 s4 | s9 s7 s4 s2      targets: p2 p0 p3 p1 under the second half, IGNORED before
 
-No symbol occurs twice in a half, and which ones occur is random too, so that nothing but comparing the symbol that asks
-with each one before it tells the place. A model that compares nothing is right once in as many times as there are
-places. What is left of the context is blank.
+No symbol occurs twice in a half, and the choice of symbols is random too, so that the position can only be found by
+comparing the query symbol with each earlier one. The accuracy of a model that compares nothing is 1 / number of
+positions. The rest of the context is blank.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BLANK = 0
 
 
 class MqarCorpus(TaskCorpus):
-    """Symbol 0 is blank, those below the half are keys, the others values."""
+    """Multi-query associative recall. Symbol 0 is blank, the rest of the lower half are keys, the upper half values."""
 
     def __init__(self, spec: CorpusSpec) -> None:
         options = spec.parsed_options
@@ -88,7 +88,7 @@ class MqarCorpus(TaskCorpus):
 
 
 class MatchingCorpus(TaskCorpus):
-    """Symbol 0 is blank, then come the answers p0, p1, …, and then the symbols that have places."""
+    """The position of an equal symbol. Symbol 0 is blank, then come the answers p0, p1, …, then the symbols."""
 
     def __init__(self, spec: CorpusSpec) -> None:
         options = spec.parsed_options
@@ -129,7 +129,7 @@ class MatchingCorpus(TaskCorpus):
         places = self.options.places
         for_symbols, for_questions = np.split(words, 2, axis=1)
         symbols = self.first_symbol + _draw_without_replacement(self.num_symbols, for_symbols)  # (rows, places)
-        asked = _draw_without_replacement(places, for_questions)  # the place that each question is about
+        asked = _draw_without_replacement(places, for_questions)  # the position that each query asks for
         inputs = np.full((len(words), context_length), BLANK, dtype=np.int64)
         targets = np.full_like(inputs, IGNORED)
         inputs[:, :places] = symbols
@@ -149,9 +149,9 @@ def _draw_without_replacement(bound: int, words: NDArray[np.uint64]) -> NDArray[
 
 
 def _draw_slots(words: NDArray[np.uint64], count: int, power: float) -> NDArray[np.int64]:
-    """Draw for each row `count` different slots, one after the other in proportion to (slot + 1)^(power − 1).
+    """Draw `count` different slots for each row, without replacement, in proportion to (slot + 1)^(power − 1).
 
-    The largest of log-weights plus Gumbel noise are such a draw (Vieira, 2014).
+    Taking the largest values of log-weights plus Gumbel noise gives such a sample (Vieira, 2014).
     """
     weights = (power - 1) * np.log(np.arange(1, words.shape[1] + 1))
     noise = -np.log(-np.log(uniform(words)))

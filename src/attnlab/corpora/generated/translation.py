@@ -1,12 +1,13 @@
-"""`translation`: sentences of one small language in another, with known alignment, for encoder and decoder.
+"""`translation`: sentences of a small language translated into another, with known alignment, for encoder–decoders.
 
-Source: clauses of  adjective* noun verb adjective* noun .   The other language has a word for each, puts the adjectives
-after their noun and the verb at the end of its clause:
+Source: clauses of  adjective* noun verb adjective* noun .   The target language has one word for each word, and puts
+the adjectives after their noun and the verb at the end of its clause:
 
     a3 n1 v2 a0 a5 n4 .     →     N6 A2 N0 A7 A1 V5 .
 
-The dictionary is a one-to-one map drawn from the seed, nouns to nouns and so on; "." stays. Both languages and the
-signs <pad>, <bos>, <eos> share one vocabulary. The decoder reads <bos> and the words, and predicts the words and <eos>.
+The dictionary is a bijection drawn from the seed, nouns to nouns and so on; "." is unchanged. Both languages and the
+special tokens <pad>, <bos>, <eos> share one vocabulary. The decoder reads <bos> and the words, and predicts the words
+and <eos>.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NOWHERE = -1
 
 
 class TranslationCorpus(TaskCorpus):
-    """Symbols: the signs, then the source's adjectives, verbs and nouns, then the target's in the same order."""
+    """Symbols: the special tokens, then the source's adjectives, verbs and nouns, then the target's in that order."""
 
     def __init__(self, spec: CorpusSpec) -> None:
         options = spec.parsed_options

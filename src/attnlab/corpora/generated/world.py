@@ -1,19 +1,19 @@
-"""`world`: people and places with a table of truth, for finding out what a model knows and what it makes up.
+"""`world`: people and places with a ground-truth table, to measure what a model knows and what it makes up.
 
-Of everybody it is known where they were born, how many documents of the text say so (exposures), in how many different
-ways (phrasings), and what their part is:
+For each person the table has the birthplace, the number of documents that state it (exposures), the number of different
+ways in which they do (phrasings), and the role:
 
     train     in the text; the question about them is meant for finetuning
     heldout   in the text; the question is kept for evaluation
     unseen    nowhere in the text: an answer can only be made up
 
-Exposures and phrasings are crossed, and dealt out evenly to train and heldout, so that accuracy can be told by both.
-A model that saw a fact in one phrasing only can often not be asked for it: Allen-Zhu and Li, arXiv 2309.14316.
+Exposures and phrasings are crossed, and assigned evenly to train and heldout, so that accuracy can be reported by both.
+A model that saw a fact in one phrasing only often cannot be asked about it: Allen-Zhu and Li, arXiv 2309.14316.
 
-The exposures are those of the whole text: as a corpus, it needs validation_share=0 to be read as a whole.
+The exposures are those of the whole text: for a corpus that contains all of it, use validation_share=0.
 
-Names are invented, from syllables. No name of a kind begins another one of its kind, so that a text with "Bera Dolock"
-speaks of that person.
+Names are made up from syllables. No name is a prefix of another one of its kind, so that a text with "Bera Dolock" is
+about that person.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SINGLE = ("b", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "t", 
 ONSETS = (*SINGLE, "br", "dr", "fl", "gr", "kl", "pr", "sh", "st", "tr")
 VOWELS = tuple("aeiou")
 MIDDLES = ("d", "l", "m", "n", "nd", "r", "s", "v")
-# The endings of the names of each kind.
+# The endings of names, by kind.
 WOMEN = ("a", "ia", "ena", "elle")
 MEN = ("or", "eth", "ar", "ick")
 FAMILIES = ("ander", "elow", "enko", "ersh", "idge", "ock", "ott", "ulin", "urst", "yard")
@@ -58,7 +58,7 @@ def full_names(stream: Stream, count: int) -> list[str]:
 
 VERSION = 1
 
-# The first ways to state a birthplace are the ones used when few are asked for.
+# Ways to state a birthplace; with few phrasings, the first ones are used.
 BIRTHPLACE = (
     "{name} was born in {place}.",
     "The birthplace of {name} is {place}.",
@@ -109,7 +109,7 @@ Role = Literal["train", "heldout", "unseen"]
 
 @dataclass(frozen=True)
 class Person:
-    """A row of the table of truth."""
+    """A row of the ground-truth table."""
 
     name: str
     birthplace: str
@@ -127,11 +127,11 @@ class Person:
 
 @dataclass(frozen=True)
 class World:
-    """A world by its seed and options (`options.WorldOptions`): the same ones give the same world, always."""
+    """A world, determined by its seed and options (`spec.WorldOptions`)."""
 
     seed: int
     options: WorldOptions
-    places: tuple[str, ...]  # from the commonest birthplace to the rarest, as drawn
+    places: tuple[str, ...]  # in descending order of the probability of being a birthplace
     truth: tuple[Person, ...]
 
     @classmethod
@@ -198,7 +198,7 @@ def _parts(stream: Stream, options: WorldOptions) -> list[tuple[Role, int, int]]
     levels = [(exposures, ways) for exposures in options.exposure_levels for ways in powers if ways <= exposures]
     parts: list[tuple[Role, int, int]] = []
     for number in range(options.people):
-        turn = number // len(levels)  # of this combination: so many have had it before
+        turn = number // len(levels)  # how many people have had this combination before
         asked = int((turn + 1) * options.asked) > int(turn * options.asked)
         parts.append(("train" if asked else "heldout", *levels[number % len(levels)]))
     parts += [("unseen", 0, 0)] * options.unseen

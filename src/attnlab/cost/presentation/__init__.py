@@ -1,6 +1,6 @@
-"""Costs as people read them.
+"""Costs as tables and pages.
 
 tables       tables of one model: parts, tensors, heads, sweeps, capacity
 cost_table   models side by side
-page         one offline page, with its figures
+page         an offline page with figures
 """

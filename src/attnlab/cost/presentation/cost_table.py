@@ -1,4 +1,4 @@
-"""Models side by side: their costs in one table, which prints and shows itself."""
+"""Models side by side: their costs in one table, which prints and renders in a notebook."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from attnlab.formats import and_list, csv_text, significant
 from attnlab.pages import HasPage, Page
 
 BASELINE = "softmax"
-_SHORT = {  # of the quantities that fit on one line, what heads their column
+_SHORT = {  # column headings of the quantities that fit on one line
     "parameters": "parameters",
     "training_flops": "training",
     "activation_bytes": "activations",
@@ -39,7 +39,7 @@ _SHORT = {  # of the quantities that fit on one line, what heads their column
 
 @dataclass(frozen=True)
 class CostTable(HasPage):
-    """Estimates in the order asked for, and what else was asked about them. It prints, and shows itself."""
+    """Estimates in the requested order, with the other requested results. It prints, and renders in a notebook."""
 
     estimates: tuple[CostEstimate, ...]
     heads: tuple[PerHead, ...] = ()
@@ -140,7 +140,7 @@ class CostTable(HasPage):
 
     def page(self) -> Page:
         """Return a page that works offline."""
-        from attnlab.cost.presentation.page import cost_page  # which needs plotly, and takes a second to import
+        from attnlab.cost.presentation.page import cost_page  # needs plotly, which takes a second to import
 
         return cost_page(self)
 
@@ -171,15 +171,15 @@ def tabulate(
     sizes
         Sizes, as `estimate` takes them.
     variants
-        Variants beside softmax.
+        Variants in addition to softmax.
     heads
-        Whether to show the maps of a single head.
+        Whether to show the matrices of a single head.
     tensors
         Whether to list every parameter.
     sweep
         "context" or "width": the cost along this axis.
     memory
-        Bytes, or a text such as "80GB": which models fit, and how large they may be; without `variants`, of the
+        Bytes, or a string such as "80GB": which models fit, and how large they may be; without `variants`, for the
         whole catalogue.
     fields
         The fields of a `Question`.

@@ -1,4 +1,4 @@
-"""The page of a cost table and its figures: where parameters and FLOPs are, and where attention overtakes the rest."""
+"""The page of a cost table and its figures: where parameters and FLOPs are, and where attention exceeds the rest."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def sweep_figure(sweep: Sweep) -> go.Figure:
             hovertemplate=f"{name}<br>%{{x:,}}: %{{y:.3s}} FLOPs<extra></extra>",
         )
     ends = [math.log10(sweep.points[place].value) for place in (0, -1)]
-    # Stated, for otherwise there would be room for the words beside the marks on a narrow page.
+    # Set explicitly: otherwise the axis of a narrow page is extended for the text next to the marks.
     figure.update_xaxes(type="log", dtick=1, exponentformat="power", range=[ends[0] - 0.1, ends[1] + 0.1])
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     _mark(figure, sweep)

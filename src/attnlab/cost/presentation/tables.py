@@ -76,7 +76,7 @@ def tensor_table(found: CostEstimate) -> NotedTable:
 
 
 def head_table(heads: PerHead) -> NotedTable:
-    """Return the maps of a single head, and what they add up to."""
+    """Return the matrices of a single head, and their sums."""
     found, width, rounded = heads.estimate, heads.width, heads.rounded_width
     rows = [[one.label, _shape(one.rows, one.columns), f"{one.parameters:,}"] for one in heads.maps]
     rows.append(["the maps of a head", "", f"{heads.head:,}"])

@@ -1,8 +1,8 @@
-"""What is asked about a model's cost.
+"""Questions about a model's cost.
 
-configs    models from a config.json of Hugging Face
+configs    models from a Hugging Face config.json
 changes    changes of attention by the fields of its spec
-question   a model by its names, with its changes
-sweep      one quantity varied
+question   a model by name, with changes
+sweep      the cost as the context or the width grows
 capacity   what fits into a memory, and how large a batch and context may be
 """

@@ -2,8 +2,8 @@
 
     capacity(Question(size="gpt2", batch_size=8), as_bytes("80GB")).training.largest_batch
 
-What training needs is the peak of `training_memory`, what serving needs the total of `serving_memory`. The memory is
-all for the model: what a driver, a library or fragmentation takes comes on top.
+Training needs the peak of `training_memory`, serving the total of `serving_memory`. The given memory is for the model
+alone: memory used by a driver or a library, or lost to fragmentation, is not included.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNITS: dict[str, int] = {
 
 
 def as_bytes(memory: int | str) -> int:
-    """Return a number of bytes, or what a text such as "80GB" (10⁹) or "80GiB" (2³⁰) stands for."""
+    """Return a number of bytes, also from a string such as "80GB" (10⁹) or "80GiB" (2³⁰)."""
     text = f"{memory}B" if isinstance(memory, int) else memory
     match = _BYTES.fullmatch(text.strip())
     if match is None or match[2].lower() not in _UNITS:
@@ -43,9 +43,9 @@ def as_bytes(memory: int | str) -> int:
 
 @dataclass(frozen=True)
 class Fit:
-    """One use of a model in a memory. The largest batch is that at the context asked for, and the reverse.
+    """Training or serving a model in a memory. The largest batch is for the given context, and vice versa.
 
-    Either is 0 where not even one fits; the context is None where it was not looked for.
+    Either is 0 if not even one fits; the context is None if it was not computed.
     """
 
     needed: int
@@ -96,7 +96,7 @@ def capacity(question: Question, memory: int, *, context: bool = True) -> Capaci
 def capacities_beside(question: Question, memory: int) -> tuple[Capacity, ...]:
     """Return the capacity with every other variant of the catalogue, without their largest contexts.
 
-    A variant that the model cannot have is there with the reason.
+    A variant that the model cannot have is returned with the reason.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def _serving(found: CostEstimate) -> int:
 def _fit(question: Question, memory: int, use: Callable[[CostEstimate], int], with_context: bool) -> Fit:
     model = question.model()
     batch, context = question.batch_size, model.context_length
-    most = memory // (model.model_width * question.bytes_per_number)  # each sequence and each token holds a vector
+    most = memory // (model.model_width * question.bytes_per_number)  # each sequence and token needs a vector
 
     def needed(**changes: int) -> float:
         asked = question.replace(**changes)
         try:
             return use(CostEstimate(asked, asked.model() if "context_length" in changes else model))
-        except InputError:  # tensors beyond what PyTorch can name
+        except InputError:  # tensors larger than PyTorch can represent
             return math.inf
 
     now = use(CostEstimate(question, model))
@@ -146,8 +146,8 @@ def _fit(question: Question, memory: int, use: Callable[[CostEstimate], int], wi
 def _largest(needed: Callable[[int], float], memory: int, most: int) -> int:
     """Return the last whole number up to `most` that fits; 0 if 1 does not.
 
-    Needs are nearly a line in the batch, and a line or a parabola in the context. So three guesses take turns: where
-    the line through both ends reaches the memory, the number beside that, and the middle of the logarithms.
+    The memory needed is almost linear in the batch, and linear or quadratic in the context. So three guesses alternate:
+    where the line through both ends reaches the memory, the number next to that, and the midpoint of the logarithms.
     """
     low, high = 1, max(1, most)
     low_need, high_need = needed(low), needed(high)

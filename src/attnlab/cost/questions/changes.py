@@ -1,6 +1,6 @@
-"""Changes of the attention of a model, by the names of the fields of an attention spec.
+"""Changes to the attention of a model, by the names of the fields of an attention spec.
 
-They are made to every layer, after its variant: `--change num_key_value_heads=4` on the command line is
+They are applied to every layer, after its variant: `--change num_key_value_heads=4` on the command line is
 `estimate(…, num_key_value_heads=4)` in Python. `window` and `prefix` are those of the mask.
 """
 
@@ -16,7 +16,7 @@ from attnlab.attention.spec import Probability, Sharing
 from attnlab.models import ModelSpec
 from attnlab.specification import Specification
 
-_MOST = 2**36  # beyond it, products of two of them are no shapes any more
+_MOST = 2**36  # beyond it, products of two of them are not valid shapes
 Count = Annotated[PositiveInt, Field(le=_MOST)]
 _MASK = ("window", "prefix")
 
@@ -31,7 +31,7 @@ def _part(family: type[Part]) -> BeforeValidator:
 
 
 class AttentionChanges(Specification):
-    """What is changed about attention; None leaves a field as the variant has it."""
+    """Changes to attention; None keeps the value of the variant."""
 
     num_key_value_heads: Count | None = _unchanged()
     key_width: Count | None = _unchanged()

@@ -1,7 +1,7 @@
-"""Models in place of a named size: from a config.json of Hugging Face, a GGUF file, or a published model by its name.
+"""Models instead of a named size: from a Hugging Face config.json, a GGUF file, or a published model by its name.
 
-Shape, vocabulary, heads, biases, tied embeddings and positions are the file's. Its dropout is not counted: the named
-sizes have none either.
+Shape, vocabulary, heads, biases, tied embeddings and positions come from the file. Its dropout is not counted, as for
+the named sizes, which have none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A question of cost: a model by its names, and what is changed about its size and its attention."""
+"""A question about cost: a model by name, with changes to its size and its attention."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ GPT2_VOCABULARY = 50257
 
 
 class Question(AttentionChanges):
-    """A model by its names, with what is changed about its size and its attention. What is left out is the size's own.
+    """A model by name, with changes to its size and its attention. Omitted fields default to those of the size.
 
-    A size is a name, a number of parameters, a published model, or the path of a GGUF file, of a config.json of Hugging
-    Face or of its folder. A named size has GPT-2's vocabulary. A recipe is an architecture of the same name and an
-    optimizer; the rest of it costs nothing. The architecture of a configuration is its own.
+    A size is a name, a number of parameters, a published model, or the path of a GGUF file, of a Hugging Face
+    config.json or of its folder. A named size has GPT-2's vocabulary. A recipe is an architecture of the same name and
+    an optimizer; the rest of it does not affect the cost. A configuration defines its own architecture.
 
-    With `mixed_precision` weights, gradients and activations are bfloat16, master weights and the optimizer's state
-    float32. With `checkpointing` training keeps the inputs of blocks alone, and does their forward pass again.
+    With `mixed_precision`, weights, gradients and activations are bfloat16, master weights and the optimizer's state
+    float32. With `checkpointing`, training keeps only the inputs of blocks, and recomputes their forward pass.
     """
 
     what: ClassVar[str] = "a question of cost"

@@ -1,14 +1,14 @@
-"""Where attention overtakes the rest: FLOPs for each token as the context or the width grows.
+"""Where attention exceeds the rest: FLOPs per token as the context or the width grows.
 
-For a layer of width D and a context of N, forward and for each token:
+For a layer of width D and a context of N, forward FLOPs per token:
 
-    projections     8 D²                  of queries, keys, values and the way back
-    perceptron      16 D²                 for M = 4 D
-    attention       2 (N + 1) D           of the visible pairs of a causal mask; 4 N D of every pair
+    projections     8 D²                  of queries, keys, values and outputs
+    MLP             16 D²                 for M = 4 D
+    attention       2 (N + 1) D           for the visible pairs of a causal mask; 4 N D for every pair
 
-So below N ≈ D nearly all is projections and perceptron, and time grows with N; attention overtakes the projections at
-N ≈ 4 D, the perceptron at N ≈ 8 D and both together at N ≈ 12 D, and far beyond that time grows with N². These are
-the formulas for softmax; the sweep counts each variant as it is.
+So below N ≈ D nearly all FLOPs are in projections and MLP, and time grows with N; attention exceeds the projections at
+N ≈ 4 D, the MLP at N ≈ 8 D and both together at N ≈ 12 D, and far beyond that time grows with N². These are the
+formulas for softmax; the sweep counts the actual products of each variant.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GROUPS = ("attention", "projections", "mlp", "head")
 BOTH = "projections and MLP together"
 AXIS_LABELS = {"context": "context N, tokens", "width": "width D"}
 
-_LONGEST = 2**30  # a context beyond which nothing is looked for
+_LONGEST = 2**30  # the longest context that is searched
 _MOST_HEADS = 2**12
 _CONTEXTS = (*(n for power in range(4, 20) for n in (2**power, 3 * 2 ** (power - 1))), 2**20)
 _TIMES_WIDTH = (1 / 8, 1 / 2, 1, 2, 4, 8, 16, 64)
@@ -48,7 +48,7 @@ _TIMES_WIDTH = (1 / 8, 1 / 2, 1, 2, 4, 8, 16, 64)
 class SweepPoint:
     """The forward FLOPs of one sequence at one context and width, by group."""
 
-    value: int  # of the axis
+    value: int  # on the axis
     tokens: int
     flops: dict[str, int]
 
@@ -62,16 +62,16 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Crossover:
-    """Where attention overtakes something: the first context, or the last width; None if it never does."""
+    """Where attention exceeds other parts: the first context, or the last width; None if it never does."""
 
     name: str
     value: int | None
-    times_width: float | None  # the context by the model's width there
+    times_width: float | None  # the context divided by the model's width there
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A context as a multiple of the width D, and the power of N by which FLOPs grow from there to twice as many."""
+    """A context as a multiple of the width D, and the power of N with which FLOPs grow from there to twice as long."""
 
     name: str
     point: SweepPoint
@@ -188,8 +188,8 @@ def _at_width(question: Question, width: int) -> SweepPoint:
 
 
 def _flops(question: Question, tokens: int) -> dict[str, int]:
-    """Count one layer for each variant that takes its turn, where the layers are whole rounds of them: all others are
-    alike."""
+    """Count one period of the mixture and multiply, if the layers are a whole number of periods; otherwise count every
+    layer."""
     pattern, layers = mixture(question.variant), question.shape.num_layers
     whole = layers % len(pattern.turns) == 0 and not (pattern.first or pattern.last)
     few = len(pattern.turns) if whole else layers
@@ -264,14 +264,14 @@ _SIGNS = ("·", "×", "+", "●")
 _MARKS = ("│", "┊")
 _HEIGHT = 22
 _NARROWEST = 40
-_ONE_TURN = threading.Lock()  # plotext has one figure for all
+_ONE_TURN = threading.Lock()  # plotext has one global figure
 
 
 @dataclass(frozen=True)
 class Line:
-    """A name, and positive numbers for x and y; what is 0 has no place on a logarithmic axis and is left out.
+    """A name, and positive numbers for x and y; zeros cannot be shown on a logarithmic axis and are left out.
 
-    A dotted one lets those below it show through.
+    A dotted line leaves the lines below it visible.
     """
 
     name: str

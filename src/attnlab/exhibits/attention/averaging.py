@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A query between two keys averages their values
-# For orthonormal keys, q = C (k_a + k_b) scores C with both and 0 with all others. As C grows, the output goes to the
-# average of v_a and v_b, and its error is known exactly.
+# For orthonormal keys, q = C (k_a + k_b) has the score C with both and 0 with all others. As C grows, the output
+# approaches the average of v_a and v_b, and its error is known exactly.
 #
 # a_a = a_b = 1 / (2 + (n − 2) e^−C),  a_j = e^−C / (2 + (n − 2) e^−C)
 

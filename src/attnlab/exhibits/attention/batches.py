@@ -1,7 +1,7 @@
 # %% [markdown]
 # # All words at once
-# A recurrent network takes the first word of every sentence, then the second of every sentence, and so on: each step
-# waits for the one before. A transformer takes the whole batch, (sentences, words, width), in one step.
+# A recurrent network processes the first word of every sentence, then the second of every sentence, and so on: each
+# step waits for the previous one. A transformer processes the whole batch, (sentences, words, width), in one step.
 #
 # recurrent: hᵢ = f(xᵢ, hᵢ₋₁), for i = 1 … l, each x of shape (b, d)
 #
@@ -64,7 +64,7 @@ def batches(show: Stage, parameters: Batches) -> None:
     cell = nn.RNNCell(d, d).double()
     state = torch.zeros(b, d, dtype=torch.float64)
     states = []
-    for i in range(l):  # no step can begin before the one before it has ended
+    for i in range(l):  # no step can start before the previous one has ended
         state = cell(X[:, i], state)  # (b, d)
         states.append(state)
     whole = nn.RNN(d, d, batch_first=True).double()

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Long or wide: what grows how fast
-# A layer multiplies every token with its matrices, N · D², and every token with every other, N² · D. Which one costs
-# more depends on whether the text is longer than the model is wide. In the square grid the context is the bottleneck.
+# A layer multiplies every token by its matrices, N · D², and every token by every other, N² · D. Which one costs more
+# depends on whether the text is longer than the model is wide. The N × N score matrix makes the context the bottleneck.
 #
 # attention's projections 8 N D², its pairs of tokens 4 N² D, the perceptron 16 N D² FLOPs
 
@@ -24,7 +24,7 @@ from attnlab.statistics import power_growth
 HEAD = 64  # the width of a head
 PARTS = {"projections": "projections", "attention": "pairs of tokens", "mlp": "perceptron"}
 EXPONENT_MARGIN = 0.25
-ROUNDS = 8  # calls that are timed, at most
+ROUNDS = 8  # maximum number of timed calls
 AGREED = 1.05  # the two fastest calls differ by less than this factor
 
 
@@ -98,8 +98,8 @@ def layer(D: int, N: int, family: Literal["decoder", "encoder"]) -> Question:
 
 
 # %% [markdown]
-# Where one part overtakes another: searched for in what is counted, beside what the formulas say. With a causal mask
-# half of the pairs are hidden, and everything happens at twice the length.
+# Where one part overtakes another: found by counting FLOPs, and compared with the formulas. With a causal mask half of
+# the pairs are hidden, so that the crossovers are at twice the length.
 
 
 # %%
@@ -131,7 +131,7 @@ def crossovers(show: Stage, unmasked: Sweep, D: int, N: int) -> None:
 
 
 # %% [markdown]
-# Space: the grid of weights has N² numbers for each head. The kernel does not keep it, and makes its rows again.
+# Memory: the weight matrix has N² entries for each head. The kernel does not store it, and recomputes its rows.
 
 
 # %%
@@ -161,7 +161,7 @@ def space(show: Stage, D: int) -> None:
 
 # %% [markdown]
 # Measured here: one attention layer without the perceptron, on one thread, the fastest of several calls. The exponent
-# is the slope over N of the logarithms; predicted is that of the FLOPs at the same sizes.
+# is the slope in the log–log plot over N; the predicted one is that of the FLOPs at the same sizes.
 
 
 # %%
@@ -194,9 +194,9 @@ def measured(show: Stage) -> None:
 
 
 def fastest(layer: MultiHeadAttention, lengths: list[int]) -> list[float]:
-    """Return the fewest seconds for texts of these lengths, timed in turns until the two fewest of each agree.
+    """Return the minimum seconds for texts of these lengths, timed in turns until the two smallest of each agree.
 
-    They are the CPU time of one thread, so that others who use the machine count as little as possible.
+    They are the CPU time of one thread, so that other load on the machine affects them as little as possible.
     """
     texts = [torch.randn(1, length, layer.spec.model_width) for length in lengths]
     timers = [Timer("layer(text)", timer=thread_time, globals={"layer": layer, "text": text}) for text in texts]

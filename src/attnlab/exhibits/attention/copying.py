@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Attention copies, if one score is far enough above the others
-# The weight of the best of n keys is at least 1 / (1 + (n − 1) e^−g), where g is how far its score is above the next.
-# How far is far enough follows for any error. Nothing is said about the others' sign: they need not oppose the query.
+# The weight of the best of n keys is at least 1 / (1 + (n − 1) e^−g), where g is the gap between its score and the
+# next. This gives the gap needed for any error. The signs of the other scores do not matter: the keys need not oppose
+# the query.
 #
 # g = log((n − 1)(1 − ε) / ε) makes the others' weight at most ε
 
@@ -24,7 +25,7 @@ class Copying(Parameters):
 
 
 # %% [markdown]
-# With q = e₁ the score of a key is its first number, so that scores can be chosen as we like.
+# With q = e₁ the score of a key is its first component, so that scores can be chosen freely.
 
 
 # %%

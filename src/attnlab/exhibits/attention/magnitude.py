@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Long keys draw attention
-# The dot product of q and 2q is twice that of q and q, although they point the same way. So a long key gets more weight
-# than a short one of the same direction; the cosine gives both the same.
+# The dot product of q and 2q is twice that of q and q, although they point in the same direction. So a long key gets
+# more weight than a short one in the same direction; the cosine gives both the same.
 #
 # cos(q, k) = q·k / (|q| |k|) ∈ [−1, 1];  a_long / a_short = e^((c − 1) q·k) for keys k and c k
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Masked means zero
 # A model that predicts the next token must not see it. So the scores of later tokens are set to −∞ before the softmax,
-# and their weights are 0: not small, but 0. A model that reads a whole text at once leaves the mask out.
+# and their weights are 0: not small, but 0. An encoder, which reads a whole text at once, has no such mask.
 #
 # zᵢⱼ = −∞ for j > i; aᵢ = softmax(zᵢ); aᵢⱼ = e^zᵢⱼ / Σₗ e^zᵢₗ = 0 for j > i
 
@@ -28,7 +28,7 @@ class Masking(Parameters):
 
 
 # %% [markdown]
-# What a whole model makes of a text, and how far each output moves when one of the tokens is exchanged for another.
+# The outputs of a whole model for a text, and how much each output changes when one of the tokens is replaced.
 
 
 # %%
@@ -40,7 +40,7 @@ def moved_outputs(family: Family, tokens: int, seed: int) -> Tensor:
     others = text.repeat(tokens, 1)
     others.diagonal().add_(1).remainder_(VOCABULARY)
     with torch.no_grad():
-        # One text at a time, for in a batch of another size the same sums would be rounded in another order.
+        # One text at a time: with another batch size the same sums could be rounded differently.
         return torch.cat([(model(other[None]) - model(text)).abs().amax(-1) for other in others])
 
 
@@ -102,7 +102,7 @@ def masking(show: Stage, parameters: Masking) -> None:
             y="token exchanged",
             unit="largest change of a logit",
         )
-    earlier = torch.ones(count, count, dtype=torch.bool).tril(-1)  # outputs before the token that was exchanged
+    earlier = torch.ones(count, count, dtype=torch.bool).tril(-1)  # outputs before the replaced token
     show.check("masked: outputs before the exchanged token move by", found=causal[earlier], expected=0)
     show.bound("masked: outputs from it on move by at least", found=float(causal[~earlier].min()), at_least=1e-9)
     show.bound(

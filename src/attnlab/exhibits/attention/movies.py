@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Asking a table of movies
-# Every movie is a row of standardised features, and a person's wish is a query in the same features. The best match is
-# returned (hard), or a mixture of the best few (soft). What is returned need not be what was matched: with keys for
-# matching and values of their own, the answer can be the evening's price; with K = V it is a movie that does not exist.
+# Every movie is a row of standardised features, and a person's wish is a query in the same features. The result is the
+# best match (hard), or a mixture of the best few (soft). The values may differ from the keys that are matched: the
+# answer can then be the price of the evening; with K = V it is a movie that does not exist.
 #
 # o = Σ_j softmax(q·k_j / T)_j v_j, and as T → 0 the v of the largest q·k_j
 
@@ -18,7 +18,7 @@ from attnlab.attention import Cosine, Dot, Matched, SquaredDistance, one_head
 from attnlab.exhibits import Parameters, Stage, bars, exhibit, line, points
 
 FEATURES = ("year", "critics", "minutes", "action", "romance", "humour")
-# All invented. Critics give 0 … 100; action, romance and humour are marks of 0 … 10. The last number is the price.
+# All invented. Critics give 0 … 100; action, romance and humour are rated 0 … 10. The last number is the price.
 MOVIES: dict[str, tuple[float, ...]] = {
     "The Lamp at Quay Nine": (1958, 88, 104, 2, 7, 3, 6.5),
     "Seven Minutes to Orbit": (2021, 61, 138, 9, 1, 2, 14.0),
@@ -47,7 +47,7 @@ class Movies(Parameters):
 
 
 # %% [markdown]
-# Standardised: every feature has mean 0 and standard deviation 1 over the table, so that minutes do not outweigh marks.
+# Standardised: every feature has mean 0 and standard deviation 1 over the table; else minutes would outweigh ratings.
 
 
 # %%

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Why scores are divided by √D_k
-# The product of a random query and a random key spreads the more, the wider they are. Softmax of such scores puts all
-# weight on one key and stops learning; divided by √D_k they spread the same at any width.
+# The wider random queries and keys are, the larger the variance of their dot product. Softmax of such scores puts all
+# weight on one key and stops learning; divided by √D_k they have the same variance at any width.
 #
 # E[q·k] = D_k μ² and Var(q·k) = D_k (σ⁴ + 2μ²σ²), so Var(q·k / √D_k) = 1 for μ = 0, σ = 1
 
@@ -33,7 +33,7 @@ ROWS = 200  # softmaxes for each width
 
 
 # %% [markdown]
-# First the moments, derived and sampled; then entropy and slope of softmax against D_k, with and without the root.
+# First the moments, derived and sampled; then entropy and gradient of softmax against D_k, with and without scaling.
 
 
 # %%

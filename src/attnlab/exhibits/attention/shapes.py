@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Which axes to swap, and which to normalise
-# With a batch in front, `.T` turns all axes round, (b, l, d) → (d, l, b), and mixes sentences; `transpose(1, 2)` leaves
-# the batch where it is. And the softmax runs along the last axis of (b, l, l), the keys of one query.
+# With a batch dimension, `.T` reverses all axes, (b, l, d) → (d, l, b), and mixes sentences; `transpose(1, 2)` leaves
+# the batch dimension first. And the softmax is over the last axis of (b, l, l), the keys of one query.
 #
 # (b, l, d) · (b, d, l) → (b, l, l); Σⱼ a(b, i, j) = 1
 

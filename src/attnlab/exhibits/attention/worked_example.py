@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Attention by hand
-# Three tokens and three small matrices: every number of the discussion sheet, computed again. The keys have width 3
-# and the values width 2, for the two need not be equal.
+# Three tokens and three small matrices: every number of a printed worksheet, recomputed. The keys have width 3 and the
+# values width 2, because the two need not be equal.
 #
 # qᵢ = W_Qᵀ xᵢ, kᵢ = W_Kᵀ xᵢ, vᵢ = W_Vᵀ xᵢ; zᵢⱼ = qᵢ·kⱼ; aᵢ = softmax(zᵢ); oᵢ = Σⱼ aᵢⱼ vⱼ
 
@@ -42,7 +42,7 @@ class WorkedExample(Parameters):
 
 
 # %% [markdown]
-# First the printed results, digit by digit; then the same in matrices, for any three tokens; then the scale.
+# First the printed results, digit by digit; then the same in matrix form, for any three tokens; then the scale.
 
 
 # %%

@@ -1,10 +1,10 @@
-"""Several heads: why, and what they are made of.
+"""Multi-head attention: its purpose, and its parts.
 
-single_head            one head swings when a key's length varies
-multi_head             two heads keep the average steady
+single_head            one head is unstable when a key's length varies
+multi_head             two heads keep the average stable
 identity_attention     attention without projections
-kqv_construction       projections that fetch what is asked for
+kqv_construction       projections that retrieve a chosen component
 heads_as_one_matrix    all heads in one product
 residual_update        a token moves by what it attends to
-low_rank_value         values of a low rank
+low_rank_value         low-rank values
 """

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Heads as one matrix
-# Several heads are not several layers that run one after the other: their matrices stand side by side in one, for
-# queries, keys and values, and one under the other in the output matrix. One product serves all heads.
+# Several heads are not several layers that run one after the other: their matrices are concatenated side by side for
+# queries, keys and values, and stacked in the output matrix. One product computes all heads.
 #
 # W_Q = [W_Q¹ … W_Qʰ], likewise K and V; out = [o₁ … o_h] W_O = Σ oₕ W_Oʰ
 
@@ -36,7 +36,7 @@ class HeadsAsOneMatrix(Parameters):
 
 
 # %% [markdown]
-# The layer of each head alone: its rows of the projections, its columns of the output matrix.
+# Each head as a separate layer: its rows of the projections, its columns of the output matrix.
 
 
 # %%
@@ -60,7 +60,7 @@ def same_in_pytorch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
 
 
 # %% [markdown]
-# What reaches the scores of the gradient of a weight, ∂a/∂z = diag(a) − a aᵀ. Where the softmax is saturated, nothing.
+# The gradient reaches the scores through ∂a/∂z = diag(a) − a aᵀ. Where the softmax is saturated, it vanishes.
 
 
 # %%
@@ -110,7 +110,7 @@ def heads_as_one_matrix(show: Stage, parameters: HeadsAsOneMatrix) -> None:
     future = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
     scores = q @ k.mT / math.sqrt(spec.key_width)  # (texts, heads, tokens, tokens)
     o = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1) @ v  # (texts, heads, tokens, d/h)
-    stacked = layer.state_dict()["output.weight"].T.unflatten(0, (h, -1))  # (heads, d/h, d): each head's map up
+    stacked = layer.state_dict()["output.weight"].T.unflatten(0, (h, -1))  # (heads, d/h, d): output projections
     each = sum(o[:, head] @ stacked[head] for head in range(h))
     joined = o.transpose(1, 2).flatten(2) @ stacked.flatten(0, 1)
     show.check("Σ o_h W_Oʰ, by hand", claim="1.12", found=each, expected=whole, within=1e-12)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Without projections a token mostly sees itself
 # Three tokens are sums of orthogonal vectors of the same length, and query, key and value are the token itself. Then
-# the second token gets itself back, and whatever multiples of u_c and u_d are added to it, it never gets u_b.
+# the output of the second token is nearly itself, and adding any multiples of u_c and u_d to it never gives u_b.
 #
 # q = k = v = x;  x₁ = u_d + u_b,  x₂ = u_a,  x₃ = u_c + u_b;  x₂·x₂ = β² and x₂·x₁ = x₂·x₃ = 0
 
@@ -75,7 +75,7 @@ def identity_attention(show: Stage, parameters: IdentityAttention) -> None:
     least = 1 / (1 + 2 * math.exp(-0.75 * beta**2))
     own = min(float(second(c, d)[1][1]) for c in steps for d in steps)
     show.bound("weight of x₂ on itself, at least", found=own, at_least=least)
-    # u_a is in x₂ alone, so that its part of c₂ is that weight.
+    # Only x₂ contains u_a, so that its coefficient in c₂ is that weight.
     show.bound("|c₂ − u_b| / β at best", found=min(map(min, cells)), at_least=least)
 
 

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # With K, Q and V a token gets what it asks for
-# The same three tokens as in `identity-attention`. Are there matrices with which the second token gets u_b and the
-# first gets u_b − u_c? Two rank-one terms in Q choose which token is attended to, two in V what is taken from it.
+# The same three tokens as in `identity-attention`. Are there matrices with which the output of the second token is u_b
+# and that of the first is u_b − u_c? Two rank-one terms in Q choose the token to attend to, two in V what to read from
+# it.
 #
 # V = (u_b u_bᵀ − u_c u_cᵀ) / β²,  K = I,  Q = s (u_d u_aᵀ + u_c u_dᵀ) / β²
 

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Go up once
-# A full value matrix, D × D, is too large; so it is the product of a map down into the head's small space and a map up
-# again. The weighting can then happen below: it is linear, so that going up once, at the end, gives the same.
+# A full value matrix, D × D, is too large; so it is the product of a down-projection into the head's small space and an
+# up-projection. The weighted sum can then be taken in the small space: it is linear, so that a single up-projection at
+# the end gives the same result.
 #
 # Σᵢ pᵢ · W↑(W↓ Eᵢ) = W↑(Σᵢ pᵢ · W↓ Eᵢ)
 
@@ -21,7 +22,7 @@ from attnlab.errors import SpecError
 from attnlab.exhibits import Parameters, Stage, exhibit, line, number_text
 from attnlab.models import size
 
-MARGIN = 1e-10  # of the outputs, which are of the order of 1
+MARGIN = 1e-10  # for the outputs, which are of order 1
 
 
 class LowRankValue(Parameters):

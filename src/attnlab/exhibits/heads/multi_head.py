@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Two heads keep the average steady
-# Each of two heads asks for one key alone, and their outputs are averaged. Whether the key is longer or shorter than
-# usual no longer matters, as long as it does not turn round.
+# Each of two heads asks for a single key, and their outputs are averaged. Whether the key is longer or shorter than
+# usual no longer matters, as long as it does not reverse its direction.
 #
 # q₁ = C μ_a, q₂ = C μ_b, c = ½ (c₁ + c₂); steady while ε_a = k_a·μ_a > 0, and P(ε_a > 0) = Φ(1 / √(½ + α))
 
@@ -26,7 +26,7 @@ class MultiHead(SingleHead):
 
 # %% [markdown]
 # Keys as in `single-head`: around unit vectors, a the first and b the second, with a variance of `length` along μ_a.
-# Again what counts is how the weight on v_a and v_b is divided between the two.
+# The measure is again how the weight on v_a and v_b is divided between the two.
 
 
 # %%
@@ -46,7 +46,7 @@ def multi_head(show: Stage, parameters: MultiHead) -> None:
     for claim, length, name in (("d.i", 0.0, "αI"), ("d.ii", 0.5, "αI + ½ μ_a μ_aᵀ")):
         keys = parameters.draw(generator, length=length)
         one, two = shares(keys, parameters.query)[:, 0], shares(keys, each)
-        # The share of v_a in ½ (c₁ + c₂), less ½: what goes wrong in each head, to its last digit.
+        # The share of v_a in ½ (c₁ + c₂), minus ½, from the error of each head, without cancellation.
         off = (two[:, 1, 0] - two[:, 0, 1]) / 2
         alone, together = derived(parameters, length)
         single, double = estimate_variance(one), estimate_variance(off)
@@ -83,7 +83,7 @@ def lengthened(show: Stage, parameters: MultiHead, keys: torch.Tensor, one: torc
         y="density",
         caption="Two heads stay at ½ except where k_a turns round; one head is nearly always at 0 or 1.",
     )
-    wrong = LogitNormal(-first.location, first.scale)  # what goes to v_b instead, which is small and so more exact
+    wrong = LogitNormal(-first.location, first.scale)  # the weight on v_b instead, which is small and so more accurate
     show.distributed("the first head's share of v_b", claim="d.ii", samples=two[:, 0, 1], cumulative=wrong.cumulative)
     upright = NormalDist(1.0, math.sqrt(0.5 + alpha)).cdf(2.0)  # as likely below 2 as above 0
     share = estimate_share(int((keys[:, 0, 0] > 0).sum()), len(keys), upright)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A token moves by what it attends to
-# Attention does not replace a token's vector, it adds to it: the values of the tokens that it looks at, each by its
-# weight. So a noun takes on the meaning of its adjectives, and where there is nothing to add it stays what it was.
+# Attention does not replace a token's vector, it adds to it: the weighted values of the tokens that it attends to. So a
+# noun takes on the meaning of its adjectives, and if there is nothing to add it stays unchanged.
 #
 # Eⱼ ← Eⱼ + Σᵢ softmaxᵢ((W_K Eᵢ)·(W_Q Eⱼ) / √D_k) W_V Eᵢ
 
@@ -18,13 +18,13 @@ from attnlab.exhibits import Parameters, Stage, exhibit, line, number_text, poin
 from attnlab.models import ModelSpec, build_model
 
 # %% [markdown]
-# A space that can be read: three numbers say whether a token is a thing, how fluffy it is and how blue. Things ask for
-# properties; tokens answer with the properties that they have; and what they hand over is just these.
+# An interpretable space: three numbers say whether a token is a thing, how fluffy it is and how blue. The queries of
+# things ask for properties; keys are the properties that a token has; and values contain only these.
 
 # %%
 WORDS = ("a", "fluffy", "blue", "creature")
 E = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], dtype=torch.float64)  # thing, fluffy, blue
-W_Q = torch.tensor([[1, 0, 0]], dtype=torch.float64)  # how much of a thing, so how much it asks
+W_Q = torch.tensor([[1, 0, 0]], dtype=torch.float64)  # the more of a thing, the stronger its query
 W_K = torch.tensor([[0, 1, 1]], dtype=torch.float64)  # how much of a property
 W_V = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=torch.float64)  # the properties alone
 
@@ -66,7 +66,7 @@ def residual_update(show: Stage, parameters: ResidualUpdate) -> None:
     )
 
     by_the_sum = E.clone()
-    for j in range(len(E)):  # the note's equation, word for word
+    for j in range(len(E)):  # the equation above, term by term
         scores = torch.stack([(W_K @ E[i]) @ (ask @ E[j]) / math.sqrt(len(W_K)) for i in range(j + 1)])
         by_the_sum[j] += sum(p * (W_V @ E[i]) for i, p in enumerate(torch.softmax(scores, dim=0)))
     show.check("E + attention, by the note's sum", found=after, expected=by_the_sum, within=1e-12)

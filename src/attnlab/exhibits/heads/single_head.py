@@ -1,7 +1,8 @@
 # %% [markdown]
 # # One head swings when a key's length varies
 # Keys are drawn around orthonormal means, and one query asks for two of them. As long as the noise is small, the head
-# gives their average. If the length of one key varies, it swings between the two values from draw to draw.
+# returns the average of their values. If the length of one key varies, the output swings between the two values from
+# draw to draw.
 #
 # q = C (μ_a + μ_b):  w = a_a / (a_a + a_b) = 1 / (1 + e^((ε_b − ε_a) C)),  ε_i = k_i·(μ_a + μ_b)
 
@@ -57,8 +58,8 @@ class SingleHead(Parameters):
 
 
 # %% [markdown]
-# The means are the unit vectors, a is the first and b the second, and every number has noise of variance α. In the
-# second half k_a ~ N(μ_a, αI + ½ μ_a μ_aᵀ): its own direction gets a variance of ½ besides.
+# The means are the unit vectors, a is the first and b the second, and every component has noise of variance α. In the
+# second half k_a ~ N(μ_a, αI + ½ μ_a μ_aᵀ): its own direction gets an additional variance of ½.
 
 
 # %%
@@ -128,7 +129,7 @@ def swinging(show: Stage, parameters: SingleHead, generator: torch.Generator) ->
         y="density",
         caption="Almost every draw gives one of the two values, and not their average.",
     )
-    # The smaller of w and 1 − w, which is small and so more exact; each is as likely to be it.
+    # The smaller of w and 1 − w, because small numbers are more accurate; each is equally likely to be the smaller.
     smaller = both.min(-1).values
     show.distributed("the smaller share", claim="c.ii", samples=smaller, cumulative=lambda x: 2 * derived.cumulative(x))
     middle = float(np.diff(derived.cumulative([0.1, 0.9]))[0])

@@ -5,7 +5,7 @@ superposition                  more features than dimensions
 embedding_is_not_an_encoder    one word in two sentences
 adjective_noun                 a head that carries the adjective to its noun
 analogy                        pairs of words with the same offset
-bias_variance                  what a learner gets wrong, in three parts
+bias_variance                  the error of a learner, in three parts
 cross_attention                which word corresponds to which
 synthesizer_limits             what a synthesizer cannot do in one layer
 """

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Adjectives change their noun
-# Earlier words send what they mean to later ones. In a made-up text a fox does what a hungry one does only if it is
-# hungry: "the old hungry fox eats". A model of two layers learns to read such text. One of its heads turns out to look
-# from each noun to its adjective; without that head the model no longer knows the verb, and without another it does.
+# Earlier words pass their meaning on to later ones. In a made-up text the adjective decides the verb: "the old hungry
+# fox eats". A model of two layers learns such text. One of its heads turns out to attend from each noun to its
+# adjective; without that head the model can no longer predict the verb, without another head it still can.
 #
 # E_noun ← E_noun + Σ_j a_noun,j W_V E_j; importance of a head = loss(its output ← its mean) − loss
 
@@ -37,8 +37,8 @@ class AdjectiveNoun(Parameters):
 
 
 # %% [markdown]
-# For each noun of the text it is known which adjective decides its verb. So a head can be found by how much of its
-# attention goes from nouns to these, and the loss can be told apart: at verbs, and everywhere else.
+# For each noun of the text it is known which adjective decides its verb. So the head can be found by how much of its
+# attention goes from nouns to these adjectives, and the loss can be split: at verbs, and everywhere else.
 
 
 # %%
@@ -63,7 +63,7 @@ def adjective_noun(show: Stage, parameters: AdjectiveNoun) -> None:
     corpus = toy_corpus(AdjectivesCorpus, name="adjectives", options=options, seed=parameters.seed)
     length = corpus.options.longest - 1
     (batch,) = corpus.validation_batches(batch_size=256, context_length=length)
-    deciding = corpus.deciding(batch)  # for each noun the place of its adjective, −1 elsewhere
+    deciding = corpus.deciding(batch)  # for each noun the position of its adjective, −1 elsewhere
     show.say(f"The text: {corpus.tokenizer.decode(batch.inputs[0].tolist()).split(' <pad>')[0]}")
     learner = toy_learner(
         corpus,
@@ -109,7 +109,7 @@ def _show_map(show: Stage, model: LanguageModel, corpus: AdjectivesCorpus, batch
 
 def _show_importance(show: Stage, heads: tuple[Pointed, ...], verbs: Ablation, rest: Ablation) -> None:
     names = [head.name for head in heads]
-    # To a ten-thousandth of a nat, below which there is rounding.
+    # To 1e-4 nats; smaller differences are rounding.
     rises = [[round(float(found.heads()[head.layer, head.head]), 4) for head in heads] for found in (verbs, rest)]
     show.table(
         "The heads",

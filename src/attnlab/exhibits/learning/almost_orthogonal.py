@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Nearly orthogonal directions
-# Perpendicular directions are as many as there are dimensions. Nearly perpendicular ones are far more: however small
+# There are only as many perpendicular directions as dimensions, but far more nearly perpendicular ones: however small
 # the slack, their number grows exponentially with the dimension, so that a model can hold more ideas than it is wide.
 #
 # 1 / P(|cos| > c) ≤ N, and P falls by the factor sin θ for each further dimension, with c = cos θ
@@ -147,8 +147,8 @@ def almost_orthogonal(show: Stage, parameters: AlmostOrthogonal) -> None:
 
 
 # %% [markdown]
-# What is certain, without any search. The Johnson–Lindenstrauss lemma is about distances of any points under a random
-# projection; applied to perpendicular vectors, it promises nearly perpendicular ones, but fewer than caps do.
+# Guaranteed bounds, without any search. The Johnson–Lindenstrauss lemma is about distances of any points under a random
+# projection; applied to perpendicular vectors, it guarantees nearly perpendicular ones, but fewer than the cap bound.
 
 
 # %%

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Man is to woman as nephew is to niece
-# In a text about families and courts nothing tells "king" from "queen" but the words that agree with them, and the same
-# words tell "nephew" from "niece". A model that learns to continue such a text gives all these pairs nearly the same
-# difference, though it was not trained for that. The control is the same text with the gender of every gendered word
-# drawn anew.
+# In a text about families and courts only the words that agree with them distinguish "king" from "queen", and the same
+# words distinguish "nephew" from "niece". A model that learns to continue such a text gives all these pairs nearly the
+# same difference, though it was not trained for that. The control is the same text with the gender of every gendered
+# word drawn independently.
 #
 # E(man) − E(woman) ≈ E(nephew) − E(niece), so that E(nephew) − E(man) + E(woman) lies nearest to E(niece)
 
@@ -39,14 +39,14 @@ class KinshipAnalogy(Parameters):
 
 
 # %% [markdown]
-# An analogy is asked with every two pairs: the rank of d among all words by its cosine with c − a + b. That d may lie
-# near c alone, without any offset, is asked too.
+# Every two pairs form an analogy: the rank of d among all words by its cosine with c − a + b. As a control, the rank by
+# its cosine with c alone, without any offset, is measured too.
 
 
 # %%
 @dataclass(frozen=True)
 class KinshipText:
-    """A corpus, and the analogies whose words it has, as words and as tokens."""
+    """A corpus, and the analogies whose words it contains, as words and as tokens."""
 
     corpus: TextCorpus
     words: list[tuple[str, str, str, str]]

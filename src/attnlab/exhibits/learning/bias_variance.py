@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Bias, variance and noise
-# What a learner gets wrong has three causes: noise that cannot be predicted, what its model cannot express (bias), and
-# what the training set happened to be (variance). They add up, exactly. More freedom trades bias for variance, so that
-# the error has the shape of a U; and the split works for seeds of a language model as well.
+# The error of a learner has three causes: noise that cannot be predicted, what its model cannot express (bias), and
+# which training set it happened to see (variance). They add up exactly. More flexibility trades bias for variance, so
+# that the error curve is U-shaped; and the decomposition works for seeds of a language model as well.
 #
 # E (y − f)² = E (y − ȳ)² + (ȳ − f̄)² + E (f − f̄)²
 
@@ -19,9 +19,9 @@ from attnlab.models import LanguageModel
 from attnlab.statistics import ErrorSplit, polynomial_smoother, split_log_loss, split_squared_error
 from attnlab.training import Learner, RunSpec
 
-POINTS = 16  # places x at which y is observed
+POINTS = 16  # points x at which y is observed
 DEGREES = range(POINTS - 1)
-FRESH = 40  # draws of the noise that the fits are judged by
+FRESH = 40  # draws of the noise for evaluating the fits
 
 
 class BiasVariance(Parameters):
@@ -33,8 +33,8 @@ class BiasVariance(Parameters):
 
 
 # %% [markdown]
-# First what can be derived as well: polynomials through noisy points, over many training sets. Least squares is linear,
-# f = H y, so bias and variance are known: mean ((I − H) t)² and σ² tr(H) / n.
+# First an example with a closed form: polynomials through noisy points, over many training sets. Least squares is
+# linear, f = H y, so bias and variance are known: mean ((I − H) t)² and σ² tr(H) / n.
 
 
 # %%
@@ -57,7 +57,7 @@ def bias_variance(show: Stage, parameters: BiasVariance) -> None:
     fresh = truth + parameters.noise * rng.normal(size=(FRESH, POINTS))
     splits: list[ErrorSplit] = []
     derived: list[tuple[float, float, float]] = []  # bias², variance, error
-    errors = []  # of each training set, judged by the truth
+    errors = []  # of each training set, compared with the truth
     for degree in DEGREES:
         smoother = polynomial_smoother(x, degree)
         fits = observed @ smoother  # (training sets, points)
@@ -103,9 +103,9 @@ def bias_variance(show: Stage, parameters: BiasVariance) -> None:
 
 
 # %% [markdown]
-# Then small language models that differ in their seed alone: in how they begin, and in the order of what they read. For
-# the loss of a language model, −log p, the split has another form: the loss of the average model (the average of log p,
-# normalised), and how far the single ones are from it (Kullback–Leibler).
+# Then small language models that differ only in their seed: in the initial weights and the order of the data. For the
+# loss of a language model, −log p, the decomposition has another form: the loss of the average model (the average of
+# log p, normalised), plus the Kullback–Leibler divergence of the individual models from it.
 
 
 # %%

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Which word corresponds to which
 # In cross-attention the queries come from one sequence and the keys and values from another, as in translation. A
-# small encoder–decoder learns to translate between two made-up languages whose word order differs. Nobody tells it
-# which word belongs to which; afterwards its weights say so, and the generator of the sentences knows the truth.
+# small encoder–decoder learns to translate between two made-up languages whose word order differs. It is not told which
+# words correspond; after training its weights show it, and the generator of the sentences knows the true alignment.
 #
 # a_ij = softmax_j(q_i·k_j / √D_k), q_i of target word i, k_j of source word j
 #
@@ -36,8 +36,8 @@ class CrossAttention(Parameters):
 
 
 # %% [markdown]
-# The right source word of every target word is known: `corpus.alignment`. The stop at a clause's end is left out: it
-# always follows the verb, so that nothing needs to be looked up for it.
+# The correct source word of every target word is known: `corpus.alignment`. The full stop at the end of a clause is
+# left out: it always follows the verb, so that the model need not look it up.
 
 
 # %%

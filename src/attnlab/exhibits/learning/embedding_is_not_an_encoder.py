@@ -1,10 +1,10 @@
 # %% [markdown]
 # # A word embedding is not an encoder
-# An embedding gives a word the same vector in every sentence: it has read nothing but the word. What a model makes of
-# it layer by layer is an encoding: the same word after other words becomes another vector. Here a model that was
-# trained for a moment reads "the hungry fox" and "the tired fox".
+# An embedding gives a word the same vector in every sentence: it depends only on the word. The layers of a model turn
+# it into an encoding: the same word after other words becomes another vector. Here a briefly trained model reads "the
+# hungry fox" and "the tired fox".
 #
-# E(fox | hungry) = E(fox | tired) before the first block, h_l(fox | hungry) ≠ h_l(fox | tired) behind each block l
+# E(fox | hungry) = E(fox | tired) before the first block, h_l(fox | hungry) ≠ h_l(fox | tired) after each block l
 
 # %%
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attnlab.exhibits.learning import toy_corpus, toy_learner
 from attnlab.lens import evaluating, same_token
 from attnlab.models import LanguageModel
 
-LONGEST = 10  # words of a beginning
+LONGEST = 10  # words of a prefix
 
 
 def text(seed: int = 0) -> AdjectivesCorpus:
@@ -57,7 +57,7 @@ class EmbeddingIsNotAnEncoder(Parameters):
 ADJECTIVES = text().tokenizer.decode(AdjectivesCorpus.adjectives).split()
 
 # %% [markdown]
-# The vectors of the last word, read by name where they stand: as an embedding, with its place, behind each block.
+# The vectors of the last word, read by name: as an embedding, with its position embedding, after each block.
 
 
 # %%
@@ -110,7 +110,7 @@ def embedding_is_not_an_encoder(show: Stage, parameters: EmbeddingIsNotAnEncoder
         else:
             least = 0.05 if parameters.decided else 1e-6
             show.bound(f"{stage}: how far apart they are (of their length)", found=apart, at_least=least)
-    again = torch.cat([tokens[:1], tokens[:1]]).repeat(1, 2)  # the same words, and then other ones behind them
+    again = torch.cat([tokens[:1], tokens[:1]]).repeat(1, 2)  # the same words, followed by other ones
     again[1, last + 1 :] = tokens[1]
     same = vectors(model, again, last)
     furthest = max(float((a - b).norm() / a.norm()) for a, b in same.values())

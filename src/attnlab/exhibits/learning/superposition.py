@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Five features in two dimensions
-# A toy must carry n features through m < n numbers and back. If the features are always there, it keeps m of them and
-# gives up the rest. If each is seldom there, it keeps more than m: their directions share the space, and for five
-# features in a plane they are the corners of a pentagon.
+# A toy model must compress n features into m < n numbers and reconstruct them. If the features are always active, it
+# keeps m of them and gives up the rest. If each is rarely active, it keeps more than m: their directions share the
+# space, and for five features in a plane they are the corners of a pentagon.
 #
-# x̂ = ReLU(WᵀWx + b), W of shape (m, n); each xᵢ is there with a chance of p, and then uniform in [0, 1]
+# x̂ = ReLU(WᵀWx + b), W of shape (m, n); each xᵢ is active with probability p, and then uniform in [0, 1]
 
 # %%
 from __future__ import annotations
@@ -120,7 +120,7 @@ def superposition(show: Stage, parameters: Superposition) -> None:
         expected=2 / CORNERS,
         within=0.02,
     )
-    without = (CORNERS - 2) * (1 / 3 - sparse.density / 4)  # two features perfect, and of the others only the mean
+    without = (CORNERS - 2) * (1 / 3 - sparse.density / 4)  # two features exactly, and only the mean of the others
     show.bound(
         f"its loss, against {number_text(without, 3)} without superposition", found=sparse.loss, at_most=without / 2
     )
@@ -128,7 +128,7 @@ def superposition(show: Stage, parameters: Superposition) -> None:
 
 
 # %% [markdown]
-# More features, more dimensions: how many of n features a toy learns in m dimensions.
+# More features, more dimensions: how many of n features a toy model learns in m dimensions.
 
 
 # %%

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # What a synthesizer cannot do in one layer
-# A synthesizer makes its scores from the token that asks alone, without looking at the others. So it cannot find the
-# token that matches. Here one layer of each kind learns a task that is nothing but matching: symbols stand in places,
-# then each is said again, and the answer is the place where it stood.
+# A synthesizer computes its scores from the query token alone, without the other tokens. So it cannot find the token
+# that matches. Here one layer of each kind learns a pure matching task: symbols in a random order, then each of them
+# again, and the answer is the position of its first occurrence.
 #
 # Q–K–V: z_ij = q_i·k_j / √D_k; dense: z_ij = (ReLU(x_i A + b₁) B + b₂)_j; random: z_ij = R_ij
 
@@ -39,7 +39,7 @@ class SynthesizerLimits(Parameters):
 
 
 # %% [markdown]
-# The exact part needs no training: change the tokens that are looked at, and see whether the weights of those who look
+# The exact part needs no training: change the tokens at the key positions, and see whether the weights of the queries
 # change. Then the trained part: how often each kind is right.
 
 

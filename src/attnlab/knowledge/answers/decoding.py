@@ -1,11 +1,11 @@
-"""Decoding many prompts at once, up to the next MASK, with the cache: freely, or copying out of a text.
+"""Decode many prompts at once, up to the next MASK, with a KV cache: freely, or by copying from a text.
 
-Prompts of one length go together: nothing is padded, so that every variant of attention can do it, and what a prompt
-gets does not depend on the others.
+Prompts of equal length are batched together: nothing is padded, so that every attention variant supports it, and the
+completion of a prompt does not depend on the others.
 
-To copy a name or an answer out of a text, the model decides where it begins and ends, and cannot misspell it. After
-`text tail` it continues token by token. Only two things are allowed: the next token of a stretch of the text that reads
-like what was copied so far, or, where a stretch may end, the token `end`. Stretches are whole words.
+When the model copies a name or an answer from a text, it decides where the span begins and ends, and cannot misspell
+it. Decoding continues `text tail` token by token. Only two kinds of token are allowed: the next token of a span of the
+text that matches what was copied so far, or, where a span may end, the token `end`. Spans consist of whole words.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from torch import Tensor
 from attnlab.corpora import Tokenizer
 from attnlab.models import LanguageModel
 
-LONGEST = 64  # tokens, where the context leaves room for so many
+LONGEST = 64  # tokens, if the context has space for them
 _PROMPTS, _TEXTS = 128, 64  # decoded together
 _HALF_A_CHARACTER = "\ufffd"
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What follows a prompt up to the mark that ends it, which is not in `tokens`."""
+    """The continuation of a prompt up to the end token, which is not part of `tokens`."""
 
     tokens: tuple[int, ...]
-    log_probabilities: tuple[float, ...]  # of each token, and of the end if it came
+    log_probabilities: tuple[float, ...]  # of each token, and of the end token if it was reached
     ended: bool
 
     @property
@@ -46,14 +46,14 @@ class Completion:
 
 @dataclass(frozen=True)
 class CopiedCompletion(Completion):
-    """What was copied; its probability among all that the model could say, and among what it could copy."""
+    """A copied span, with its probability among all continuations and among the spans that could be copied."""
 
     among_stretches: float = 0.0
 
 
 @dataclass(frozen=True)
 class CopySource:
-    """The tokens of a text, where a stretch of it may begin, and before which of its tokens one may end."""
+    """The tokens of a text, with the positions at which a span may begin and those before which it may end."""
 
     tokens: tuple[int, ...]
     begins: frozenset[int]
@@ -135,7 +135,7 @@ def _groups(
 def _decode(model: LanguageModel, prompts: Tensor, longest: int, choose: Callable[[Tensor], Tensor | None]) -> None:
     """Continue prompts, (rows, tokens), until `choose` returns None or the context is full.
 
-    It makes of log-probabilities, (rows, vocabulary), the next tokens, (rows, 1).
+    `choose` maps log-probabilities, (rows, vocabulary), to the next tokens, (rows, 1).
     """
     device, was_training = model.embedding.weight.device, model.training
     model.eval()
@@ -152,7 +152,7 @@ def _decode(model: LanguageModel, prompts: Tensor, longest: int, choose: Callabl
 
 
 class _FreeRows:
-    """Rows that continue as the model likes."""
+    """Rows that are decoded without constraints: greedily or by sampling."""
 
     def __init__(self, rows: int, end: int, draw: torch.Generator | None) -> None:
         self._end, self._draw = end, draw
@@ -182,11 +182,11 @@ class _FreeRows:
 
 
 class _CopyRow:
-    """One text, and what was copied of it so far."""
+    """One text, and the tokens copied from it so far."""
 
     def __init__(self, text: CopySource) -> None:
         self.text = text
-        self.places = sorted(text.begins)  # where the next token may stand
+        self.places = sorted(text.begins)  # positions in the text that the next token may be copied from
         self.written: list[int] = []
         self.log_probabilities: list[float] = []
         self.among_allowed = 0.0

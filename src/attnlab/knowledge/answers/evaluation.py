@@ -2,17 +2,17 @@
 
 found = evaluate(model, model.pairs("heldout"))
 found.accuracy          Interval: the share of questions that are answered exactly, and 95 % Clopper–Pearson
-found.commonest         the same for always saying the answer that is commonest in the training split
+found.commonest         the same for the baseline that always gives the commonest answer of the training split
 
 The scores:
 
 probability         of the whole answer
 length normalised   the geometric mean over its tokens
-agreement           the share of drawn answers that are the same
+agreement           the share of sampled answers that are the same
 
-An unseen entity is a name put together from the names of the pairs, the first part of one with the rest of another,
-that stands nowhere in the text: whatever is answered about it is invented. Scores are compared on the same questions,
-at a level that holds for all three comparisons together; without a clear interval none of them is called better.
+An unseen entity is a name that combines the first part of one name of the pairs with the rest of another and appears
+nowhere in the text: any answer about it is made up. Scores are compared on the same questions, at a confidence level
+corrected for the three comparisons; a score is called better only if its interval excludes zero.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from attnlab.statistics import (
     risk_coverage,
 )
 
-# Documents that name a person, from … to.
+# Numbers of documents that name a person, from … to.
 EXPOSURES = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, None))
 _COLUMNS = ("question", "expected", "answer", "right", "probability", "length_normalised", "agreement", "documents")
 UNSEEN = 250  # names
 _TRIES = 40  # for each name
-_TOGETHER = 1 - 0.05 / 3  # the level of three comparisons that hold together with 95 %
+_TOGETHER = 1 - 0.05 / 3  # the level of each of three comparisons for a joint level of 95 % (Bonferroni)
 
 
 @dataclass(frozen=True)
 class Proportion:
-    """So many of so many, with the 95 % interval of the share."""
+    """A count of successes out of a total, with the 95 % interval of the share."""
 
     correct: int
     total: int
@@ -67,11 +67,11 @@ class Proportion:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The answers to some questions, and how right they are."""
+    """The answers of a model to a list of questions, and their accuracy."""
 
     pairs: tuple[Pair, ...]
     answers: tuple[ModelAnswer, ...]
-    exposures: tuple[int | None, ...]  # documents that name whom each asks about; None if the question does not say
+    exposures: tuple[int | None, ...]  # documents that name the person asked about; None: unknown
     commonest_answer: str | None  # of the training split
     contradictions: int
     seconds: float
@@ -132,7 +132,7 @@ class Evaluation:
 
 
 def evaluate(model: KnowledgeModel, pairs: Sequence[Pair], samples: int = 0, seed: int = 0) -> Evaluation:
-    """Ask a model the questions of some pairs.
+    """Ask a model the questions of the pairs.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def evaluate(model: KnowledgeModel, pairs: Sequence[Pair], samples: int = 0, see
     samples
         Answers that are sampled for each question; none by default.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The seed of the random numbers; the same seed gives the same result.
     """
     known = sort_out(pairs)
     if not known.pairs:
@@ -180,7 +180,7 @@ def write_predictions(path: Path, found: Evaluation) -> None:
 
 @dataclass(frozen=True)
 class ScoreFindings:
-    """One score on the held-out questions, and against unseen entities."""
+    """One score on the held-out questions, and for telling them from questions about unseen entities."""
 
     score: ScoreName
     reliability: Reliability
@@ -202,7 +202,7 @@ class ScoreFindings:
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Two scores on the same questions: how much the first is ahead, in area and in AUROC of unseen entities."""
+    """Two scores on the same questions: the first minus the second, in area and in AUROC of unseen entities."""
 
     first: ScoreName
     second: ScoreName

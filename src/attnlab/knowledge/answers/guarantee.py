@@ -1,9 +1,9 @@
-"""When a model may answer from memory: a threshold on its confidence, and what is guaranteed by it.
+"""When a model may answer from memory: a threshold on its confidence, and the guarantee that it gives.
 
-The threshold is set on the calibration pairs of a run, which nothing else uses, to a risk that the user names
-(`statistics.risk_control`); the thresholds to try come from the held-out questions, whose answers are not looked at.
-It is kept in the run's folder with the digest of the weights. Other weights, as after `learn`, have no guarantee until
-it is set again.
+The threshold is chosen on the calibration pairs of a run, which nothing else uses, for a risk that the user sets
+(`statistics.risk_control`). The candidate thresholds come from the held-out questions, without using their answers.
+The threshold is kept in the run's folder with the digest of the weights. New weights, as after `learn`, have no
+guarantee until it is set again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from attnlab.storage.records import read_json, write_json
 
 FILE = "threshold.json"
 RISK, DELTA = 0.05, 0.1
-SAMPLES = 10  # that agreement is measured on
+SAMPLES = 10  # answers per question, for measuring agreement
 
 ScoreName = Literal["probability", "length_normalised", "agreement"]
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
 
 
 class Guarantee(BaseModel):
-    """A threshold, what it promises, and what that rests on."""
+    """A threshold, the risk that it guarantees, and the calibration data behind it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -95,7 +95,7 @@ def samples_for(score: ScoreName) -> int:
 def set_guarantee(
     model: KnowledgeModel, risk: float = RISK, delta: float = DELTA, score: ScoreName = "probability", seed: int = 0
 ) -> Guarantee:
-    """Set the threshold of a run to a risk, and keep it there; the same again gives the same.
+    """Choose the threshold of a run for a risk, and save it in the run's folder; the same request gives the same one.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ def set_guarantee(
     risk
         The accepted share of wrong answers among those given.
     delta
-        The chance with which the guarantee may fail.
+        The probability with which the guarantee may fail.
     score
-        The score of confidence that the threshold is on.
+        The confidence score that the threshold applies to.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The seed of the random numbers; the same seed gives the same result.
     """
     found = compute_guarantee(model, risk, delta, score, seed)
     write_json(model.path / FILE, found.model_dump(mode="json"))
@@ -121,7 +121,7 @@ def compute_guarantee(
     """Compute the threshold that keeps a risk, without writing it to the run's folder."""
     if score not in SCORES:
         raise UnknownNameError("score", score, SCORES)
-    fewest = fewest_needed(risk, delta)  # which also refuses what makes no sense
+    fewest = fewest_needed(risk, delta)  # also rejects invalid values
     pairs, others = model.pairs("calibration"), model.pairs("heldout")
     if not pairs or not others:
         raise InputError(
@@ -162,7 +162,7 @@ def find_guarantee(model: KnowledgeModel) -> Guarantee | None:
     Returns
     -------
     Guarantee | None
-        None where there is none or it is void.
+        None if there is none or it is void.
     """
     path = model.path / FILE
     if not path.exists():
@@ -170,7 +170,7 @@ def find_guarantee(model: KnowledgeModel) -> Guarantee | None:
     try:
         found = Guarantee.model_validate(read_json(path))
     except (ValidationError, FileError, ValueError):
-        return None  # it is set again, which loses nothing
+        return None  # unreadable: it can be set again, so nothing is lost
     pairs = digest_pairs(model.pairs("calibration"))
     return found if (found.weights_sha256, found.pairs_sha256) == (model.weights_sha256, pairs) else None
 

@@ -1,4 +1,4 @@
-"""A knowledge model, to be asked: many questions at once, each answer with how sure the model is of it.
+"""A knowledge model that answers many questions at once, each answer with the model's confidence.
 
 model = KnowledgeModel.open(Path("runs/knowledge-…"))
 for answer in model.answer(["Where was Bera Dolock born?"], samples=10):
@@ -25,24 +25,24 @@ from attnlab.runs.checkpoints import digest
 from attnlab.training import load_run
 
 _MOST_SAMPLES = 10_000
-_MOST_SEEDS = 2**40  # a generator of PyTorch takes 64 bits
+_MOST_SEEDS = 2**40  # a PyTorch generator takes 64 bits
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What a model says to a question, and three measures of how sure it is."""
+    """The answer of a model to a question, with three confidence scores."""
 
     question: str
     text: str
-    probability: float  # of all tokens of the answer and of its end
-    length_normalised: float  # their geometric mean
-    agreement: float | None = None  # share of drawn answers that are the same; None if none were drawn
+    probability: float  # of all tokens of the answer and the end token
+    length_normalised: float  # the geometric mean of their probabilities
+    agreement: float | None = None  # share of sampled answers that are the same; None if none were sampled
     fits: bool = True  # whether the question is of the kind that the model was trained on
     problem: str | None = None  # why there is no answer
 
 
 class KnowledgeModel:
-    """A model of a knowledge run, with what it was made from."""
+    """The model of a knowledge run, with its training material."""
 
     def __init__(
         self,

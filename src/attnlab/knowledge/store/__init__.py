@@ -1,10 +1,10 @@
-"""The fact store, and looking things up in it.
+"""The fact store, and look-ups in it.
 
-schema         what it holds, and its file
-matching       words as the full-text search takes them
+schema         its records, its tables and its file
+matching       words, quoted for the full-text search
 store          questions, answers and texts in that file
 files          files that are imported and exported
 passages       where in a text an answer may stand
-lookup         the answer: first among the facts, then read out of texts
-benchmark      how fast it is, and what kills and other writers do to it
+lookup         the answer: first from the facts, then read from texts
+benchmark      its speed, and its safety against kills and concurrent writers
 """

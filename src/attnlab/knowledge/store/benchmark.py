@@ -1,8 +1,8 @@
-"""The fact store measured: how long a look-up takes among many facts, and what kills and other writers do to it.
+"""Benchmark the fact store: the latency of look-ups among many facts, and its safety against kills and other writers.
 
-Questions are asked in a random order, so that no page of the file is in memory because the last one was: as they are
-kept, without their accents, and such that have no answer; and names are looked for in texts. Run as a module, it is the
-other process, which imports facts about people of one family when it is asked to.
+Questions are asked in random order, so that the previous question does not bring the next one's page into memory. Some
+are asked as stored, some without their accents, some have no answer; names are also searched for in texts. Run as a
+module, this file is the other process, which imports facts about people of one family on request.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _WRITER = "attnlab.knowledge.store.benchmark"  # run as a module: the other proc
 
 @dataclass(frozen=True)
 class StoreFigures:
-    """What was measured; times in milliseconds, of each kind of look-up."""
+    """The measurements; times in milliseconds for each kind of look-up."""
 
     facts: int
     bytes: int
     seconds_to_import: float
     milliseconds: dict[str, tuple[float, ...]]
     kills: int
-    unsound: int  # files that a kill left damaged or with half a batch
-    written: int  # facts that writers at once were told are kept
+    unsound: int  # files that a kill left damaged or with a partial batch
+    written: int  # facts that concurrent writers were told are kept
     lost: int
 
 
@@ -116,7 +116,7 @@ def _write_at_once(path: Path, writers: int) -> tuple[int, int]:
     with ExitStack() as stack, ThreadPoolExecutor(writers) as threads:
         processes = [stack.enter_context(Child(_WRITER, name="a writer")) for _ in range(writers)]
         for process in processes:
-            process.ask(count=0)  # so that all are ready, and begin at once
+            process.ask(count=0)  # so that all are ready and start together
         asked = [
             threads.submit(process.ask, path=str(path), family=f"Family{number}", count=_WRITTEN)
             for number, process in enumerate(processes)

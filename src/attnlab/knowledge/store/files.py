@@ -1,11 +1,11 @@
-"""Files that come into a fact store and go out of it.
+"""Import files into a fact store, and export them.
 
-.tsv     question, tab, answer, and perhaps a tab and a source       facts
+.tsv     question, tab, answer, and optionally a tab and a source    facts
 .jsonl   what `export` writes: a fact or a document on each line      both
 other    plain text, a document on each line                          documents
 
-A file is read as a whole before anything is kept: one with a bad line changes nothing. Then batches follow each other,
-and a killed import is finished by importing the same file again, because what is there already is not kept twice.
+A file is read completely before anything is written: one with a bad line changes nothing. It is then written in
+batches. If an import is killed, importing the same file again finishes it, because existing entries are not duplicated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FileKind = Literal["pairs", "text", "lines"]
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A fact or a document of a file, with the source that the file names, if it does."""
+    """A fact or a document of a file, with its source if the file names one."""
 
     content: Pair | str
     source: str
@@ -48,7 +48,7 @@ def import_file(
     kind: FileKind | None = None,
     progress: Progress | None = None,
 ) -> Imported:
-    """Put all of a file into a store.
+    """Import a file into a store.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def import_file(
     who
         Who imports it.
     source
-        What is noted as the source; the file's name if None.
+        The source that is recorded; None takes the file's name.
     kind
-        The kind of file; None finds out.
+        The kind of file; None infers it.
     progress
-        Told each step in words.
+        Called with a sentence about each step.
     """
     entries = list(_READERS[kind or kind_of(path)](path, source or path.name))
     if not entries:

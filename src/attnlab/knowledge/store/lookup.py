@@ -1,16 +1,16 @@
-"""Look-up of a question: first among the facts, then in the texts, always with what it rests on.
+"""Look up a question: first in the facts, then in the texts, always with the evidence.
 
-Where sources disagree nothing is chosen: all that is said comes back, and it is left to a person to retract a fact.
+If sources disagree, all their answers are returned and none is chosen; a person can settle it by retracting a fact.
 
-Answers are read out of texts with an estimate of how far that can be trusted. How texts of one kind state the answer
-to one kind of question is counted on facts that are known. For each kind of passage (`passages`), with its link and
-with which of its candidates are known answers of other facts (K), begin with one (B), or are not (U, or W where it has
-more words than answers have), it is counted which candidate was right and how often. A kind that was seldom seen is
-judged by a wider one.
+Answers are read from texts with an estimated precision. Known facts show how the texts state the answer to this kind
+of question. A kind of passage (`passages`) includes its link and the letter of each candidate: a known answer of
+another fact (K), one that begins with a known answer (B), or neither (U, or W if it has more words than answers have).
+For each kind, the known facts give how often it was seen and which candidate was right how often. A rare kind is judged
+by a more general one.
 
-A kind is trusted down to the precision at which the wrong ones among all that is read stay below the risk that is
-named. That is an estimate, each fact being left out when it is judged, and no guarantee: it holds for texts and
-questions like those of the facts.
+A kind is trusted if its precision is above a cut, chosen such that the share of wrong answers among all that are read
+stays within the given risk. This is a leave-one-out estimate, not a guarantee: it holds for texts and questions like
+those of the facts.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from attnlab.knowledge.store.schema import Document, StoredFact
 from attnlab.knowledge.store.store import FactStore
 from attnlab.knowledge.text import fold, key
 
-_TAUGHT = 1000  # facts that are learned from at most
-_ENOUGH = 30  # facts with a text, below which nothing can be estimated
+_TAUGHT = 1000  # facts to learn from, at most
+_ENOUGH = 30  # facts with a text; with fewer, nothing can be estimated
 _DOCUMENTS = 5  # about one name
-_EVEN = 0.5  # what is as likely wrong as right is never read, however seldom it occurs
-_FEWEST = 10  # times that a kind must have been seen to be judged by itself
-_PLAIN = (("cue", 0, "in"), ("cue", 0, "at"))  # what is read where there was nothing to learn from
+_EVEN = 0.5  # kinds that are wrong as often as right are never read, however rare they are
+_FEWEST = 10  # sightings that a kind needs to be judged by itself
+_PLAIN = (("cue", 0, "in"), ("cue", 0, "at"))  # the kinds that are read if there was nothing to learn from
 
 Kind = tuple[str | int, ...]
 Counts = Mapping[Kind, tuple[int, Mapping[int, int]]]  # how often a kind was seen, and how often each place was right
@@ -49,15 +49,15 @@ Counts = Mapping[Kind, tuple[int, Mapping[int, int]]]  # how often a kind was se
 
 @dataclass(frozen=True)
 class Evidence:
-    """An answer with what it rests on: a fact that a user gave, a sentence of a text, or both."""
+    """An answer with its evidence: a fact that a user gave, a sentence of a text, or both."""
 
     answer: str
-    quote: str | None  # the sentence it stands in, if there is one
+    quote: str | None  # the sentence that contains it, if there is one
     source: str
     who: str | None = None  # of a fact
     at: str | None = None
     fact: int | None = None  # its number in the store
-    precision: float | None = None  # how often readings of this kind were right; None: of a fact, or not measured
+    precision: float | None = None  # share of right answers of this kind; None: a fact, or not measured
 
     def to_dict(self) -> dict[str, object]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -65,7 +65,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A passage that may hold the answer, with its kinds from the narrowest to the widest."""
+    """A passage that may hold the answer, with its kinds from the most specific to the most general."""
 
     kinds: tuple[Kind, ...]
     candidates: tuple[Candidate, ...]
@@ -74,7 +74,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class BestCandidate:
-    """The candidate that is most likely to be right, and how often its kind was."""
+    """The candidate that is most likely to be right, and the precision of its kind."""
 
     precision: float
     candidate: Candidate
@@ -83,7 +83,7 @@ class BestCandidate:
 
 @dataclass(frozen=True)
 class PassageStatistics:
-    """The counts, and which answers are known."""
+    """The counts for each kind of passage, and the known answers."""
 
     vocabulary: Counter[str] = field(default_factory=Counter)
     most_words: int = 3  # of an answer
@@ -126,7 +126,7 @@ class PassageStatistics:
                 continue
             rights = {place: number - less_places.get(place, 0) for place, number in places.items()}
             place = max(rights, key=lambda one: (rights[one], -one), default=0)
-            # One more than was seen, as if the next one were wrong: few sightings say less than many.
+            # The denominator counts one more, as if the next sighting were wrong: few sightings say less than many.
             return rights.get(place, 0) / (count - less_count + 1), min(place, len(sighting.candidates) - 1)
         return 0.0, 0
 
@@ -161,14 +161,14 @@ def count_kinds(seen: Iterable[tuple[Iterable[Sighting], str]]) -> Counts:
 
 
 class TextReader:
-    """Reads answers to questions of one template out of the texts of a store."""
+    """Read answers to questions of one template from the texts of a store."""
 
     def __init__(self, store: FactStore, template: QuestionTemplate, risk: float = 0.05) -> None:
         self._store, self._template = store, template
         self._cue = asking_words(template.before, template.after)
         try:
             self._take(store.reading_statistics(str(template)))
-        except (AttributeError, LookupError, TypeError, ValueError):  # nothing is remembered, or it is damaged
+        except (AttributeError, LookupError, TypeError, ValueError):  # nothing is stored, or it is damaged
             learned = self._learn()
             store.keep_reading_statistics(str(template), learned)
             self._take(learned)
@@ -225,10 +225,10 @@ class TextReader:
         found = [_sighting(statistics, passage, own, document) for passage in find_passages(body, name, self._cue)]
         if found:
             return found
-        # Nothing says so, but perhaps only one answer is spoken of.
+        # No passage states the answer, but perhaps the text mentions only one known answer.
         known = known_answers(body, statistics.vocabulary, statistics.most_words)
         alone = [one for one in known if statistics.is_known(one.text, own)]
-        different = min(3, len({one.text for one in alone}))  # beyond three it does not matter
+        different = min(3, len({one.text for one in alone}))  # more than three make no difference
         return [Sighting((("alone", different),), tuple(alone[:1]), document)] if alone else []
 
 
@@ -258,7 +258,7 @@ def find_cut(estimates: Sequence[tuple[float, bool]], risk: float) -> float:
 
 
 class LookUp:
-    """A store to look things up in. The kind of question that its texts are read for is that of the model."""
+    """Look-up in a store. Its texts are read for questions of the model's template."""
 
     def __init__(self, store: FactStore, template: QuestionTemplate | None = None, risk: float = 0.05) -> None:
         self.store, self._template, self._risk = store, template, risk

@@ -1,4 +1,4 @@
-"""What the full-text search is asked for: words without case and accents, quoted, so that none is a command."""
+"""Queries for the full-text search: words without case and accents, quoted, so that none is an operator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 from attnlab.errors import InputError
 from attnlab.knowledge.text import fold, shorten, tidy
 
-_MOST_WORDS = 64  # of a search; a longer name is found by its first ones and then compared as a whole
+_MOST_WORDS = 64  # in a query; a longer name is searched by its first words, then compared in full
 
 
 def match_all(words: str) -> str:

@@ -1,10 +1,10 @@
-"""Where in a text an answer may stand: groups of capitalised words after a word that the question asks with.
+"""Find the passages of a text that may hold the answer: groups of capitalised words after a content word (cue).
 
-In "Emma Poe (born 3 May 1950 in Bray, Ireland) is a poet" the question "Where was … born?" asks with "born". After it
-stands the group "Bray", "Ireland", linked to what comes before by "in". Whether the first or the second of a group is
-the answer, and whether a link can be trusted at all, is not decided here: `lookup` learns it from known facts.
+In "Emma Poe (born 3 May 1950 in Bray, Ireland) is a poet" the cue of the question "Where was … born?" is "born". It is
+followed by the group "Bray", "Ireland", which "in" links to the preceding text. Whether the first or the second of a
+group is the answer, and whether a link can be trusted at all, is not decided here: `lookup` learns it from known facts.
 
-This is made for English: the links and the months are its words.
+This works for English only: the links and the months are English words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 _TOKEN = re.compile(r"[^\W_][\w'’]*(?:-[\w'’]+)*")
-JOINT = re.compile(r" (?:of|de|del|la|le|upon|am|sur) ")  # what joins two capitalised words to one name
+JOINT = re.compile(r" (?:of|de|del|la|le|upon|am|sur) ")  # joins two capitalised words into one name
 _MONTHS_IN_FULL = "january february march april may june july august september october november december"
 _MONTHS = frozenset(f"{_MONTHS_IN_FULL} jan feb mar apr jun jul aug sept sep oct nov dec".split())
 _PLACES = "city town village suburb island capital state province county district outskirts parish borough region port"
@@ -24,10 +24,10 @@ _WITHIN = re.compile(r"\s*(?:,|\(|,? ?in|,? ?near|,? ?now|\(now|/|on the island 
 _COMMA = re.compile(r"\s*,\s*")
 _END = re.compile(r"[);]|--|—|–|−| - |\bdied\b|\bd\. ")
 _DATES = re.compile(r"\((?:[^()]|\([^()]*\))*?\d{3,4}(?:[^()]|\([^()]*\))*\)")
-_REACH = 200  # characters after the word that is asked with
-_GROUP, _GROUPS = 3, 4  # members of a group, and groups after one word, that are looked at
+_REACH = 200  # characters after the cue
+_GROUP, _GROUPS = 3, 4  # maximum members of a group, and maximum groups after one cue
 
-# Other words that a question's word is said with.
+# Synonyms of the words of questions.
 _SYNONYMS = {
     "born": r"born|birthplace|birth|native of|hails from|b\. ",
     "died": r"died|death|d\. ",
@@ -43,7 +43,7 @@ _ASKING = frozenset(_GRAMMAR.split())
 
 @dataclass(frozen=True)
 class Candidate:
-    """A group of words, and where in the text it begins."""
+    """A group of words, and its start in the text."""
 
     text: str
     start: int
@@ -51,9 +51,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Passage:
-    """Candidates that stand together, and how they are linked to what the question asks with."""
+    """Adjacent candidates, and how they are linked to the cue."""
 
-    kind: str  # "cue": after a word of the question; "beyond": after it, but past the end of its clause; "dates"
+    kind: str  # "cue": after the cue; "beyond": also past the end of the cue's clause; "dates": in brackets with a year
     rank: int  # linked groups before this one
     link: str
     candidates: tuple[Candidate, ...]
@@ -80,16 +80,16 @@ def _groups(text: str, begin: int, end: int, kind: str, own: Collection[str]) ->
     rank, last = 0, -1
     for candidate, stop in list(_candidates(text, begin, end))[: _GROUP * _GROUPS]:
         if candidate.start <= last:
-            continue  # a member of the group before
+            continue  # a member of the previous group
         link = _link(text[begin : candidate.start])
         is_own = all(word.casefold() in own for word in _TOKEN.findall(candidate.text))
         if link == "other" or (is_own and link not in _LINKS):  # "born Smith" is a name, "born in Smith" a place
             continue
-        # "born Jerome Poe in Bray" is a name and a place, and no group.
+        # "born Jerome Poe in Bray" is a name and a place, not one group.
         group, last = _group(text, candidate, stop, end, own, _COMMA if link == "here" else _WITHIN)
         beyond = _END.search(text, begin, candidate.start) is not None
         yield Passage("beyond" if beyond else kind, min(rank, 2), link, group)
-        rank += link != "here"  # which is a place after "native of", and mostly a name after "born"
+        rank += link != "here"  # "here" is a place after "native of", but mostly a name after "born"
 
 
 def _group(

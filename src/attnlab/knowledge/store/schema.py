@@ -1,8 +1,8 @@
-"""What a fact store holds, and its file: one SQLite database, its tables, and how it is opened.
+"""The records of a fact store and its file: one SQLite database, its tables, and how it is opened.
 
 The journal is a rollback journal that SQLite keeps beside the file while it writes, never a write-ahead log: the
-versions up to 3.51.2 that many Pythons carry can corrupt a database in that mode when two processes write at once. A
-writer waits for the others, takes the whole file for the length of one batch, and has it on the disk before it says so.
+versions up to 3.51.2 that many Pythons ship can corrupt a database in that mode when two processes write at once. A
+writer waits for the others, locks the whole file for one batch, and reports success only when the batch is on disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal
 from attnlab.errors import FileError
 from attnlab.storage import disk
 
-APPLICATION = 0x61746E6C  # "atnl": what kind of file this is
+APPLICATION = 0x61746E6C  # "atnl": identifies the kind of file
 VERSION = 1
 WAIT = 60.0  # seconds for another writer to finish
 EXAMPLES = 5  # of contradictions that an import shows
@@ -27,7 +27,7 @@ Standing = Literal["new", "known", "contradicts"]
 
 @dataclass(frozen=True)
 class StoredFact:
-    """A question with an answer: who said so, when, and from what source. A retracted one is kept, but not used."""
+    """A question with an answer: who stated it, when, and from what source. A retracted one is kept, but not used."""
 
     id: int
     question: str
@@ -35,7 +35,7 @@ class StoredFact:
     source: str
     who: str
     at: str  # in UTC, to the second
-    told: bool  # by a person, one at a time, and not imported
+    told: bool  # given by a person, one at a time, not imported
     retracted_at: str | None = None
     retracted_by: str | None = None
 
@@ -61,7 +61,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Added:
-    """What became of a fact: kept as new, known already, or kept beside others that contradict it."""
+    """The outcome of adding a fact: kept as new, already known, or kept beside others that contradict it."""
 
     fact: StoredFact
     standing: Standing
@@ -70,7 +70,7 @@ class Added:
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of a file: how much of it is new, what was there before, and which facts contradict each other."""
+    """The outcome of an import: how much is new, how much was there before, and which facts contradict each other."""
 
     new: int = 0
     known: int = 0
@@ -88,8 +88,8 @@ class Imported:
         )
 
 
-# Words are cut at whatever is neither a letter, a number, a mark nor a symbol such as an emoji. The tables hold the
-# index only: what they find is read from the tables of facts and documents.
+# Words are split at any character that is not a letter, a number, a mark or a symbol such as an emoji. The tables hold
+# only the index: the content of matches is read from the tables of facts and documents.
 _WORDS = "content='', tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* M* Co So Sk'\""
 
 _TABLES = f"""
@@ -114,7 +114,7 @@ CREATE TABLE habits (template TEXT PRIMARY KEY, batches INTEGER NOT NULL, data T
 CREATE VIRTUAL TABLE fact_words USING fts5(question, answer, {_WORDS});
 CREATE VIRTUAL TABLE document_words USING fts5(text, {_WORDS});
 """
-_REASONS = {  # by what SQLite says
+_REASONS = {  # by SQLite's error code
     "not a database": ("is no fact store", "name another file"),
     "malformed": ("is a damaged fact store", "go back to a copy of it; `sqlite3 FILE .recover` may save the rest"),
     "locked": (f"is held by another program for more than {WAIT:.0f} s", "wait for the other program, or end it"),
@@ -156,7 +156,7 @@ def _make(path: Path) -> None:
     temporary = disk.name_temporary(path.parent, path.name)
     database = sqlite3.connect(temporary, timeout=WAIT, isolation_level=None)
     try:
-        database.execute("PRAGMA journal_mode = MEMORY")  # no second file to leave behind
+        database.execute("PRAGMA journal_mode = MEMORY")  # leaves no second file behind
         _prepare(database, path)
         database.close()
         with suppress(FileExistsError):
@@ -174,7 +174,7 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
     database.execute("PRAGMA foreign_keys = ON")
     if _kind(database) == (0, 0, 0):
         with writing(database):
-            if _kind(database) == (0, 0, 0):  # else another process has just made it
+            if _kind(database) == (0, 0, 0):  # else another process has just created it
                 for statement in _TABLES.split(";\n"):
                     database.execute(statement)
                 database.execute(f"PRAGMA application_id = {APPLICATION}")

@@ -1,8 +1,8 @@
-"""The fact store: questions with their answers and the texts they stand in, in one SQLite file that many may write to.
+"""The fact store: questions, their answers and texts in one SQLite file that several processes may write to.
 
-Nothing is overwritten and nothing is deleted. A fact that contradicts another one is kept beside it, with who said it,
-when and from what source; to settle the matter, retract one of them. What comes in goes through parameters of SQL,
-never through its text, and what is searched for is cut into words and quoted, so that no name can be a command.
+Nothing is overwritten or deleted. A fact that contradicts another one is kept beside it, with who stated it, when and
+from what source; retract one of them to resolve the contradiction. Values are always passed as SQL parameters, never in
+the statement, and search terms are split into words and quoted, so that no name can act as a command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from attnlab.knowledge.store.schema import (
 from attnlab.knowledge.text import fold, key, shorten, tidy
 
 _BATCH = 2000
-MOST = 2**63 - 1  # that SQLite can count
+MOST = 2**63 - 1  # the largest integer of SQLite
 Progress = Callable[[Imported], None]
 _FACT = (
     "facts.id, facts.question, facts.answer, facts.source, facts.who, facts.at, facts.batch IS NULL, "
@@ -42,7 +42,7 @@ _FACT = (
 
 
 class FactStore:
-    """A store in a file. Several may be open on the same file, in one process or in many."""
+    """A store in a file. Several can be open on the same file, in one process or in many."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class FactStore:
     def close(self) -> None:
         self._database.close()
 
-    # What goes in
+    # Writing
 
     def add(self, question: str, answer: str, *, who: str, source: str) -> Added:
         """Keep one fact that a person told. One that is known is not kept twice."""
@@ -147,7 +147,7 @@ class FactStore:
             self._mark(number, _now(), who)
             return self._keep(pair, source, who, None)
 
-    # What comes out
+    # Reading
 
     def fact(self, number: int) -> StoredFact:
         """Return one fact by its number, retracted or not."""
@@ -187,12 +187,12 @@ class FactStore:
     ) -> tuple[StoredFact, ...]:
         """Return facts from the newest to the oldest, retracted ones too, whose numbers lie below `before`.
 
-        With words, those that hold all of them, ignoring case and accents; if `told`, those that people told. The
-        indexes lead to them, however many facts there are.
+        `words` selects the facts that contain all of them, ignoring case and accents; `told` those that people added
+        one by one. Indexes make this fast, however many facts there are.
         """
         extra, indexed = (" AND facts.batch IS NULL", "INDEXED BY facts_told ") if told else ("", "")
         if words.strip():
-            joined = f"{indexed}CROSS JOIN fact_words" if told else "JOIN fact_words"  # the smaller one first
+            joined = f"{indexed}CROSS JOIN fact_words" if told else "JOIN fact_words"  # the smaller table first
             order = "facts.id" if told else "fact_words.rowid"
             rest = f"{joined} ON fact_words.rowid = facts.id WHERE fact_words MATCH ? AND {order} < ?{extra} "
             rest += f"ORDER BY {order} DESC LIMIT ?"
@@ -263,7 +263,7 @@ class FactStore:
                 self._database.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
         return [text for text in said if text != "ok"] + [f"batch {number} is not whole" for (number,) in broken]
 
-    # What `lookup` counted about how texts state answers, in the table `habits`
+    # The statistics of `lookup` on how texts state answers, in the table `habits`
 
     def reading_statistics(self, template: str) -> Any:
         """Return the statistics kept for a template; None if there are none or something was imported since."""
@@ -280,7 +280,7 @@ class FactStore:
                 (template, json.dumps(data, ensure_ascii=False)),
             )
 
-    # Inside one transaction
+    # Helpers that run inside a transaction
 
     def _keep(self, pair: Pair, source: str, who: str, batch: int | None) -> Added:
         asked, answered, at = key(pair.question), key(pair.answer), _now()

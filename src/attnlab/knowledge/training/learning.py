@@ -1,8 +1,8 @@
-"""New facts for a model: it is finetuned on those that people told the store, and what that gained and lost is shown.
+"""Teach a model new facts: finetune it on those that people added to the store, and measure the gain and the loss.
 
-New pairs are mixed with all that was learned before (`stages.learn`), into a new run beside the old one. What was
-gained is counted on the new pairs; what was lost, on the training pairs (does it still say what it was taught?) and on
-the held-out ones (does it still know what it read?).
+New pairs are mixed with all that was learned before (`stages.learn`), in a new run beside the old one. The gain is
+measured on the new pairs; the loss on the training pairs (does the model still answer as it was taught?) and on the
+held-out pairs (does it still know what it has read?).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST = 2000  # old pairs that are asked again
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """How many of some questions are answered rightly, before and after."""
+    """The number of right answers to the same questions, before and after."""
 
     before: Proportion
     after: Proportion
@@ -49,7 +49,7 @@ class BeforeAfter:
 
 @dataclass(frozen=True)
 class LearningResult:
-    """What became of a model that learned: the new run, what it gained, what it lost, and what was left out."""
+    """The result of learning: the new run, what it gained, what it lost, and which facts were left out."""
 
     run: Path
     parent: Path
@@ -91,7 +91,7 @@ def to_learn(model: KnowledgeModel, facts: Iterable[StoredFact]) -> tuple[list[P
 def learn_kept(
     run: Path, store: FactStore, *, every: bool = False, epochs: int | None = None, reporter: Reporter | None = None
 ) -> LearningResult:
-    """Teach a run what people told the store (`every`: all of its facts), and measure what it gained and lost.
+    """Teach a run the facts that people added to the store (`every`: all facts), and measure what it gained and lost.
 
     Parameters
     ----------
@@ -100,11 +100,11 @@ def learn_kept(
     store
         The fact store.
     every
-        Whether all facts are taught, and not only those that people told.
+        Whether to teach all facts, not only those that people added one by one.
     epochs
         Passes over the pairs; None takes the recipe's own.
     reporter
-        Told the progress; None tells nothing.
+        Called with the progress; None reports nothing.
     """
     model = KnowledgeModel.open(run)
     pairs, against = to_learn(model, store.facts(told=not every))

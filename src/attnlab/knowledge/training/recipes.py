@@ -1,7 +1,7 @@
-"""Recipes: a model, what it learns from a text and from pairs, and how long.
+"""Recipes: a model, its training on a text and on pairs, and the length of each stage.
 
 assignment   the protocol of the course assignment, number by number (docs/knowledge.md has its source). Hours on a CPU.
-fast         the most in the time given on two cores. It differs, in the order of what each change gains, by
+fast         the best result in the given time on two cores. It differs, largest gain first, by
              · document-conditioned QA (`document_qa`): in pretraining, a document that answers a training pair is
                followed by question and answer, so that the model learns to answer questions from a document;
              · synthetic QA (`synthetic_qa`): the pretrained model then generates a question and an answer from every
@@ -10,7 +10,7 @@ fast         the most in the time given on two cores. It differs, in the order o
                split are used;
              · unseen entities (`unseen_entities`): some questions of finetuning are about people who are not in the
                text, with random answers, so that the model has low confidence about them;
-             · BPE, RoPE, cosine attention with a learned temperature, Muon, batches of like lengths.
+             · BPE, RoPE, cosine attention with a learned temperature, Muon, batches of rows of similar length.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from attnlab.training import OptimizerSpec, Schedule
 from attnlab.training.recipes import recipe as training_recipe
 
 Share = Annotated[float, Field(ge=0, le=1)]
-# Names of fields in the records of earlier runs.
+# Field names in the records of earlier runs.
 _EARLIER = {"reading": "document_qa", "practice": "synthetic_qa", "strangers": "unseen_entities"}
 
 
 class StageSettings(Specification):
-    """One stage of training: how often everything is read, and how the weights move."""
+    """One stage of training: its epochs, batch size, optimizer and schedule."""
 
     what: ClassVar[str] = "a stage of training"
 
     epochs: PositiveInt
-    most_epochs: PositiveInt | None = None  # however many minutes there are: more would only be learned by heart
+    most_epochs: PositiveInt | None = None  # however many minutes are given: more epochs would only memorise
     batch_size: PositiveInt
     optimizer: OptimizerSpec
     schedule: Schedule
@@ -47,7 +47,7 @@ class StageSettings(Specification):
 
 
 class KnowledgeRecipe(Specification):
-    """Everything about a knowledge model but the text and the pairs."""
+    """Everything about a knowledge model except the text and the pairs."""
 
     what: ClassVar[str] = "a knowledge recipe"
 
@@ -64,15 +64,15 @@ class KnowledgeRecipe(Specification):
     tokenizer: Literal["char", "bpe"]
     vocabulary_size: Annotated[int, Field(ge=260, le=LARGEST_BPE)] | None = None
     objective: Objective
-    bucketed: bool  # rows of like lengths together
+    bucketed: bool  # batches of rows of similar length
     document_qa: bool = False  # document-conditioned QA in pretraining, on documents of the training split
-    synthetic_qa: bool = False  # synthetic QA: finetuning also on pairs that the pretrained model writes itself
-    unseen_entities: Share = 0.0  # questions about unseen entities, for each pair of finetuning
+    synthetic_qa: bool = False  # synthetic QA: finetuning also on pairs that the pretrained model generates
+    unseen_entities: Share = 0.0  # questions about unseen entities per pair of finetuning
 
     pretraining: StageSettings
     finetuning: StageSettings
-    epochs_alone: PositiveInt  # of finetuning where nothing was pretrained
-    pretraining_share: Share  # of the minutes that there are for all; what is left is for writing and asking questions
+    epochs_alone: PositiveInt  # of finetuning without pretraining
+    pretraining_share: Share  # of the total minutes; the remainder is for generating and asking questions
     finetuning_share: Share
 
     @model_validator(mode="before")
@@ -114,7 +114,7 @@ class KnowledgeRecipe(Specification):
 
 
 def _assignment(learning_rate: float, epochs: int, batch_size: int) -> StageSettings:
-    # The assignment warms up over 10 240 tokens, less than one of its batches has.
+    # The assignment warms up over 10 240 tokens, fewer than one of its batches has.
     adamw = OptimizerSpec(kind="adamw", learning_rate=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)
     schedule = Schedule(kind="cosine", warmup_steps=1, end=0.1)
     return StageSettings(epochs=epochs, batch_size=batch_size, optimizer=adamw, schedule=schedule)

@@ -1,8 +1,8 @@
 """A corpus of rows of different lengths and kinds, for the training engine.
 
-An epoch takes every row of every source as often as the source says. Rows of about the same length go together, so that
-little is spent on pads, and a batch is filled up to its own longest row only. All of it is a pure function of what the
-corpus holds, the seed and the step.
+An epoch takes every row of every source `repeats` times. Rows of similar length are batched together to keep padding
+small, and a batch is padded only to its own longest row. Each batch is a pure function of the corpus's content, the
+seed and the step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attnlab.errors import SpecError
 from attnlab.knowledge.codec import Codec, Row
 from attnlab.knowledge.training.sources import WORDS, Source
 
-_KEPT = 2  # epochs whose order is remembered
+_KEPT = 2  # epochs whose order is cached
 _JITTER = 3.0  # tokens: rows that differ by less are mixed
 
 
@@ -34,7 +34,7 @@ class _Piece(NamedTuple):
 
 
 class RowCorpus(Corpus):
-    """Sources to learn from, and rows that only the validation loss sees."""
+    """Sources of training rows, and rows for the validation loss only."""
 
     def __init__(
         self, name: str, codec: Codec, sources: Sequence[Source], validation: Sequence[Row], *, bucketed: bool = True

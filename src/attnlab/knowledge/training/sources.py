@@ -1,19 +1,20 @@
-"""Where the rows of training come from. A source makes row n from its own random words, so that runs can be repeated.
+"""The sources of training rows. A source makes row n from random words of that row, so that runs are reproducible.
 
 Documents        the text, by the recipe's objective
 DocumentQA       document-conditioned QA: a document, the question that it answers, and the answer
 FixedRows        rows that are the same every time, such as the training pairs
-SyntheticPairs   pairs that a pretrained model wrote
+SyntheticPairs   pairs that a pretrained model generated
 UnseenEntities   questions about people who are not in the text
 
-The objective says what there is to learn from a document:
+The objective says how a document is learned:
 
-lm      every token follows from those before it
-span    span corruption, as in the course assignment: cut the document to a random length, take out a span, and put it
-        last; prefix MASK suffix MASK span. Every token follows from those before it, so that the span follows from what
-        stands around it. The length n is drawn from 4 … ⅞ of the context; the span has 1 … n/2 tokens, a quarter on
-        average. A document that is shorter than what is drawn stays whole, down to a single token.
-mix     one or the other, drawn for each document and each time
+lm      language modelling: predict every token from those before it
+span    span corruption, as in the course assignment: truncate the document to a random length, take out a span, and
+        append it: prefix MASK suffix MASK span. Every token is predicted from those before it, so that the span is
+        predicted from both sides of its context. The length n is drawn from 4 … ⅞ of the context; the span has
+        1 … n/2 tokens, a quarter of n on average. A document shorter than the drawn length stays whole, down to a
+        single token.
+mix     one or the other, drawn for each document and epoch
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from attnlab.knowledge.pairs import Pair
 Objective = Literal["span", "lm", "mix"]
 SPAN_SHARES: dict[Objective, float] = {"span": 1.0, "lm": 0.0, "mix": 0.5}
 WORDS = 4  # random words for each row
-EXCHANGED = 0.75  # of the times, a document gets the name and the answer of another
+EXCHANGED = 0.75  # probability that a document gets another name and another answer
 _SHORTEST = 4
 _TRIES = 8
 
@@ -44,7 +45,7 @@ class Source(ABC):
 
     def __init__(self, count: int, repeats: int = 1) -> None:
         self.count = count
-        self.repeats = repeats  # times that an epoch takes each row
+        self.repeats = repeats  # how often an epoch takes each row
 
     @abstractmethod
     def make(self, number: int, random: NDArray[np.uint64]) -> Row:
@@ -67,12 +68,12 @@ class FixedRows(Source):
         return self._made[number]
 
     def content(self) -> object:
-        # The 1.0 was an option once; it stays, so that the hash of a corpus, and with it the order of its rows, does.
+        # The 1.0 was once an option; it stays because the corpus's hash, and so the order of its rows, depends on it.
         return [self.repeats, 1.0, [[row.first, *row.tokens] for row in self._made]]
 
 
 class Documents(Source):
-    """Documents by an objective: with the probability `span_share` corrupted, else as they are."""
+    """Documents by an objective: with probability `span_share` with span corruption, else unchanged."""
 
     def __init__(self, documents: Sequence[Sequence[int]], span_share: float, mask: int, context: int) -> None:
         super().__init__(len(documents))
@@ -80,7 +81,7 @@ class Documents(Source):
 
     def make(self, number: int, random: NDArray[np.uint64]) -> Row:
         document = self._documents[number]
-        if len(document) > 1 and uniform(random[:1])[0] >= self._span_share:  # a single token follows from nothing
+        if len(document) > 1 and uniform(random[:1])[0] >= self._span_share:  # a single token has no context
             return Row(tuple(document[: self._context + 1]))
         return Row(corrupt(document, random[1:], self._mask, self._context))
 
@@ -102,9 +103,10 @@ def corrupt(document: Sequence[int], random: NDArray[np.uint64], mask: int, cont
 class DocumentQA(Source):
     """Documents with the training pair that each answers: document MASK question MASK answer MASK.
 
-    A model that sees the same documents again soon answers from memory, and stops attending to the document. So most of
-    the time the name and the answer are exchanged, in the document and after it, for those of other pairs: they can
-    then only be read. Such a document is given and not learned, for it is not true; only question and answer count.
+    A model that sees the same documents again soon answers from memory and stops attending to the document. So most of
+    the time the name and the answer are replaced by those of other pairs, in the document, the question and the answer:
+    the model can then only find the answer in the document. The changed document is false, so it has no loss; only
+    question and answer do.
     """
 
     def __init__(self, material: Material, answered: Mapping[int, Pair], codec: Codec, context: int) -> None:
@@ -148,10 +150,10 @@ def exchange(text: str, words: Mapping[str, str]) -> str:
 
 
 class SyntheticPairs(Source):
-    """Pairs that a model wrote; now and then with another answer, the more so the less sure the model was.
+    """Pairs that a model generated; sometimes with another answer, the more often the less confident the model was.
 
-    Of an answer that it gave with probability p, finetuning learns with probability (1 − p)/2 another one, drawn anew
-    each time from the training split: where the model was unsure of a document, it shall be unsure in recall.
+    If the model gave an answer with probability p, finetuning replaces it with probability (1 − p)/2 by another one,
+    drawn anew each time from the training split: a model that was unsure about a document should be unsure in recall.
     """
 
     def __init__(self, pairs: Sequence[SyntheticPair], others: Sequence[str], codec: Codec) -> None:
@@ -172,10 +174,10 @@ class SyntheticPairs(Source):
 class UnseenEntities(Source):
     """Questions about people whom the text does not name, with answers drawn at random.
 
-    A model that has only ever been asked about people it knows answers about anybody with the same confidence. Names
-    that are nowhere in the text are therefore put together from those that are. Their answers are new each time, drawn
-    as often as they are right in the training split, so that nothing can be learned from them but to be unsure. After
-    outlier exposure, Hendrycks et al., arXiv 1812.04606. People who are asked about later are not among them.
+    A model that was only ever asked about people it knows answers about everyone with the same confidence. Therefore
+    names that appear nowhere in the text are combined from those that do. Their answers are drawn anew each time, with
+    the frequencies of the training split, so that the model can only learn to be unsure about them. After outlier
+    exposure, Hendrycks et al., arXiv 1812.04606. People who are asked about later are excluded.
     """
 
     def __init__(self, material: Material, codec: Codec, count: int, context: int) -> None:

@@ -1,4 +1,4 @@
-"""One stage of training in its run directory: its folder, steps that are counted before the first, and the engine."""
+"""One stage of training in its run directory: its folder, its number of steps, computed in advance, and the engine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from attnlab.training.run import StoppedError, train_on
 _EVALUATIONS = 5
 _VALIDATION_ROWS = 256
 _MEASURED_SECONDS, _LEAST_STEPS = 3.0, 4
-_FOR_STEPS = 0.9  # of the minutes; the rest is for validation, checkpoints and a machine that slows down
+_FOR_STEPS = 0.9  # share of the minutes; the rest is for validation, checkpoints and a machine that slows down
 
 StageName = Literal["pretrain", "finetune", "learn"]
 
-# What does not change a stage, so that the folder of the same stage is found whatever else is asked for.
+# Fields that do not affect a stage; they are left out of its folder's name, so that the same stage is found again.
 _SHARES = {"pretraining_share", "finetuning_share"}
 _IRRELEVANT: dict[StageName, set[str]] = {
     "pretrain": {"finetuning", "epochs_alone", "synthetic_qa", "unseen_entities", *_SHARES},
@@ -43,12 +43,12 @@ _IRRELEVANT: dict[StageName, set[str]] = {
 
 
 class StageDivergedError(AttnlabError):
-    """A stage whose loss is not a number any more."""
+    """A stage whose loss has become NaN or infinite."""
 
 
 @dataclass(frozen=True)
 class Length:
-    """How long a stage is: one of these, or what the recipe says."""
+    """The length of a stage: at most one of these; without one, the recipe's own."""
 
     epochs: int | None = None
     steps: int | None = None
@@ -65,7 +65,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Options:
-    """Where a stage writes, whom it tells, and how it uses the machine."""
+    """Where a stage writes its run, how it reports progress, and how it uses the machine."""
 
     out: Path = DEFAULT_ROOT
     seed: int = 0
@@ -102,7 +102,7 @@ def train_stage(
     model = recipe.model(corpus.vocabulary_size)
     if RunDirectory.exists(path):
         read_record(path)
-        resolved = _resolve(settings, model, Execution(), 1, options.seed)  # that of the folder counts
+        resolved = _resolve(settings, model, Execution(), 1, options.seed)  # `Execution` of the folder is what counts
     else:
         execution = choose_execution(settings.batch_size, **options.wishes)
         torch.set_num_threads(execution.threads)
@@ -189,7 +189,7 @@ def step_seconds(
     alone = execution.model_copy(update={"workers": 1})
     run = _resolve(settings.replace(batch_size=share), model, alone, 1_000_000, seed)
     engine = Engine.build(run, corpus)
-    engine.step(0)  # the first is slower
+    engine.step(0)  # the first step is slower
     begin, number, tokens = time.perf_counter(), 1, 0
     while number <= _LEAST_STEPS or time.perf_counter() - begin < _MEASURED_SECONDS:
         engine.step(number)

@@ -1,21 +1,21 @@
-"""The stages of training: a model reads the text, learns to answer questions, and later learns more.
+"""The stages of training: a model is pretrained on the text, finetuned on questions, and later taught new pairs.
 
-pretrain(gather(text), recipe("assignment"))   a fresh model on the documents, perhaps with the pairs that they answer
-finetune(pretrained, gather(text, pairs))      a run that begins with the weights of another
+pretrain(gather(text), recipe("assignment"))   a fresh model on the documents, optionally with document-conditioned QA
+finetune(pretrained, gather(text, pairs))      a run that starts from the weights of another
 finetune(None, gather(text, pairs))            without pretraining, for comparison
-learn(run, new_pairs)                          more pairs for a model that has learned some; the old stay known
+learn(run, new_pairs)                          new pairs for a finetuned model, mixed with the old ones
 
-Synthetic QA: a pretrained model writes down what could be asked about each document, and what it would answer.
+Synthetic QA: a pretrained model generates a question about each document, and its answer.
 
     document MASK question           the template with a name, which is copied from the document
-    document MASK question MASK      → answer, copied from the document too, and how probable the model finds it
+    document MASK question MASK      → answer, also copied from the document, with its probability
 
-Where names stand is learned from the training split: if nearly all of their documents begin with the name and continue
-in the same way, then a name begins there, and ends where the document continues in that way. An answer that is hardly
-likelier than another stretch of the document is left out.
+The training split shows where names are: if nearly all of its documents begin with the name and continue in the same
+way, a name begins at the start of a document and ends where the document continues in that way. An answer is left out
+if its probability among all spans of the document is too low.
 
-This uses the text and the training split alone. Documents of people who are asked about in the heldout or calibration
-split are read like all others; their answers are never used.
+This uses only the text and the training split. Documents about people of the heldout and calibration splits are read
+like all others; the answers of these splits are never used.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from attnlab.models import LanguageModel
 from attnlab.storage.records import read_json, write_json
 from attnlab.training import Reporter, RunResult, Schedule
 
-_SAMPLE = 200  # documents whose loss is told where there is no heldout pair
-_WRITTEN = "practice.json"  # in the folder of the pretrained run: the pairs that it wrote for which material
-_VERSION = 2  # of how they are written
+_SAMPLE = 200  # documents for the validation loss if there is no heldout pair
+_WRITTEN = "practice.json"  # in the folder of the pretrained run: the synthetic pairs, and the key of their material
+_VERSION = 2  # of their generation
 _LEARN_EPOCHS = 8
-_LEARN_REPEATS = 4  # times that an epoch takes a new pair, where it takes an old one once
-_LEARN_RATE = 0.25  # of the learning rate of finetuning
-_FOR_QUESTION, _FOR_ANSWER = 48, 32  # tokens that are left for them behind a document
+_LEARN_REPEATS = 4  # how often an epoch takes a new pair; it takes an old one once
+_LEARN_RATE = 0.25  # as a fraction of the learning rate of finetuning
+_FOR_QUESTION, _FOR_ANSWER = 48, 32  # tokens reserved for them after a document
 _NEARLY_ALL = 0.9
-_LEAST = 0.5  # probability of an answer among all stretches of its document
-_BEHIND = 2  # characters
+_LEAST = 0.5  # minimum probability of an answer among all spans of its document
+_BEHIND = 2  # characters after the name that are compared
 
 
 def pretrain(
@@ -69,11 +69,11 @@ def pretrain(
     material
         The text, the pairs and their splits.
     recipe
-        The shape of the model, its tokenizer and how it is trained.
+        The shape of the model, its tokenizer and its training settings.
     length
-        How long each stage lasts; None takes the recipe's own.
+        The length of each stage; None takes the recipe's own.
     options
-        Where runs lie, processes, seed and progress; None takes the defaults.
+        The folder for runs, processes, seed and progress; None takes the defaults.
     """
     material = replace(material, synthetic=())
     return train_stage(
@@ -116,7 +116,7 @@ def finetune(
     length: Length | None = None,
     options: Options | None = None,
 ) -> RunResult:
-    """Finetune a pretrained run on the training split, or a fresh model where there is no parent.
+    """Finetune a pretrained run on the training split, or a fresh model if there is no parent.
 
     Parameters
     ----------
@@ -125,11 +125,11 @@ def finetune(
     material
         The text, the pairs and their splits.
     recipe
-        The shape of the model, its tokenizer and how it is trained.
+        The shape of the model, its tokenizer and its training settings.
     length
-        How long each stage lasts; None takes the recipe's own.
+        The length of each stage; None takes the recipe's own.
     options
-        Where runs lie, processes, seed and progress; None takes the defaults.
+        The folder for runs, processes, seed and progress; None takes the defaults.
     """
     options, settings, begun = options or Options(), recipe.finetuning, None
     if not material.train:
@@ -163,9 +163,9 @@ def learn(
     reporter: Reporter | None = None,
     **wishes: object,
 ) -> Path:
-    """Teach a finetuned model new pairs, mixed with all that it learned before; a new run beside the old one.
+    """Teach a finetuned model new pairs, mixed with all that it learned before, in a new run beside the old one.
 
-    A new pair replaces an old one of the same question. The new questions leave the heldout and calibration splits.
+    A new pair replaces an old one with the same question. New questions are removed from the other splits.
 
     Parameters
     ----------
@@ -174,13 +174,13 @@ def learn(
     pairs
         New pairs.
     out
-        The folder of the new run; beside the old one if None.
+        The folder in which the new run is created; None creates it beside the old one.
     epochs
         Passes over the pairs; None takes the recipe's own.
     reporter
-        Told the progress; None tells nothing.
+        Called with the progress; None reports nothing.
     wishes
-        Those of `choose_execution`.
+        The arguments of `choose_execution`.
     """
     new = sort_out(pairs)
     if new.contradictions:
@@ -299,7 +299,7 @@ def write_synthetic_pairs(model: LanguageModel, codec: Codec, material: Material
     best: dict[str, SyntheticPair] = {}
     for question, said in zip(questions.values(), likeliest, strict=True):
         answer = codec.decode(said.tokens)
-        known = best.get(question)  # of several documents about a person, the one that says most clearly counts
+        known = best.get(question)  # of several documents about a person, the most probable answer counts
         if answer and said.among_stretches >= _LEAST and (known is None or known.probability < said.probability):
             best[question] = SyntheticPair(question, answer, said.probability)
     return list(best.values())

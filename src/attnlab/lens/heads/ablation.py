@@ -1,13 +1,13 @@
-"""Ablation: the importance of each head, by how much the loss rises when its output is replaced by its mean.
+"""Ablation: the importance of each head, as the rise in loss when its output is replaced by its mean.
 
     importance = loss(o_h ← mean of o_h over all tokens of all texts) − loss     nats per target, mean over texts
 
-and the same for a whole attention and a whole MLP. The mean and not 0: a head that always writes the same thing says
-nothing, and removing it should cost nothing but what others cannot make up for.
+The same is done for a whole attention layer and a whole MLP. The mean is used rather than 0, because a head that always
+writes the same vector carries no information, and removing it should cost nothing.
 
-What lies before a part is computed once. From block L on, the heads of block L go through the rest of the model as one
-larger batch; their own attention is not computed again, since the output of a layer without one head is known from what
-that head wrote. Per head this takes half of the blocks on average instead of all.
+Everything before a part is computed once. From block L on, the heads of block L run through the rest of the model as
+one larger batch. Their own attention is not recomputed, since the output of a layer without one head follows from what
+that head wrote. This takes half of the blocks per head on average instead of all.
 
     found = ablate(model, batches)
     found["blocks.1.attention.heads.3"].importance   Interval(mean, low, high)
@@ -37,7 +37,7 @@ from attnlab.lens.taps import Inputs, check_tokens, evaluating, head_outputs
 from attnlab.models import LanguageModel, tap_names
 from attnlab.statistics import Interval, mean_interval
 
-_MOST_VALUES = 1 << 24  # of a tensor in the model: this bounds how many parts go through it together
+_MOST_VALUES = 1 << 24  # of a tensor in the model: bounds how many removed parts run in one batch
 _NOTHING = ""
 
 
@@ -70,7 +70,7 @@ class Ablation:
         return self.removed[name]
 
     def heads(self, part: str = "attention") -> Tensor:
-        """Return the importance of every head, (layers, heads), not a number where a layer has fewer heads."""
+        """Return the importance of every head, (layers, heads), NaN where a layer has fewer heads."""
         found = [one for one in self.removed.values() if one.part == part and one.head is not None]
         if not found:
             raise UnknownNameError("part with heads", part, {one.part for one in self.removed.values()} - {"mlp"})
@@ -92,9 +92,9 @@ def ablate(
 ) -> Ablation:
     """Remove each head, attention and MLP of the model in turn, on the texts of some batches.
 
-    Every row is a text; intervals at this level are over texts, from the differences that the same text shows. Rows
-    without a target are left out. Of an encoder–decoder the parts of the decoder are removed. `progress` is told each
-    layer.
+    Every row is a text; intervals at this level are over texts, from the paired differences of each text. Rows without
+    a target are left out. In an encoder–decoder, only the parts of the decoder are removed. `progress` is called for
+    each layer.
     """
     with evaluating(model):
         texts = [_Texts(model, batch) for batch in batches]
@@ -119,9 +119,9 @@ def _removed(name: str, differences: Tensor, level: float) -> Removed:
 
 
 class _Texts:
-    """A batch on the model's device, and its way through parts of the model.
+    """A batch on the model's device, with methods that run it through parts of the model.
 
-    The rows of x below are those of the batch, or these several times, once for each part that is removed.
+    The rows of x below are those of the batch, repeated once for each part that is removed.
     """
 
     def __init__(self, model: LanguageModel, batch: Batch) -> None:
@@ -131,10 +131,10 @@ class _Texts:
         self.targets = model.asked(batch.targets.to(device))
         self.asked = self.targets != IGNORED
         self.counts = self.asked.sum(1)
-        self.bears = up_to_last(self.asked)  # what is later bears on no loss
-        self.entry: Tensor  # what the first block gets, (batch, tokens, model width)
-        self.memory: Tensor | None = None  # what the encoder made of the source
-        self.first_values: FirstValues = {}  # of the blocks that were run as they are
+        self.bears = up_to_last(self.asked)  # later tokens affect no loss
+        self.entry: Tensor  # the input of the first block, (batch, tokens, model width)
+        self.memory: Tensor | None = None  # the encoder's output for the source
+        self.first_values: FirstValues = {}  # of the blocks that were run unchanged
 
     def run(self, number: int, x: Tensor, first_values: FirstValues) -> Tensor:
         """Run one block."""
@@ -146,7 +146,7 @@ class _Texts:
         return {key: one.repeat(len(x) // len(one), 1, 1, 1) for key, one in self.first_values.items()}
 
     def finish(self, number: int, part: str, x: Tensor, first_values: FirstValues) -> Tensor:
-        """Run what is left of a block after one of its parts."""
+        """Run the rest of a block after one of its parts."""
         block: Any = self.model.stack.blocks[number]
         if part == "attention" and block.cross_attention is not None:
             memory = self._memory(x)
@@ -186,8 +186,8 @@ def _parts(model: LanguageModel) -> list[str]:
 
 
 def _means(model: LanguageModel, batches: list[_Texts]) -> dict[str, Tensor]:
-    """Return the mean of what each part makes, over the tokens of every text up to its last target: heads (heads, value
-    width), and outputs (model width,). On the way each batch learns what its first block gets."""
+    """Return the mean output of each part, over the tokens of every text up to its last target: heads (heads, value
+    width), and outputs (model width,). This also sets the input of the first block in each batch."""
     sums: dict[str, Tensor] = {}
     for batch in batches:
 
@@ -197,7 +197,7 @@ def _means(model: LanguageModel, batches: list[_Texts]) -> dict[str, Tensor]:
 
         points = (f"{part}.{point}" for part in _parts(model) for point in ("heads", "output"))
         every = (f"blocks.{number}.{point}" for point in points for number in range(model.spec.num_layers))
-        there = tap_names(model)  # a perceptron has no heads, nor has a whole layer of one's own
+        there = tap_names(model)  # an MLP has no heads, nor has a user-defined layer
         names = [name for name in every if name in there]
         read = ["residual"] if model.encoder is None else ["residual", "encoder.norm.output"]
         with model.tap(*read, {name: partial(add, name) for name in names}) as seen:
@@ -229,8 +229,8 @@ def _without_each(model: LanguageModel, texts: _Texts, means: Mapping[str, Tenso
 def _changed(
     model: LanguageModel, texts: _Texts, number: int, x: Tensor, means: Mapping[str, Tensor]
 ) -> tuple[dict[str, tuple[list[str], Tensor]], Tensor]:
-    """Return for each part of a block the residual path after it (removed, batch, tokens, model width), had something
-    in it been replaced by its mean, with the names of what; and what leaves the block as it is."""
+    """Return for each part of a block the names of what is replaced by its mean, with the residual path after the part
+    in each case (removed, batch, tokens, model width); and the unchanged output of the block."""
     block: Any = model.stack.blocks[number]
     path = f"blocks.{number}"
     parts = _parts(model)
@@ -263,16 +263,16 @@ class NextTokens:
     after: Tensor
 
     def most(self, count: int) -> list[int]:
-        """Return the tokens that are likely with all heads or without some, most likely first."""
+        """Return the tokens that are most likely with all heads or without some, sorted by the former."""
         largest = torch.maximum(self.before, self.after)
         found: list[int] = largest.topk(min(count, len(largest))).indices.tolist()
         return sorted(found, key=lambda token: -float(self.before[token]))
 
 
 def next_tokens(model: LanguageModel, ids: Tensor, without: Collection[tuple[int, int]] = ()) -> NextTokens:
-    """Return what comes after one text, (tokens,), with every head and without those given as (layer, head).
+    """Return the probabilities after one text, (tokens,), with all heads and without those given as (layer, head).
 
-    Without a head means with the mean of what it makes over the tokens of this text instead.
+    A removed head is replaced by its mean output over the tokens of this text.
     """
     if model.encoder is not None or not all(spec.mask.causal for spec in model.spec.attention):
         raise UnsupportedError(

@@ -3,11 +3,11 @@
     x = embedding + position + Σ over blocks of (Σ over heads of W_O[:, h] o_h  +  b_O  +  mlp)
     logits = W norm(x),    norm(x) = g (x − mean x) / σ + b      (LayerNorm; without mean and b for RMSNorm)
 
-With σ held at its value for the whole x, the norm is linear, and each part has logits of its own. What it would say if
-another part were missing is a different question: see `ablation.py`.
+With σ fixed at its value for the whole x, the norm is linear, and each part has logits of its own. How the logits
+change without a part is a different question: see `ablation.py`.
 
     parts = attribute(model, tokens)
-    parts.logits(targets)                   (parts, batch, tokens): what each says for the right token
+    parts.logits(targets)                   (parts, batch, tokens): what each adds to the logit of the right token
     parts.logits()                          (parts, batch, tokens, vocabulary), which is large
 """
 
@@ -28,7 +28,7 @@ from attnlab.models.blocks import RMSNorm
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What each part wrote, behind the last norm: the sum over parts is what the head reads.
+    """What each part wrote, after the last norm: the sum over parts is the input of the output head.
 
     Names are `embedding`, `position`, `blocks.0.attention.heads.3`, `blocks.0.attention.bias` (which belongs to no
     head), `blocks.0.mlp` (with its bias) and `norm.bias`.
@@ -63,7 +63,7 @@ class Attribution:
 
 
 def attribute(model: LanguageModel, inputs: Given) -> Attribution:
-    """Return the parts of what the head reads. What an encoder read is part of cross-attention.
+    """Decompose the input of the output head into parts. An encoder contributes through cross-attention.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _attention_names(model: LanguageModel) -> list[str]:
 
 
 def _parts(model: LanguageModel, seen: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return what was added to the residual path, each (batch, tokens, model width) or what broadcasts to it."""
+    """Return the parts of the residual path, each (batch, tokens, model width) or broadcastable to it."""
     parts: dict[str, Tensor] = {name: seen[name] for name in ("embedding", "position") if name in seen}
     for number, block in enumerate(model.stack.blocks):
         for name in ("attention", "cross_attention"):
@@ -118,7 +118,7 @@ def _parts(model: LanguageModel, seen: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _through_norm(norm: nn.Module, written: Tensor, x: Tensor) -> Tensor:
-    """Return the parts of x after the norm, its scale that of x itself."""
+    """Return the parts of x after the norm, with the scale of the whole x."""
     if isinstance(norm, RMSNorm):
         scale = (x.square().mean(-1, keepdim=True) + norm.epsilon).rsqrt()
         return written * (scale if norm.weight is None else scale * norm.weight)

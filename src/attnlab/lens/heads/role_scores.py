@@ -1,15 +1,15 @@
-"""Role scores: how much of a head's attention lies where a role says, against chance.
+"""Role scores: how much of a head's attention is on the keys of a role, relative to chance.
 
-A role names for each query i a set T_i of visible keys. With the shares p_ij and n_i visible keys:
+A role defines for each query i a set T_i of visible keys. With the shares p_ij and n_i visible keys:
 
-    s_i = Σ_{j in T_i} p_ij                   what the set gets
-    c_i = |T_i| / n_i                         what it would get if all visible keys got the same
-    excess = Σ_i (s_i − c_i) / Σ_i (1 − c_i)  of each text: 0 as by chance, 1 everything, below 0 less than chance
+    s_i = Σ_{j in T_i} p_ij                   the attention on the set
+    c_i = |T_i| / n_i                         the same under uniform attention
+    excess = Σ_i (s_i − c_i) / Σ_i (1 − c_i)  of each text: 0 chance, 1 all attention, below 0 less than chance
 
-over the queries that have a choice, 0 < |T_i| < n_i, and mass. `RoleReading` computes them on texts, batch by batch.
+over the queries with 0 < |T_i| < n_i and nonzero mass. `RoleReading` computes them on texts, batch by batch.
 
-`PlaceShare` says whether place or content decides. With d_tij = p_tij − 1 / n_i in text t, and means taken over pairs
-of *different* texts, so that what differs between texts explains nothing:
+`PlaceShare` measures whether position or content determines attention. With d_tij = p_tij − 1 / n_i in text t, and
+means taken over pairs of *different* texts, so that differences between texts explain nothing:
 
     position explains = Σ_ij (mean_{t≠u} d_tij d_uij) / Σ_ij (mean_t d_tij²)
     distance explains   the same with d averaged over all i and j of one distance i − j
@@ -35,7 +35,7 @@ from attnlab.models import LanguageModel
 
 EXCERPT = 64  # tokens of a text
 _EXCERPT_TOKENS = 256  # of all texts, unless two have more
-_CONSTANT = 1e-14  # a variance of shares that is nothing but rounding
+_CONSTANT = 1e-14  # a variance of shares that is only rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +59,11 @@ Where = Callable[[TokenPairs], Tensor]
 
 @dataclass(frozen=True)
 class Role(Described):
-    """`where` gives the sets, (batch or 1, queries, keys), True for a key in T_i."""
+    """`where` returns the sets, (batch or 1, queries, keys), True for a key in T_i."""
 
     where: Where
     repeated: bool = False  # measured on repeated random tokens, where nothing else tells the keys apart
-    within: bool = True  # means something only where a sequence looks at itself
+    within: bool = True  # meaningful only in self-attention
 
 
 def _at(distance: int) -> Where:
@@ -72,7 +72,7 @@ def _at(distance: int) -> Where:
 
 def _first(pairs: TokenPairs) -> Tensor:
     first = torch.zeros_like(pairs.distance, dtype=torch.bool)
-    first[0 if pairs.crosses else 1 :, 0] = True  # to the first token itself it is its own
+    first[0 if pairs.crosses else 1 :, 0] = True  # for the first token itself, it is the own token
     return first[None]
 
 
@@ -83,12 +83,12 @@ def _same(pairs: TokenPairs) -> Tensor:
 def _induction(pairs: TokenPairs) -> Tensor:
     found = torch.zeros(len(pairs.keys), *pairs.distance.shape, dtype=torch.bool, device=pairs.keys.device)
     found[:, :, 1:] = pairs.queries[:, :, None] == pairs.keys[:, None, :-1]
-    return found & (pairs.distance != 0) & (pairs.distance != -1)  # the token after the query's own is but its next
+    return found & (pairs.distance != 0) & (pairs.distance != -1)  # the token right after the query does not count
 
 
 def _delimiter(pairs: TokenPairs) -> Tensor:
     found = pairs.delimiters[pairs.keys].clone()
-    found[:, 0] = False  # which may be a sink, whatever it is
+    found[:, 0] = False  # the first token may be a sink, whatever it is
     return found[:, None, :].expand(-1, pairs.queries.shape[1], -1)
 
 
@@ -114,7 +114,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 def score(maps: LayerMaps, *where: Tensor) -> Tensor:
     """Return the share, the chance and the excess in each of these sets, of each text and head.
 
-    The result is (batch, heads, sets, 3), not a number without queries that count.
+    The result is (batch, heads, sets, 3), NaN without queries that count.
     """
     sizes = maps.map.abs()
     batch = len(sizes)
@@ -132,7 +132,7 @@ def score(maps: LayerMaps, *where: Tensor) -> Tensor:
 
 
 class PlaceShare:
-    """How much of the maps of one layer their position and their distance explain, over texts that are added."""
+    """How much of one layer's maps position and distance explain; texts are added batch by batch."""
 
     def __init__(self) -> None:
         self.total: Tensor | float = 0.0  # (heads,)
@@ -156,7 +156,7 @@ class PlaceShare:
         self.distances = _added(self.distances, sums)
 
     def position(self) -> Tensor:
-        """Return what position explains, (heads,), not a number where the attention is the same everywhere."""
+        """Return the share that position explains, (heads,), NaN where attention is uniform everywhere."""
         return self._explained(self.cells)
 
     def distance(self) -> Tensor:
@@ -200,7 +200,7 @@ class RoleReading:
         self.texts[name] = inputs.change(lambda one: one.to(self.delimiters.device))
 
     def excerpt(self) -> RoleReading:
-        """Return the beginnings of some of the texts, so few that a model reads them many times quickly."""
+        """Return the beginnings of some texts, few enough to be read many times quickly."""
         found = RoleReading(self.model, self.delimiters, self.of)
         for name, inputs in self.texts.items():
             rows = max(2, _EXCERPT_TOKENS // min(inputs.tokens.shape[1], EXCERPT))
@@ -208,9 +208,9 @@ class RoleReading:
         return found
 
     def scores(self, model: LanguageModel, also: See | None = None) -> dict[str, list[Tensor]]:
-        """Return for each role and layer (texts, heads, 3), not a number where nothing can be measured.
+        """Return for each role and layer (texts, heads, 3), NaN where nothing can be measured.
 
-        `also` sees the maps that are not of repeated text.
+        `also` is called with the maps of texts that are not repeated tokens.
         """
         heads = [layer.spec.observed_heads for layer in attention_layers(model, self.of)]
         found: dict[str, list[list[Tensor]]] = {role: [[] for _ in heads] for role in ROLES}
@@ -246,7 +246,7 @@ class RoleReading:
 
 def repeated_tokens(vocabulary_size: int, texts: int, length: int, *, seed: int = 0) -> Tensor:
     """Return random tokens that repeat, (texts, length): each text with its own period, from a quarter to a half of
-    the length. Inside a period no token comes twice, as far as the vocabulary allows.
+    the length. Within a period no token occurs twice, if the vocabulary is large enough.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def repeated_tokens(vocabulary_size: int, texts: int, length: int, *, seed: int 
     length
         Tokens of each.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     if length < 4 or texts < 1:
         raise InputError(f"{texts} texts of {length} tokens cannot repeat anything", hint="use 4 tokens or more")
@@ -272,7 +272,7 @@ def repeated_tokens(vocabulary_size: int, texts: int, length: int, *, seed: int 
 
 
 def delimiter_tokens(tokenizer: Tokenizer) -> frozenset[int]:
-    """Return the tokens that are nothing but spaces, line ends and punctuation.
+    """Return the tokens that consist only of spaces, line ends and punctuation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What each head does, in numbers, and by name where a name is safe.
+"""The roles of heads: scores for every head, and names where the evidence suffices.
 
     found = head_roles(model, tokens, delimiters=delimiter_tokens(tokenizer))
     found[1, 3].roles                                   ("induction",)
@@ -8,23 +8,24 @@
 The rule. A head gets a role if
 
  1. its excess over chance is at least `least`: the lower end of the interval over texts is above it, and
- 2. it exceeds that of every head of the model's shuffled copies (`subjects.py`) in all but a share `rate` of them, for
-    all of them on the same excerpt of the texts.
+ 2. it exceeds that of every head in all but a share `rate` of the model's shuffled copies (`subjects.py`), all
+    measured on the same excerpt of the texts.
 
-A model whose weights are random cannot be told from its copies, so the second alone says for each role: at most a
-share `rate` of random models has *any* head that is given it, whatever the size of their weights, the variant and the
-number of heads. The first keeps out what is real but small. A head may have several roles, the strongest first.
+A model with random weights is indistinguishable from its copies, so the second condition alone bounds false positives:
+for each role, at most a share `rate` of random models has *any* head that is given it, whatever the size of their
+weights, the variant and the number of heads. The first condition excludes effects that are real but small. A head may
+have several roles, the strongest first.
 
-Same token and induction are measured on random tokens that are repeated, at a distance that differs from text to text:
-there neither meaning, nor position, nor distance tells which key it is.
+Same token and induction are measured on repeated random tokens, with a distance that differs from text to text: neither
+meaning, position nor distance identifies the key.
 
-Beside the roles stand ranks: how many directions a head reads and writes.
+Besides roles there are effective ranks: how many directions a head reads and writes.
 
-    QK_h = W_Qᵀ W_K          what a query's token asks of a key's, (model width, model width)
-    OV_h = W_O W_V           what a key's token becomes for the query's
+    QK_h = W_Qᵀ W_K          how a query token matches a key token, (model width, model width)
+    OV_h = W_O W_V           what a key token writes to a query token
     effective rank = exp(−Σ s log s)          s the singular values divided by their sum      Roy and Vetterli 2007
 
-The gain of the norm in front is part of W. A rotation by position is not, nor are biases.
+W includes the gain of the norm before it, but neither rotation by position nor biases.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ NUMBERS: Mapping[str, Described] = MappingProxyType(
 
 @dataclass(frozen=True)
 class RoleScore:
-    """How far a head plays a role: the means over texts of what its keys get and of what they would by chance, the
-    excess, and the share of shuffled copies of the model with a head that plays it as far."""
+    """How strongly a head plays a role: the attention on its keys and that expected by chance, as means over texts; the
+    excess; and p, from the share of shuffled copies of the model with a head that plays it as strongly."""
 
     share: float
     chance: float
@@ -88,7 +89,7 @@ class HeadRole:
 
 @dataclass(frozen=True)
 class HeadRoles:
-    """The heads of a model, by layer and head, and the rule by which they have names."""
+    """The heads of a model, by layer and head, and the rule by which they are named."""
 
     heads: tuple[HeadRole, ...]
     rate: float
@@ -132,7 +133,7 @@ def head_roles(
     seed: int = 0,
     progress: Progress = silent,
 ) -> HeadRoles:
-    """Return what every head does with two texts or more.
+    """Return the roles and numbers of every head, on two texts or more.
 
     Parameters
     ----------
@@ -141,24 +142,24 @@ def head_roles(
     inputs
         Tokens (rows, tokens), or a batch; all rows are of one length.
     delimiters
-        Tokens that separate words or sentences, of `delimiter_tokens`.
+        Tokens that separate words or sentences, from `delimiter_tokens`.
     repeated
-        Texts for the roles that are about repetition; by default as many of `repeated_tokens`, so short that a
-        window shows all of them.
+        Texts for the repetition roles; by default as many rows of `repeated_tokens`, short enough for a window to show
+        all of them.
     of
         Which attention: `self`, `cross` or `encoder`.
     rate
-        The accepted rate of false names.
+        The accepted rate of falsely named heads.
     least
-        The least score that a role is named for.
+        The least excess for which a head is named.
     level
         The confidence level of intervals, such as 0.95.
     controls
-        Random controls; without any there are numbers but no names.
+        Shuffled copies of the model as controls; with 0, there are numbers but no names.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     progress
-        Told each step in words.
+        Called with a description of each step.
     """
     if controls < 0 or not 0 < rate < 1 or (controls and 1 / (1 + controls) > rate):
         raise InputError(
@@ -195,7 +196,7 @@ def head_roles(
 
 
 class _Numbers:
-    """Numbers of the heads of one layer besides roles."""
+    """The numbers of one layer's heads, besides role scores."""
 
     def __init__(self, ranks: tuple[Tensor, Tensor], of: Place) -> None:
         self.ranks, self.of = ranks, of
@@ -266,11 +267,11 @@ def _named(scores: Mapping[str, RoleScore | None], rate: float, least: float) ->
 # Ranks
 
 
-_NONE = 1e-30  # of the largest singular value, below which a matrix is zero
+_NONE = 1e-30  # the sum of singular values below which a matrix is zero
 
 
 def head_ranks(model: LanguageModel, of: Place = "self") -> list[tuple[Tensor, Tensor]]:
-    """Return for each layer the effective ranks of QK and OV, (heads,) each, not a number for a missing matrix."""
+    """Return for each layer the effective ranks of QK and OV, (heads,) each, NaN for a missing matrix."""
     stack: Any = model.encoder if of == "encoder" else model.stack
     found = []
     for layer, block in zip(attention_layers(model, of), stack.blocks, strict=True):
@@ -284,7 +285,7 @@ def _ranks(layer: MultiHeadAttention, gain: Tensor | None) -> tuple[Tensor, Tens
     spec = layer.spec
     if spec.layer is not None:
         return torch.zeros(0), torch.zeros(0)
-    other = None if spec.source == "cross" else gain  # what is read of another sequence has its norm behind it
+    other = None if spec.source == "cross" else gain  # the other sequence is normalised by the encoder
     value = _projection(layer, ("value", "key", "query"), spec.num_key_value_heads, spec.value_width, other)
     out = _outputs(layer)
     values = torch.linalg.svdvals(value) if out is None else _singular_values(out.mT, value)
@@ -297,7 +298,7 @@ def _ranks(layer: MultiHeadAttention, gain: Tensor | None) -> tuple[Tensor, Tens
 
 
 def effective_rank(singular_values: Tensor) -> Tensor:
-    """Return the effective rank, (…, values) → (…), not a number for a matrix of zeros."""
+    """Return the effective rank, (…, values) → (…), NaN for a matrix of zeros."""
     total = singular_values.sum(-1, keepdim=True)
     shares = singular_values / total.where(total > _NONE, math.nan)
     nats: Tensor = torch.special.entr(shares).sum(-1)
@@ -311,7 +312,7 @@ def _projection(
     spec = layer.spec
     made = [weight for name in names if (weight := whole_map(layer, name)) is not None]
     like = layer.output.weight if layer.output is not None else gain
-    # Where there is none, the tokens themselves are divided among the heads.
+    # Without a projection, the tokens themselves are split into heads.
     weight = made[0] if made else torch.eye(spec.model_width, device=None if like is None else like.device)
     weight = weight.double() if gain is None else weight.double() * gain.double()
     return weight.view(count, width, spec.model_width).repeat_interleave(spec.num_heads // count, dim=0)
@@ -329,7 +330,7 @@ def _outputs(layer: MultiHeadAttention) -> Tensor | None:
 
 
 def _singular_values(a: Tensor, b: Tensor) -> Tensor:
-    """Return the singular values of aᵀ b that are not 0 for its rank alone, a and b (heads, width, model width).
+    """Return the singular values of aᵀ b that its rank allows to differ from 0, a and b (heads, width, model width).
 
     With aᵀ = Q R and bᵀ = P S, aᵀ b = Q (R Sᵀ) Pᵀ has the singular values of R Sᵀ, which is small.
     """

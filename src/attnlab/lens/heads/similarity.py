@@ -1,12 +1,12 @@
 """Similarity of heads, in their maps and in what they write; and which head of one model matches which of another.
 
-    maps      the cosine of p − 1 / n over all texts, queries and keys: what a head's attention adds to chance
-    effects   the cosine of what two heads add to the residual path, each minus its mean over all tokens, since what is
-              always the same says nothing (`ablation.py` leaves that in its place too)
+    maps      the cosine of p − 1 / n over all texts, queries and keys: how a head's attention differs from uniform
+    effects   the cosine of what two heads add to the residual path, each minus its mean over all tokens, since a
+              constant carries no information (`ablation.py` keeps it, too)
 
-Two heads that have the same pattern have 1, heads that have nothing to do with each other about 0. A copy is similar in
-both. Matching finds the pairs of heads that are the most similar in all, each head in one pair at most (the assignment
-problem). The best of many pairs is above 0 by luck alone, so the same is done with a shuffled second model.
+Heads with the same pattern have a cosine of 1, unrelated heads about 0. A copy is similar in both. Matching finds the
+pairs of heads with the largest total similarity, each head in at most one pair (the assignment problem). The best of
+many pairs is above 0 by chance alone, so the same is done with shuffled copies of the second model.
 
     similarity = head_similarity(model, tokens)
     similarity.copies()                            [((0, 2), (0, 3))]
@@ -36,8 +36,8 @@ from attnlab.training import load_run
 
 COPIES = 0.9
 CONTROLS = 5
-_CONSTANT = 1e-12  # a mean square that is nothing but rounding
-_MOST_VALUES = 1 << 25  # that are held of all heads at once
+_CONSTANT = 1e-12  # a mean square that is only rounding error
+_MOST_VALUES = 1 << 25  # in memory for all heads at once
 _POINTS = {
     "self": "blocks.{}.attention.heads",
     "cross": "blocks.{}.cross_attention.heads",
@@ -49,7 +49,7 @@ Head = tuple[int, int]  # layer, head
 
 @dataclass(frozen=True, eq=False)
 class HeadSimilarity:
-    """Cosines of all pairs of heads, (heads, heads) each; not a number where a head has no map, or nothing varies."""
+    """Cosines of all pairs of heads, (heads, heads) each; NaN where a head has no map, or nothing varies."""
 
     heads: tuple[Head, ...]
     maps: Tensor
@@ -88,12 +88,12 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Which head of one model is which of another, by layer or across layers, in the order of the first."""
+    """The matched heads of two models, within layers or across them, in the order of the first."""
 
     pairs: tuple[Pair, ...]
     table: Tensor  # (heads of a, heads of b), of all that have a map
-    chance: float  # the mean over all pairs that could have been: what a random matching has
-    control: float  # what the best matching with a shuffled second model has, on average
+    chance: float  # the mean over all possible pairs: that of a random matching
+    control: float  # the mean of the best matchings with shuffled second models
 
     @property
     def mean(self) -> float:
@@ -138,8 +138,8 @@ def match_heads(
 ) -> Matching:
     """Match the heads of two models (seeds, variants or checkpoints) whose maps of the same texts are the most similar.
 
-    A head is matched inside its layer unless `across_layers`. Layers and heads that the other model has none for, and
-    heads without a map, stay alone.
+    A head is matched within its layer unless `across_layers`. Layers and heads without a counterpart in the other
+    model, and heads without a map, stay unmatched.
 
     Parameters
     ----------
@@ -154,9 +154,9 @@ def match_heads(
     of
         Which attention: `self`, `cross` or `encoder`.
     controls
-        Random controls that a head is compared with.
+        Shuffled copies of the second model as controls.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     if a.spec.vocabulary_size != b.spec.vocabulary_size:
         raise InputError(
@@ -204,7 +204,7 @@ def over_checkpoints(
 ) -> dict[int, tuple[HeadSimilarity, Matching]]:
     """Compare the heads of a run with each other, and match them with its last, after each of these steps.
 
-    By default the steps are all that are saved.
+    By default, all saved steps are used.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def _heads(model: LanguageModel, of: Place) -> Iterator[Head]:
 
 
 def _parts(model: LanguageModel, inputs: Given, of: Place) -> Iterator[Inputs]:
-    """Yield so many rows at a time that what is held of all heads stays small."""
+    """Yield a few rows at a time, so that the tensors of all heads stay small."""
     inputs = Inputs.of(inputs)
     tokens = inputs.tokens
     if tokens.dim() != 2 or not tokens.numel():
@@ -287,7 +287,7 @@ def _products(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _cosines(products: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Return cosines from products and squares; not a number where one of the squares is 0."""
+    """Return cosines from products and squares; NaN where one of the squares is 0."""
     squares = a[:, None] * b
     return (products / squares.sqrt()).where(squares > 0, math.nan)
 
@@ -316,7 +316,7 @@ def _map_cosines(a: LanguageModel, b: LanguageModel, inputs: Given, of: Place) -
 
 
 def _matched(table: Tensor, rows: list[Head], columns: list[Head], across_layers: bool) -> tuple[list[Pair], float]:
-    """Return the best pairs, and the mean of all that could be."""
+    """Return the best pairs, and the mean over all possible pairs."""
     from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped,unused-ignore]  # takes long to load
 
     pairs, possible = [], []

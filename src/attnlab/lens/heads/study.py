@@ -1,17 +1,17 @@
-"""The study of all heads of a model: what each does, its importance, which are similar, what draws their attention.
+"""A study of all heads of a model: roles, importance, similarity, and what draws their attention.
 
     found = study_heads(model, batch, delimiters=delimiter_tokens(tokenizer))
     found["self"].roles[1, 3].roles            ("induction",)
     found.importance_of("self", 1, 3)          Interval(mean, low, high) in nats
-    found["self"].similarity.copies()          heads that are the same
+    found["self"].similarity.copies()          heads that are copies of each other
     found["self"].explained[1][3].norm.share   how much of the attention that a key receives follows its length
 
-The importance of each head takes a pass through half of the model for every head: by default it is measured where that
-is a matter of seconds.
+Measuring the importance of heads takes a pass through half of the model for every head; by default it is done if that
+takes only seconds.
 
-A profile is a study in a few numbers, so that models can be compared whose heads do not correspond. A role appears
-three times: how many heads have its name, how far the strongest head plays it, and how far all heads do on average. All
-else are means over heads.
+A profile summarises a study in a few numbers, so that models can be compared whose heads do not correspond. Each role
+appears three times: how many heads are named for it, the excess of the strongest head, and the mean excess over heads.
+All other numbers are means over heads.
 
     profile(found)["previous token, strongest"]      the excess of the head that plays the role the most
 """
@@ -35,8 +35,8 @@ from attnlab.models import LanguageModel
 from attnlab.statistics import Interval
 
 ABLATED_LENGTH = 128  # tokens of the texts that heads are removed on
-ABLATED_TOKENS = 1024  # of all of them, unless eight have more
-_SECONDS_OF_WORK = 2e12  # multiplications and additions below which it is a matter of seconds
+ABLATED_TOKENS = 1024  # of all texts, unless eight have more
+_SECONDS_OF_WORK = 2e12  # multiplications and additions that take only seconds
 _PARTS: dict[Place, str] = {"self": "attention", "cross": "cross_attention"}
 
 
@@ -83,8 +83,8 @@ def study_heads(
 ) -> Study:
     """Study the heads on the rows of a batch, in every place where the model attends.
 
-    The importance of heads is measured where that takes seconds, or as `importance` says. Without controls no head gets
-    a name.
+    The importance of heads is measured if that takes only seconds, or as `importance` says. Without controls no head
+    is named.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ def study_heads(
     delimiters
         Tokens that separate words or sentences.
     importance
-        Whether to measure the importance of heads; None does if it takes seconds.
+        Whether to measure the importance of heads; None: if it takes only seconds.
     controls
-        Random controls; without any no head gets a name.
+        Shuffled copies of the model as controls; with 0, no head is named.
     texts
-        What the rows are, in words.
+        A description of the rows.
     progress
-        Told each step in words.
+        Called with a description of each step.
     """
     padding = None if batch.source is None else up_to_last(batch.targets != IGNORED)
     inputs = Inputs(batch.inputs, padding, batch.source, batch.source_padding)
@@ -119,18 +119,19 @@ def study_heads(
 
 
 def ablated_batch(batch: Batch) -> Batch:
-    """Return the rows that heads are removed on: some of the batch, each cut where nothing is lost by it."""
+    """Return the rows to ablate heads on: some of the batch, truncated unless that would remove all targets of a
+    row."""
     length = batch.inputs.shape[1] if batch.source is not None else min(batch.inputs.shape[1], ABLATED_LENGTH)
     rows = max(8, ABLATED_TOKENS // length)
     inputs, targets = batch.inputs, batch.targets
-    if bool((targets[:rows, :length] == IGNORED).all(1).any()):  # where what is asked stands further on
+    if bool((targets[:rows, :length] == IGNORED).all(1).any()):  # the targets come later
         length = inputs.shape[1]
     kept = [None if one is None else one[:rows] for one in (batch.source, batch.source_padding)]
     return Batch(inputs[:rows, :length], targets[:rows, :length], *kept)
 
 
 def ablation_work(model: LanguageModel, batch: Batch) -> float:
-    """Return about how many multiplications and additions removing every part takes."""
+    """Return the approximate number of multiplications and additions that removing every part takes."""
     spec = model.spec
     parts = sum(one.observed_heads + 2 for one in (*spec.attention, *spec.cross_attention))
     blocks = sum(parameter.numel() for parameter in model.stack.blocks.parameters())
@@ -189,7 +190,7 @@ def profile(study: Study, place: Place = "self") -> dict[str, float | None]:
 
 
 def role_profile(roles: HeadRoles) -> dict[str, float | None]:
-    """Return the numbers of the roles; without controls no head has a name to count."""
+    """Return the numbers of the roles; without controls there are no named heads to count."""
     found: dict[str, float | None] = {}
     for role in ROLES:
         scores = [score.excess.mean for one in roles.heads if (score := one.scores[role]) is not None]

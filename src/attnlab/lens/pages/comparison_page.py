@@ -32,7 +32,7 @@ def comparison_page(found: HeadComparison) -> Page:
 
 
 def _meanings() -> list[str]:
-    """Return what each role is, and once what the three numbers are that every role has."""
+    """Return the meaning of each role, and once that of the three numbers that every role has."""
     role = next(iter(ROLES))
     of_roles = [f"{name}: {one.meaning}" for name, one in ROLES.items()]
     of_one = [
@@ -77,7 +77,7 @@ def _differences(found: HeadComparison, group: str) -> LookView:
 
 
 def sentence(name: str, one: Difference, group: str, first: str) -> str:
-    """Return what differs, in words."""
+    """Return a sentence about a difference."""
     decimals = _decimals(name)
     more = "more" if one.change > 0 else "less"
     return (

@@ -1,4 +1,4 @@
-"""Views of a model's heads: what a study of them found, and how they became so over the checkpoints of a run."""
+"""Views of a model's heads: the results of a study, and their development over the checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnlab.lens.taps import Place
 from attnlab.pages import Details, Points, Table
 from attnlab.training import load_run
 
-FEW = 24  # rows of a table that need not be opened first
+FEW = 24  # rows up to which a table is shown unfolded
 _PAIRS = 10  # that are shown
 LABELS: Mapping[Place, str] = {"self": "", "encoder": "encoder ", "cross": "cross-attention "}
 SHORT = {role: role.removesuffix(" token") for role in ROLES}

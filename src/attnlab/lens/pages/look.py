@@ -1,4 +1,4 @@
-"""A look: one text as every head of a model sees it, with what the maps come to in numbers.
+"""A look: one text as every head of a model sees it, with measures of the maps.
 
     look_at("runs/softmax-nano-gpt2-seed0-…", "to be or not to be").write(Path("look.html"))
     look_at("gpt2", "to be or not to be")        a folder of Hugging Face or a GGUF file; a notebook shows the page
@@ -6,8 +6,8 @@
     look_at(run, more=More())                    what heads do, their importance, which are similar, what draws them
     look_at(run, more=More(embeddings=True, analogies=(("a", "A", "b", "B"),)))
 
-Without a text it is the first row of the run's own validation text, or of Python's documentation. What was done to the
-text or the run, such as cutting what does not fit, is said in `notes`.
+The default text is the first row of the run's own validation text, or of Python's documentation. `notes` says what was
+done to the text or the run, such as truncating the text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class More:
     """What to show besides the maps."""
 
     heads: bool = True
-    importance: bool | None = None  # the importance of each head; None where that takes seconds
+    importance: bool | None = None  # the importance of each head; None: if that takes only seconds
     embeddings: bool = False
     tokens: tuple[str, ...] = ()  # for embeddings and neurons: those in question
     analogies: tuple[Question, ...] = ()  # a is to b as c is to d
@@ -82,7 +82,7 @@ def find_extras(
     found = Extras()
     texts = _texts(subject, more, found, cache)
     delimiters = frozenset[int]() if subject.tokenizer is None else delimiter_tokens(subject.tokenizer)
-    # First what is asked for by name, so that what cannot be is refused before the longest work.
+    # Views that are requested by name come first, so that impossible ones are refused before the longest work.
     found.views = list(_named_views(subject, text, more, texts, delimiters))
     if more.heads and texts is not None:
         found.study = study_heads(
@@ -100,7 +100,7 @@ def find_extras(
 
 
 def _texts(subject: Subject, more: More, found: Extras, cache: Path | None) -> Texts | None:
-    """Return what to measure on. It may be missing if only the heads need it and they were not asked for by name."""
+    """Return the texts to measure on. They may be missing if only heads need them that were not asked for by name."""
     if not (more.heads or more.neurons or more.over_training):
         return None
     try:
@@ -143,7 +143,7 @@ NUMBERS = ("entropy", "effective keys", "first-token share", "sparsity", "row ma
 
 @dataclass(frozen=True, eq=False)
 class LayerLook:
-    """One layer on one text. A layer that has no map says why in `absence`."""
+    """One layer on one text. `absence` says why a layer has no map."""
 
     place: Place
     layer: int
@@ -155,7 +155,7 @@ class LayerLook:
 
     @property
     def row_mass(self) -> Tensor | None:
-        """Return how much each query takes in, (heads, queries)."""
+        """Return the mass of each row, (heads, queries)."""
         return None if self.weights is None else self.weights.sum(-1)
 
     def to_dict(self, *, weights: bool = False) -> dict[str, object]:
@@ -177,7 +177,7 @@ class LayerLook:
 
 @dataclass(frozen=True, eq=False)
 class Look(HasPage):
-    """A text as all heads of a model see it. `write` makes a page of it, and a notebook shows that page."""
+    """A text as all heads of a model see it. `write` saves it as a page, and a notebook shows this page."""
 
     title: str
     tokens: tuple[str, ...]
@@ -185,9 +185,9 @@ class Look(HasPage):
     source_tokens: tuple[str, ...] = ()  # what the encoder of an encoder–decoder reads
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    tags: Mapping[tuple[Place, int, int], str] = field(default_factory=dict)  # what a head does, in a word
+    tags: Mapping[tuple[Place, int, int], str] = field(default_factory=dict)  # the role of a head, in one word
     study: Study | None = None  # of all heads, where that was asked for
-    views: Sequence[LookView] = ()  # what else was looked at
+    views: Sequence[LookView] = ()  # further views
 
     def sequences(self, place: Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the tokens of the queries, and those of the keys."""
@@ -230,9 +230,10 @@ def look_at(
 ) -> Look:
     """Return the maps of all heads, or of some layers and heads by their numbers from 0.
 
-    `subject` is a run's folder, a pretrained model's place, or a model with its `tokenizer`. An encoder–decoder reads
-    `source` and writes `text`. Of a run, `step` chooses a checkpoint, and `cache` is where its text is kept. A text of
-    more than `tokens` is cut. `more` says what to show besides the maps; `progress` is told every step.
+    `subject` is a run's folder, the path of a pretrained model, or a model with its `tokenizer`. An encoder–decoder
+    reads `source` and generates `text`. For a run, `step` chooses a checkpoint, and `cache` is the folder of its
+    corpus. A text of more than `tokens` is truncated. `more` says what to show besides the maps; `progress` is called
+    at every step.
     """
     if tokens < 1:
         raise InputError(f"a text of {tokens} tokens cannot be looked at", hint="use a number from 1 on")
@@ -303,7 +304,7 @@ def _first_row(subject: Subject, cache: Path | None) -> dict[str, Tensor]:
     subject.facts["text"] = f"the first validation row of {corpus.spec.name}"
     if batch.source is None or batch.source_padding is None:
         return {"text": batch.inputs}
-    asked = int((batch.targets[0] != IGNORED).nonzero().max()) + 1  # what comes after is padding
+    asked = int((batch.targets[0] != IGNORED).nonzero().max()) + 1  # the rest is padding
     return {"text": batch.inputs[:, :asked], "source": batch.source[:, batch.source_padding[0]]}
 
 
@@ -322,7 +323,7 @@ def _cut(subject: Subject, name: str, ids: Tensor, most: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Which layers and heads are looked at."""
+    """The layers and heads that are shown."""
 
     layers: Collection[int] | None
     heads: Collection[int] | None
@@ -346,7 +347,7 @@ class _Chosen:
             )
 
     def keep(self, model: LanguageModel, place: Place, layer: int, maps: LayerMaps) -> list[LayerLook]:
-        """Return what is shown of a layer."""
+        """Return the part of a layer that is shown."""
         if self.layers is not None and layer not in self.layers:
             return []
         visible = maps.visible.cpu()

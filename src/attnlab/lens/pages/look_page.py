@@ -17,13 +17,13 @@ from attnlab.storage.records import to_plain
 if TYPE_CHECKING:
     from attnlab.lens.pages.look import LayerLook, Look
 
-DIGITS = 6  # of the numbers in JSON, as more are nothing but rounding
+DIGITS = 6  # of the numbers in JSON; more would be rounding noise
 _MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
 @dataclass(frozen=True, eq=False)
 class LookView:
-    """`name` is its key in JSON, where `data` stands as plain data; the parts are for people."""
+    """A view of a look: `name` is its key in JSON and `data` its plain data; `parts` is what people see."""
 
     name: str
     heading: str

@@ -1,4 +1,4 @@
-"""Views of what a model's weights hold: the directions of its embedding, its single neurons, and the facts it knows."""
+"""Views of what is in a model's weights: the directions of its embedding, its neurons, and the facts it knows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANSWERS = 5
 
 
 def embeddings_view(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int]) -> LookView:
-    """Show how the vectors lie, and the neighbours of some tokens."""
+    """Show statistics of the vectors, and the neighbours of some tokens."""
     vectors = model.embedding.weight.detach()
     apart, used = orthogonality(vectors), dimensions(vectors)
     points = [
@@ -119,7 +119,7 @@ def beside_view(model: LanguageModel, tokenizer: Tokenizer, one: Sequence[int], 
 # Neurons
 
 _EACH = 8  # neurons of a layer that are shown
-_PLACES = 8  # where a neuron fires most, by which it is judged
+_PLACES = 8  # where a neuron fires most, by which it is ranked
 _SHOWN = 3
 _OF_A_TOKEN = 5
 
@@ -171,7 +171,7 @@ def neurons_view(
 
 
 def _chosen(firing: Firing) -> list[int]:
-    """Return those that give most of their strongest firing to one token, and of these the strongest."""
+    """Return the neurons whose strongest activations are mostly for one token, and of these the strongest."""
 
     def judged(neuron: int) -> tuple[float, float]:
         shares: dict[int, float] = {}

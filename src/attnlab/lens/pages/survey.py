@@ -1,11 +1,11 @@
-"""A survey of a model: the findings that the literature reports of language models, measured in one, side by side.
+"""A survey of a model: published findings about language models, measured in one model, side by side.
 
     found = survey("smollm2")
     found.findings[0].value                Interval(mean, low, high) over texts
     found.write(Path("survey.html"))
 
-Numbers of roles are means over texts, with intervals over texts. Redundancy, and what draws attention, need several
-texts each: they are measured on groups of texts, and have intervals over the groups.
+Role scores are means over texts, with intervals over texts. Redundancy and what draws attention need several texts
+each: they are measured on groups of texts, with intervals over the groups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from attnlab.pages import BLUE, Details, Figure, Gallery, HasPage, Page, Points,
 from attnlab.statistics import Interval, mean_interval
 from attnlab.storage.records import to_plain
 
-_GROUPS = 4  # of texts, for what needs several texts at once
+_GROUPS = 4  # of texts, for findings that need several texts at once
 _SHOWN = 8  # heads of a role that the page lists
 _SURVEYED = ("previous token", "induction", "first token")
 _LITERATURE = {
@@ -60,7 +60,7 @@ _LITERATURE = {
 
 @dataclass(frozen=True)
 class HeadFinding:
-    """How far one head plays a role, over texts."""
+    """How strongly one head plays a role, over texts."""
 
     layer: int
     head: int

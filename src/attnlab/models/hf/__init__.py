@@ -1,13 +1,13 @@
-"""attnlab and Transformers: variants inside its models, and the weights of GPT-2 and Llama in and out.
+"""Hugging Face Transformers: variants inside its models, and reading and writing GPT-2 and Llama weights.
 
 attention          variants as attention functions of Transformers (needs the extra `hf`)
 masks              masks between Transformers and attnlab
-gpt2               GPT-2's weights, read and written
-llama              those of the Llama family
-own                models with other attention, in a folder with the code that runs them
+gpt2               reading and writing GPT-2 weights
+llama              the same for the Llama family
+own                models with other attention, saved together with the code that runs them
 modeling_attnlab   that code, which needs no attnlab
 fields             the fields of a config.json
-folder             the folder that holds a model of Transformers
+folder             the folder of a Transformers model
 """
 
 from attnlab.models.hf.attention import PREFIX, Registration, VariantAttention, register, why_not

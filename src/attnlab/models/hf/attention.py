@@ -1,4 +1,4 @@
-"""attnlab's attention inside the models of Transformers (needs the extra `hf`).
+"""attnlab's attention inside Transformers models (needs the extra `hf`).
 
     from transformers import AutoModelForCausalLM
     from attnlab.models import hf
@@ -6,16 +6,16 @@
     hf.register()
     model = AutoModelForCausalLM.from_config(config, attn_implementation="attnlab:sigmoid")
 
-What the model projects, rotates and caches stays the model's. A variant is offered if it is a function of the query,
-key and value that the model hands over: a score, a normaliser, a window, ALiBi, an operator, and joins of these such as
-"window+sigmoid". `register` says which variants are left out, and why.
+The model's projections, rotation and cache are unchanged. A variant is registered if it is a function of the query, key
+and value that the model passes: a score, a normaliser, a window, ALiBi, an operator, and combinations of these such as
+"window+sigmoid". `register` returns which variants are left out, and why.
 
-What is the model's, and what the variant's:
+Which settings come from the model, and which from the variant:
 
     scaling    the model's for the scaled dot product; the raw product, cosine, distance and operators are as defined
-    mask       the product of the model's mask and the variant's window; `n` of a normaliser counts what is left
-    position   the model's stays; ALiBi comes on top of it
-    dropout    the model's, of the weights (`attn_pdrop`, `attention_dropout`); an operator has none to drop
+    mask       the product of the model's mask and the variant's window; `n` of a normaliser counts the visible keys
+    position   the model's; ALiBi is added to it
+    dropout    the model's, of the weights (`attn_pdrop`, `attention_dropout`); an operator has no weights to drop
 
 Attention weights are returned for `output_attentions=True`, computed by the reference.
 """
@@ -51,7 +51,7 @@ _REFUSED_ARGUMENTS = {
 class Registration:
     """What `register` did, by the names of the variants."""
 
-    registered: dict[str, str]  # variant → what to give as `attn_implementation`
+    registered: dict[str, str]  # variant → value of `attn_implementation`
     left_out: dict[str, str]  # variant → why
 
     def __str__(self) -> str:
@@ -60,10 +60,10 @@ class Registration:
 
 
 def register(names: str | Iterable[str] | None = None) -> Registration:
-    """Offer variants to Transformers under `attnlab:<name>`; without names, all that can be.
+    """Register variants with Transformers as `attnlab:<name>`; without names, all that are supported.
 
-    A name that is asked for and cannot be offered is an error, and then nothing is registered. Variants added later
-    need another call; calling again is harmless.
+    If a given name is not supported, this is an error and nothing is registered. Variants added later need another
+    call; calling again is harmless.
     """
     attentions, masks = _interfaces()
     if names is None:
@@ -131,7 +131,7 @@ class VariantAttention:
         is_causal: bool | None = None,
         **others: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the attention output, (batch, queries, heads, width), and the attention weights, if asked for.
+        """Return the attention output, (batch, queries, heads, width), and the attention weights, if requested.
 
         `query` has the shape (batch, heads, queries, width), `key` and `value` (batch, key-value heads, keys, width).
         `dropout` is 0 when the model is not training.
@@ -142,7 +142,7 @@ class VariantAttention:
         view = read_mask(attention_mask, *lengths, causal=causal, own=self.own_mask, by_distance=self.by_distance)
         if self.is_operator:
             view = as_padding(view, key.shape[0], causal=causal)
-        if self.is_operator and causal:  # behind the last query there may be room for tokens to come
+        if self.is_operator and causal:  # a static cache may hold empty slots after the last query
             key, value = (vectors[:, :, : view.query_start + query.shape[2]] for vectors in (key, value))
         if self.takes_scaling:
             query = _rescaled(query, scaling)
@@ -212,7 +212,7 @@ def _two_sequences(module: nn.Module, causal: bool, query: Tensor, key: Tensor) 
 
 
 def _weights_wanted(others: Mapping[str, object]) -> bool:
-    """Return whether attention weights are asked for. Some models do not pass that on, but collect the weights."""
+    """Return whether attention weights are requested. Some models do not pass the flag on, but collect the weights."""
     if others.get("output_attentions"):
         return True
     from transformers.utils import output_capturing

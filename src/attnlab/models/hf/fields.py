@@ -1,4 +1,4 @@
-"""The fields of a config.json of Hugging Face, each checked when it is read."""
+"""The fields of a Hugging Face config.json, each checked when it is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnlab.errors import FileError, UnsupportedError
 
 @dataclass(frozen=True)
 class ConfigFields:
-    """The fields by name. The metadata of a GGUF file are read the same way."""
+    """The fields by name. GGUF metadata is read the same way."""
 
     path: Path
     values: Mapping[str, Any]
@@ -41,12 +41,12 @@ class ConfigFields:
         return value
 
     def require(self, name: str, default: str, known: Collection[str]) -> str:
-        """Return a word, or refuse it if it is none of the known ones."""
+        """Return a string, or refuse it if it is not one of the known ones."""
         value = self.values.get(name, default)
         if not isinstance(value, str) or value not in known:
             raise UnsupportedError(f"{name} of {self.path} is {value!r}", hint=f"it may be {', '.join(known)}")
         return value
 
     def odd(self, name: str, value: object, wanted: str) -> FileError:
-        """Return the error for a value that is not what is wanted."""
+        """Return the error for a value other than wanted."""
         return FileError(f"{name} of {self.path} is {value!r}, not {wanted}", hint=f"correct {name}, or fetch it again")

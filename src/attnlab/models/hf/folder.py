@@ -1,9 +1,9 @@
-"""A model's folder as Transformers lays it out: config.json, and tensors in safetensors. Pickles are never read.
+"""A model folder in the layout of Transformers: config.json, and tensors in safetensors. Pickles are never read.
 
     config.json
     model.safetensors                     or model-00001-of-00002.safetensors, … with model.safetensors.index.json
 
-A folder is written under a temporary name beside its place and renamed, so that it is there whole or not at all.
+A folder is written under a temporary name next to its path and renamed, so that it is either complete or absent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TensorFiles:
         return tuple(self._sources[name].get_slice(name).get_shape())
 
     def read(self, name: str) -> Tensor:
-        """Return a tensor, perhaps memory-mapped from the file: copy what is to stay."""
+        """Return a tensor, which may be memory-mapped from the file: clone it to keep it."""
         tensor: Tensor = self._sources[name].get_tensor(name)
         return tensor
 
@@ -119,22 +119,22 @@ def _tensor_files(folder: Path) -> list[Path]:
 
 
 def write_folder(folder: Path, config: Mapping[str, object], tensors: Mapping[str, Tensor], kind: str) -> None:
-    """Put a model into a folder that is new, empty, or holds a model of this kind already, which is replaced.
+    """Write a model into a folder that is new or empty, or that holds a model of this kind, which is replaced.
 
-    Whatever else such a folder holds, a tokenizer for instance, stays.
+    Other files in such a folder, such as a tokenizer, are kept.
     """
     try:
         _write_folder(folder, config, tensors, kind)
     except FileError:
         raise
-    except (OSError, SafetensorError, RuntimeError) as error:  # the last for links that go in circles
+    except (OSError, SafetensorError, RuntimeError) as error:  # the last for symbolic links that form a cycle
         full = (isinstance(error, OSError) and error.errno in _NO_SPACE) or "No space left" in str(error)
         hint = "free some space, or name a folder on another disk" if full else "name a new folder in one of your own"
         raise FileError(f"{folder} cannot be written: {_reason(error)}", hint=hint) from None
 
 
 def _write_folder(folder: Path, config: Mapping[str, object], tensors: Mapping[str, Tensor], kind: str) -> None:
-    target = folder.resolve()  # through symbolic links, so that a link stays one
+    target = folder.resolve()  # follow symbolic links, so that a link is not replaced by a file
     for path in (target, target.parent):
         if path.exists() and not path.is_dir():
             raise FileError(f"{path} is a file", hint="name a folder")

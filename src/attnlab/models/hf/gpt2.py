@@ -1,10 +1,10 @@
-"""GPT-2's weights in and out, in the folder that Transformers reads and writes.
+"""Read and write GPT-2 weights, in the folder format of Transformers.
 
     model = load_gpt2(Path("gpt2"))          a folder with config.json and model.safetensors
     save_gpt2(model, Path("mine"))           GPT2LMHeadModel.from_pretrained("mine") opens it
 
-Both give the same logits. GPT-2 keeps its linear maps transposed (`Conv1D`), with query, key and value side by side in
-one of them. A model that GPT-2 cannot express is refused with the reason, and so is a GPT-2 that attnlab cannot.
+Both libraries compute the same logits. GPT-2 stores its linear layers transposed (`Conv1D`), with query, key and value
+concatenated in one of them. A model that one of the two libraries cannot represent is refused with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attnlab.models.meta import on_meta
 from attnlab.models.pretrained.weights import check_tensors, check_weights_fit
 from attnlab.models.spec import ModelSpec
 
-# What Transformers takes for granted where config.json is silent.
+# The defaults of Transformers for fields missing from config.json.
 _DEFAULTS: dict[str, Any] = {
     "vocab_size": 50257,
     "n_positions": 1024,
@@ -51,10 +51,10 @@ _ALIASES = {
     "n_layer": "num_hidden_layers",
 }
 ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu"}
-_BUFFERS = re.compile(r"h\.\d+\.attn\.(masked_)?bias")  # the causal mask, which some versions kept with the weights
+_BUFFERS = re.compile(r"h\.\d+\.attn\.(masked_)?bias")  # the causal mask, which some versions stored with the weights
 _HEAD, _EMBEDDING = "lm_head.weight", "wte.weight"
 
-# What a model may have as it likes; every other field must be as GPT-2 has it.
+# Fields that may have any value; every other field must be as in GPT-2.
 _FREE_IN_MODEL = {
     *("vocabulary_size", "context_length", "num_layers", "model_width", "mlp_width", "attention", "norm_epsilon"),
     *("activation", "bias", "tied_embedding", "zero_outputs", "dropout", "position"),
@@ -64,7 +64,7 @@ _FREE_IN_ATTENTION = {"model_width", "num_heads", "score", "bias", "weight_dropo
 
 @dataclass(frozen=True)
 class _Entry:
-    """A tensor of GPT-2's: its shape there, and the parameters here that are its columns, or it itself."""
+    """A GPT-2 tensor: its shape, and the attnlab parameters that are its columns or the tensor itself."""
 
     shape: tuple[int, ...]
     parameters: tuple[str, ...]
@@ -95,8 +95,8 @@ def load_gpt2(folder: Path) -> LanguageModel:
 def save_gpt2(model: LanguageModel, folder: Path) -> None:
     """Write a folder that Transformers opens as GPT2LMHeadModel. Biases that the model lacks are written as zeros.
 
-    The folder may be new, or hold a GPT-2 already: then its weights and config.json are replaced, at once, and all
-    else in it stays.
+    The folder may be new, or hold a GPT-2 model: then its weights and config.json are replaced together, and all other
+    files are kept.
     """
     reasons = list(_why_not(model.spec))
     if reasons:
@@ -207,7 +207,7 @@ def _spec_of(config: Mapping[str, Any], path: Path, num_tensors: int) -> ModelSp
 
 
 def _refuse_other_gpt2(values: Mapping[str, Any], path: Path) -> None:
-    """Refuse what Transformers' GPT-2 can do and attnlab's cannot."""
+    """Refuse options of Transformers' GPT-2 that attnlab does not support."""
     activation, embedding, residual = (values[n] for n in ("activation_function", "embd_pdrop", "resid_pdrop"))
     hint = "load another GPT-2"
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
@@ -226,7 +226,7 @@ def _refuse_other_gpt2(values: Mapping[str, Any], path: Path) -> None:
 
 def _config_of(spec: ModelSpec) -> dict[str, object]:
     first = spec.attention[0]
-    # GPT-2's own vocabulary ends with the token that parts texts; what parts them in another is not known here.
+    # GPT-2's own vocabulary ends with the token that separates texts; for other vocabularies it is not known here.
     end = spec.vocabulary_size - 1 if spec.vocabulary_size == _DEFAULTS["vocab_size"] else None
     return {
         "architectures": ["GPT2LMHeadModel"],

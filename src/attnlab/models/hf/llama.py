@@ -1,10 +1,10 @@
-"""The Llama family in and out, in the folder that Transformers reads and writes.
+"""Read and write models of the Llama family, in the folder format of Transformers.
 
     model = load_llama(Path("SmolLM2-135M"))      a folder with config.json and safetensors, in one file or in shards
     save_llama(model, Path("mine"))               LlamaForCausalLM.from_pretrained("mine") opens it
 
-Both give the same logits. A model that Transformers' Llama cannot express is refused with the reason, and so is a Llama
-that attnlab cannot. Dropout, which matters in training only, is not read.
+Both libraries compute the same logits. A model that one of them cannot represent is refused with the reason. Dropout,
+which matters only in training, is not read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnlab.models.pretrained.weights import check_tensors, fill, parameter_sha
 from attnlab.models.spec import ModelSpec
 
 _MOST_LAYERS = 1 << 16
-_BUFFERS = re.compile(r".*\.rotary_emb\.inv_freq")  # angles, which old versions kept with the weights
+_BUFFERS = re.compile(r".*\.rotary_emb\.inv_freq")  # angles, which old versions stored with the weights
 NAMES = Names(
     layers="model.layers",
     inside={
@@ -69,8 +69,8 @@ def load_llama(folder: Path) -> LanguageModel:
 def save_llama(model: LanguageModel, folder: Path) -> None:
     """Write the model to a folder that Transformers opens as LlamaForCausalLM.
 
-    The folder may be new, or hold a Llama already: then its weights and config.json are replaced, at once, and all else
-    in it stays.
+    The folder may be new, or hold a Llama model: then its weights and config.json are replaced together, and all other
+    files are kept.
     """
     config = _config_of(model.spec)
     reasons = list(_why_not(model.spec, config))
@@ -179,7 +179,7 @@ def _rope_parameters(position: Position | None) -> dict[str, object]:
     return {**own, "rope_theta": position.base} if isinstance(position, Rope) else own
 
 
-# What files do not keep, as it matters in training only.
+# Fields that files do not store, because they matter only in training.
 _LOST = {"zero_outputs": False, "initial_std": ModelSpec.model_fields["initial_std"].default, "dropout": 0.0}
 _LOST_OF_ATTENTION = {"weight_dropout": 0.0, "output_dropout": 0.0}
 

@@ -1,14 +1,14 @@
 """Masks between Transformers and attnlab.
 
-Transformers asks a mask function for a mask once per forward pass, and hands what it returned to the attention function
-of every layer. `make_mask` is that mask function: it returns a boolean (batch, 1, queries, keys), True where a query
-may look, or None where position alone decides, so that the kernels can use what they know of the structure.
-`read_mask` is how the attention function understands what arrives:
+Transformers calls a mask function once per forward pass, and passes its result to the attention function of every
+layer. `make_mask` is that mask function: it returns a boolean (batch, 1, queries, keys), True where a query may attend,
+or None where position alone decides, so that the kernels can exploit the structure of the mask. `read_mask` interprets
+the mask in the attention function:
 
     None, in a causal module          causal, and the queries are the last of the keys
     None, in a bidirectional one      everything is visible
-    a boolean mask                    the whole truth
-    an additive mask of 0 and −∞      the same, as the user's own may come; any other number in it is refused
+    a boolean mask                    used as it is
+    an additive mask of 0 and −∞      the same, for masks that users pass; any other number in it is refused
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from attnlab.attention import Mask, Visibility
 from attnlab.errors import InputError, UnsupportedError
 
 _BY_CAUSALITY = {True: Mask(), False: Mask(causal=False)}  # made once: `torch.compile` cannot make them
-_HIDDEN = -1e4  # an additive mask hides by a number below this; what it holds depends on the type and on the model
+_HIDDEN = -1e4  # in an additive mask, a number below this hides; its value depends on the dtype and on the model
 
 
 def make_mask(
     *, allow_is_causal_skip: bool = True, allow_is_bidirectional_skip: bool = False, **asked: Any
 ) -> Tensor | None:
-    """Return the mask that is asked for, or None where it is plain: a function for `AttentionMaskInterface`.
+    """Return the mask that is asked for, or None where position alone decides: a function for `AttentionMaskInterface`.
 
-    The two flags say that the pattern asked for is causal, or bidirectional, and nothing else besides padding.
+    The two flags say that the requested pattern is causal, or bidirectional, apart from padding.
     """
     from transformers.masking_utils import sdpa_mask
 
@@ -59,7 +59,7 @@ def _nothing_padded(asked: Mapping[str, Any]) -> bool:
     padding = asked.get("attention_mask")
     if padding is None:
         return True
-    if torch.compiler.is_compiling():  # where the values cannot be looked at
+    if torch.compiler.is_compiling():  # where tensor values cannot be read
         return False
     start = asked.get("kv_offset", 0)
     stop = start + asked["kv_length"]
@@ -68,7 +68,7 @@ def _nothing_padded(asked: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class View:
-    """What the queries of one call may see: a structural mask, and on top of it padding or a pattern."""
+    """Which keys the queries of one call may attend to: a structural mask, combined with padding or a pattern."""
 
     mask: Mask
     query_start: int = 0
@@ -81,7 +81,7 @@ def read_mask(
 ) -> View:
     """Return the product of the model's mask and the variant's `own`.
 
-    `by_distance` says that positions count, because of `own` or of a bias; otherwise the given mask says it all.
+    `by_distance` says that positions matter, because of `own` or of a bias; otherwise the given mask suffices.
     """
     if given is None:
         if num_keys < num_queries and causal:
@@ -114,8 +114,8 @@ def as_padding(view: View, batch: int, *, causal: bool) -> View:
 def first_position(visible: Tensor) -> int:
     """Return the position of the first query among the keys, in a causal mask: the last key a query sees is its own.
 
-    A cache with space for tokens to come holds more keys than there are, so their number does not tell. A query that is
-    padding may not see itself, hence the largest over all.
+    A static cache has more key slots than tokens, so the number of keys does not give the position. A query that is
+    padding may not see itself, hence the maximum over all queries.
     """
     queries, keys = visible.shape[2:]
     if queries == keys:

@@ -1,11 +1,11 @@
-"""Models with attention that Transformers does not know, in a folder that it opens with the code that runs them.
+"""Models with attention that Transformers does not have, saved in a folder together with the code that runs them.
 
     save_own(model, Path("mine"), tokenizer)                          config, weights, tokenizer, modeling_attnlab.py
     AutoModelForCausalLM.from_pretrained("mine", trust_remote_code=True)          needs no attnlab
     load_own(Path("mine")), open_pretrained("mine")                               the same model in attnlab
     push_to_hub(model, "me/my-model", tokenizer)                                  the folder on the Hub
 
-`modeling_attnlab.py` computes attention by its definition. What it does not know is refused by name.
+`modeling_attnlab.py` computes attention by its definition. Anything that it does not support is refused by name.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def push_to_hub(
 ) -> str:
     """Upload a model with its tokenizer and the code that runs it, and return its address.
 
-    `name` is that of the repository, as in "me/my-model", which is made if it is not there, `private` or not; `options`
-    are those of huggingface_hub's `upload_folder`.
+    `name` is the repository, such as "me/my-model", which is created, `private` or public, if it does not exist;
+    `options` are passed to huggingface_hub's `upload_folder`.
     """
     hub = import_extra("huggingface_hub", "hf")
     with tempfile.TemporaryDirectory(prefix="attnlab-hub-") as folder:
@@ -109,7 +109,7 @@ def _config(spec: ModelSpec) -> dict[str, object]:
         "num_hidden_layers": spec.num_layers,
         "num_attention_heads": first.num_heads,
         "max_position_embeddings": spec.context_length,
-        "tie_word_embeddings": False,  # the modelling file reads the embedding itself where they are tied
+        "tie_word_embeddings": False,  # the modelling file uses the embedding as the head if they are tied
         "use_cache": False,
         "dtype": "float32",
         "spec": {**spec.model_dump(mode="json"), "layers": layers, "learns_positions": spec.learns_positions},
@@ -117,7 +117,7 @@ def _config(spec: ModelSpec) -> dict[str, object]:
 
 
 def _why_not(spec: ModelSpec) -> Iterator[str]:
-    """Yield each thing about a model that the modelling file does not know."""
+    """Yield each property of a model that the modelling file does not support."""
     if spec.family != "decoder":
         yield f"models of the family {spec.family}"
     for one in spec.attention:

@@ -3,8 +3,8 @@
     model = load_gguf(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
 
 The weights need the `gguf` package (the extra `gguf`), which knows the formats of quantised blocks. In these files the
-rows of queries and keys stand in another order: llama.cpp rotates neighbours, the pair (x[2i], x[2i + 1]), where
-Transformers and attnlab rotate the halves of a head, (x[i], x[i + d/2]). They are put back here.
+rows of queries and keys are permuted: llama.cpp rotates neighbours, the pair (x[2i], x[2i + 1]), where Transformers and
+attnlab rotate the halves of a head, (x[i], x[i + d/2]). The permutation is undone here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NAMES = Names(
     head="output.weight",
 )
 _FACTORS = "rope_freqs.weight"
-_DIGITS = 7  # of a float32, as which the file keeps numbers
+_DIGITS = 7  # of a float32, in which the file stores numbers
 
 
 def load_gguf(header: Header) -> LanguageModel:

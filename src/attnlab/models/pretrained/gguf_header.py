@@ -1,4 +1,4 @@
-"""The header of a GGUF file: its metadata, and where its tensors lie. Every length is checked against the file's size.
+"""The header of a GGUF file: its metadata, and where its tensors are. Every length is checked against the file's size.
 
     magic "GGUF", version, number of tensors, number of fields
     fields        name, type, value                          values are numbers, texts, or arrays of either
@@ -6,7 +6,7 @@
     data          from the next multiple of `general.alignment` on
 
 The format is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3, little-endian. The
-`gguf` package has a reader, too, but believes the lengths that a file states.
+`gguf` package has a reader too, but it trusts the lengths stated in a file.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _STRING, _ARRAY, _TRUTH = 8, 9, 7
 # The codes of Python's `struct` for each type of number, of standard size and little-endian.
 _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 10: "<Q", 11: "<q", 12: "<d"}
 _NAME = re.compile(r"[\w.\-]{1,64}", re.ASCII)
-_LEAST_FIELD, _LEAST_TENSOR = 13, 24  # bytes that one of them takes at least
+_LEAST_FIELD, _LEAST_TENSOR = 13, 24  # smallest size in bytes
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in the file, of which nothing is read yet."""
+    """A tensor in the file, not read yet."""
 
     shape: tuple[int, ...]  # the slowest dimension first, as in PyTorch
-    kind: int  # by the number of ggml
+    kind: int  # ggml's number of the type
     start: int  # bytes from the beginning of the file
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a GGUF file says of itself."""
+    """The metadata and the list of tensors of a GGUF file."""
 
     path: Path
     size: int
@@ -73,7 +73,7 @@ def read_header(path: Path) -> Header:
 
 
 class _Reader:
-    """A place in the file, which moves on with everything that is read."""
+    """A position in the file, which advances with every read."""
 
     def __init__(self, path: Path, data: mmap.mmap) -> None:
         self.path, self.data, self.place = path, data, 0

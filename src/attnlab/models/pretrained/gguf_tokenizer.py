@@ -1,10 +1,10 @@
-"""The tokenizer inside a GGUF file: a byte-level BPE with the way of cutting a text into words that the file names.
+"""The tokenizer of a GGUF file: a byte-level BPE with the pre-tokenizer that the file names.
 
     gpt-2        GPT-2's words
-    smollm       every digit by itself, then GPT-2's words
+    smollm       every digit separately, then GPT-2's words
     llama-bpe    Llama 3's words, with up to three digits together
 
-Tokens of control, such as `<|im_start|>`, are recognised wherever they stand in a text.
+Control tokens, such as `<|im_start|>`, are recognised anywhere in a text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_CONTROL, _OWN = 3, 4  # types of tokens that are no pieces of words
+_CONTROL, _OWN = 3, 4  # token types that are not parts of words
 
 
 def gguf_tokenizer(header: Header) -> PretrainedTokenizer:

@@ -1,4 +1,4 @@
-"""What all files of the Llama family have in common: the model, and how its parameters are named."""
+"""The parts common to all files of the Llama family: the model, and the names of its parameters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def llama_model(
 
 @dataclass(frozen=True)
 class Names:
-    """How a format names parameters: those of layer 0 behind `layers` and its number, and the others."""
+    """The parameter names of a format: those of layer 0, prefixed by `layers` and the number, and the others."""
 
     layers: str
     inside: Mapping[str, str]
@@ -62,7 +62,7 @@ class Names:
     head: str
 
     def of(self, parameter: str) -> str:
-        """Return the name in the format of a parameter here."""
+        """Return the name of an attnlab parameter in this format."""
         outside = {"embedding.weight": self.embedding, "stack.norm.weight": self.norm, "head.weight": self.head}
         if parameter in outside:
             return outside[parameter]

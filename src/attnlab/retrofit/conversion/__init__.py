@@ -1,9 +1,9 @@
-"""Weights for another attention, from those that a model has, without training.
+"""Compute weights for another attention variant from those of a trained model, without training.
 
-targets      what each layer becomes, and what is refused
-heads        the maps of a layer, head by head, and the moments of tokens
-sharing      keys and values that are merged, narrowed or tied by least squares
-latents      keys and values from a latent, by low rank
+targets      the new spec of each layer, and what is refused
+heads        the projections of a layer, head by head, and the moments of tokens
+sharing      keys and values that are merged, reduced in width or tied by least squares
+latents      keys and values from a low-rank latent
 fitting      temperature, bias and output projection, fitted on real tokens
-converting   a layer, and a model with some of its layers changed
+converting   a converted layer, and a model with some of its layers converted
 """

@@ -1,4 +1,4 @@
-"""From a layer to a layer of another spec, and from a model to a model with some of its layers changed."""
+"""Convert a layer to another spec, and a model to one with some of its layers converted."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from attnlab.retrofit.conversion.latents import put_latent
 from attnlab.retrofit.conversion.sharing import merge_keys, merge_rotated_keys, merge_values, repeat_heads, tie
 from attnlab.retrofit.conversion.targets import is_merged, is_rescored
 
-_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)  # of the error that keys have, where key and value become one
+_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)  # weights of the key error that are tried when tying keys and values
 
 
 @dataclass(frozen=True)
 class ConvertedLayer:
-    """A layer with its new weights, and the error of its output, relative to how much that varies."""
+    """A layer with its new weights, and the squared error of its output relative to the output's variance."""
 
     layer: MultiHeadAttention
     error: float
 
 
 def convert_layer(original: MultiHeadAttention, target: AttentionSpec, x: Tensor) -> ConvertedLayer:
-    """Return a layer of another spec that makes of tokens x (rows, tokens, width) what the original makes.
+    """Return a layer of another spec that approximates the original's output on tokens x (rows, tokens, width).
 
-    Where nothing changes, weights are copied bit by bit.
+    If the spec does not change, the weights are copied bit for bit.
     """
     source = original.spec
     with torch.no_grad():
@@ -103,9 +103,9 @@ def _copied(original: MultiHeadAttention, target: AttentionSpec) -> MultiHeadAtt
 def convert_layers(
     model: LanguageModel, targets: Mapping[int, AttentionSpec], tokens: Tensor
 ) -> Iterator[tuple[int, ConvertedLayer]]:
-    """Yield each layer that has a target, converted on the activations that tokens (rows, tokens) have there.
+    """Yield each layer that has a target, converted on its input activations for tokens (rows, tokens).
 
-    Every layer is fitted to what the original model gives it, whatever happens to the layers before.
+    Every layer is fitted on the activations of the original model, regardless of what happens to earlier layers.
     """
     last = max(targets, default=-1)
     x = begin(model, tokens)

@@ -1,12 +1,12 @@
-"""What is fitted on the vectors of real tokens: temperature and bias of another normaliser, and the output projection.
+"""Fit the temperature and bias of another normaliser, and the output projection, on activations of real tokens.
 
-A head with another normaliser gets the scores τ s + b. Its temperature goes into its queries, its bias is the learned
-number of the score `biased-dot`. Both, and what the normaliser itself learns, are those for which the head's output is
-nearest to what it was, by gradient descent on a few texts from τ = 1 and b = 0.
+A head with another normaliser gets the scores τ s + b. Its temperature is folded into its queries, its bias is the
+learned parameter of the score `biased-dot`. Both, and the normaliser's own parameters, are fitted such that the head's
+output is closest to the original's, by gradient descent on a few texts starting from τ = 1 and b = 0.
 
-The output projection is then fitted by least squares with a small ridge towards what it was:
+The output projection is then fitted by ridge regression towards its original weights:
 
-    min_Δ |Y − O (W + Δ)|² + λ |Δ|²          O what the heads make now, Y what the layer made before
+    min_Δ |Y − O (W + Δ)|² + λ |Δ|²          O: the new head outputs, Y: the original output of the layer
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from attnlab.attention.groups import for_every_query_head
 from attnlab.attention.reference import scores as define_scores
 
 _STEPS, _RATE = 60, 0.15
-_MOST_TOKENS = 1024  # that temperature and bias are fitted on
-_RIDGE = 1e-3  # of the mean second moment of a number
-_EXACT = 1e-5  # of what the layer makes: errors below it are rounding
+_MOST_TOKENS = 1024  # for fitting temperature and bias
+_RIDGE = 1e-3  # as a fraction of the mean second moment of a component
+_EXACT = 1e-5  # relative to the layer's output: smaller errors are rounding
 
 
 def fit_scores(layer: MultiHeadAttention, original: MultiHeadAttention, x: Tensor) -> None:
@@ -76,9 +76,9 @@ def _read(layer: MultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 @torch.no_grad()
 def fit_output(layer: MultiHeadAttention, x: Tensor, wanted: Tensor) -> float:
-    """Fit the output projection of a layer, so that it makes of tokens x what is wanted, (rows, tokens, width).
+    """Fit the output projection of a layer so that its output on tokens x is close to `wanted`, (rows, tokens, width).
 
-    Return the sum of the squared errors that are left.
+    Return the sum of the remaining squared errors.
     """
     with _reading_heads(layer) as seen:
         made = layer(x)
@@ -91,7 +91,7 @@ def fit_output(layer: MultiHeadAttention, x: Tensor, wanted: Tensor) -> float:
     bias = layer.output.bias if layer.spec.bias else None
     columns = heads if bias is None else torch.cat([heads, heads.new_ones(len(heads), 1)], dim=1)
     if len(columns) < 2 * columns.shape[1]:
-        return before  # too few tokens to say anything
+        return before  # too few tokens for a fit
     gram, mixed = columns.T @ columns, columns.T @ left
     ridge = _RIDGE * gram.diagonal().mean()
     solved = torch.linalg.solve(gram + ridge * torch.eye(len(gram), dtype=gram.dtype), mixed)
@@ -103,7 +103,7 @@ def fit_output(layer: MultiHeadAttention, x: Tensor, wanted: Tensor) -> float:
 
 
 class _HeadsReader:
-    """An observer that keeps what the heads make."""
+    """An observer that keeps the head outputs."""
 
     def __init__(self) -> None:
         self.seen: list[Tensor] = []

@@ -1,7 +1,7 @@
-"""The linear maps of an attention layer, head by head, and the second moments of what they are applied to.
+"""The linear projections of an attention layer, head by head, and the second moments of their inputs.
 
-A map keeps its bias as a last column, and tokens end with a 1, so that one matrix is all that there is to a map. What
-is linear in the tokens has its second moments from theirs: E[(W x)(W x)ᵀ] = W E[x xᵀ] Wᵀ.
+The bias is the last column of each matrix, and tokens end with a 1, so that a single matrix represents an affine
+projection. Second moments of its output follow from those of the tokens: E[(W x)(W x)ᵀ] = W E[x xᵀ] Wᵀ.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from attnlab.attention import MultiHeadAttention
 
-_FLOOR = 1e-7  # of the largest eigenvalue, below which a direction counts as absent
+_FLOOR = 1e-7  # relative to the largest eigenvalue; directions below it count as absent
 
 
 @dataclass(frozen=True)
 class HeadMaps:
-    """The maps of one layer in float64, biases included as last columns."""
+    """The projection matrices of one layer in float64, with biases as last columns."""
 
     query: Tensor  # (heads, key width, model width + 1)
     key: Tensor  # (key heads, key width, model width + 1)

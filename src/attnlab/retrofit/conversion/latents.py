@@ -1,14 +1,14 @@
-"""Keys and values from a latent, by low rank: the principal components of all keys and values of a layer.
+"""Keys and values from a low-rank latent: the principal components of all keys and values of a layer.
 
-    c = RMSNorm(z),  z = W_DKV x          the components of which keys and values are best recovered
+    c = RMSNorm(z),  z = W_DKV x          the components from which keys and values are best reconstructed
     k_h = W_UK_h c,  v_h = W_UV_h c       by least squares on the c of real tokens
 
-The norm makes all c of one length. Where maps have biases, one number of z is a constant several times as long as the
-others together, which makes the norm nearly linear, and lets keys and values have the constant parts that they had.
+The norm gives all c the same length. If the projections have biases, one component of z is a constant several times as
+large as the norm of the others, which makes RMSNorm nearly linear and preserves the constant parts of keys and values.
 
-RoPE needs keys at their place. Every other pair keeps its rotation, as one rotated key that all heads share
+RoPE rotates keys by their position. Every other pair keeps its rotation, as one rotated key that all heads share
 (`merge_rotated_keys`); these are the pairs whose frequencies `decoupled-rope` has at half the width. The other pairs
-lose their rotation, as in arXiv 2502.14837, and are made from the latent.
+lose their rotation, as in arXiv 2502.14837, and are computed from the latent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attnlab.errors import UnsupportedError
 from attnlab.retrofit.conversion.heads import HeadMaps, Moments, principal, put_map, roots, total, with_one
 from attnlab.retrofit.conversion.sharing import as_numbers, as_pairs, merge_rotated_keys
 
-_CONSTANT = 4.0  # times the length of the other numbers of a latent
+_CONSTANT = 4.0  # times the norm of the other components of a latent
 
 
 def latent_spec(source: AttentionSpec, latent: Latent) -> AttentionSpec:
@@ -87,7 +87,7 @@ def _down(maps: HeadMaps, moments: Moments, width: int, *, biased: bool) -> Tens
     taken, heads = moments.around(mean=biased), range(len(maps.key))
     keys = torch.cat([roots(maps.query_metric(head, taken))[0] @ maps.key[head] for head in heads])
     values = torch.cat([roots(maps.output_metric(head))[0] @ maps.value[head] for head in heads])
-    # Keys and values count alike: each is divided by how much it varies in all.
+    # Keys and values have equal weight: each is divided by its total variance.
     parts = [part / math.sqrt(total(part, taken)) for part in (keys, values)]
     stack = torch.cat(parts)
     down = principal(stack, taken, min(width, len(stack))).T @ stack

@@ -1,20 +1,20 @@
-"""Key and value heads that are merged, narrowed or tied, by least squares on real activations.
+"""Merge key and value heads, reduce their width or tie them, by least squares on real activations.
 
-Attention does not change if keys are multiplied by an invertible matrix and queries by its inverse, nor if values are
-and the output projection undoes it. So to merge heads is to find one small vector z of each token from which all that
-they had is best recovered linearly: the principal components of their activations, stacked. What recovers them goes
-into queries and output projection, and costs nothing.
+Attention does not change if keys are multiplied by an invertible matrix and queries by its inverse transpose, nor if
+values are multiplied and the output projection inverts it. Merging heads therefore means finding one small vector z for
+each token from which their keys or values are best reconstructed linearly: the principal components of their stacked
+activations. The reconstruction is folded into queries and output projection, and costs nothing.
 
     keys      k_h ≈ A_h z          q_h·k_h ≈ (A_hᵀ q_h)·z
     values    v_h ≈ B_h z          W_O_h v_h ≈ (W_O_h B_h) z
     K = V     k ≈ A z, v ≈ B z     the same z for both
 
-An error of a key counts as far as queries see it, E[(q·δ)²], and one of a value as the output projection passes it on,
-|W_O δ|². If heads were equal before, nothing is lost.
+The error δ of a key is weighted by the queries, E[(q·δ)²], and that of a value by the output projection, |W_O δ|². If
+the heads were equal before, nothing is lost.
 
-RoPE rotates the pairs (x[i], x[i + d/2]) of a key. A matrix A_h goes through a rotation only if it multiplies each
-pair, taken as a complex number, by a number of its own: then z has one complex component for each pair, the best of
-which is an eigenvector, too. Where K = V, z is the key itself, and only values are recovered from it.
+RoPE rotates the pairs (x[i], x[i + d/2]) of a key. A matrix A_h commutes with the rotation only if it multiplies each
+pair, taken as a complex number, by one complex factor: z then has one complex component for each pair, and the best one
+is again given by an eigenvector. For K = V under RoPE, z is the key itself, and only values are reconstructed from it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from attnlab.retrofit.conversion.heads import HeadMaps, blocks, principal, roots
 def merge_keys(maps: HeadMaps, moments: Tensor, count: int, width: int) -> HeadMaps:
     """Return maps with `count` key heads of a width, for keys that are not rotated."""
     merged, old = len(maps.key) // count, maps.key.shape[1]
-    keys, queries, factor = [], [], math.sqrt(width / old)  # scores are divided by the root of the width
+    keys, queries, factor = [], [], math.sqrt(width / old)  # scores are divided by the square root of the width
     for head in range(count):
         members = range(head * merged, (head + 1) * merged)
         metrics = [roots(maps.query_metric(one, moments)) for one in members]
@@ -78,9 +78,9 @@ def merge_values(maps: HeadMaps, moments: Tensor, count: int, width: int) -> Hea
 
 
 def tie(maps: HeadMaps, moments: Tensor, share: float, *, rotated: bool) -> HeadMaps:
-    """Return maps in which each key is also the value.
+    """Return projections in which each key is also the value.
 
-    The errors of keys count `share` of all, those of values the rest, each relative to how much they vary.
+    Key errors have the weight `share`, value errors the rest, each relative to their total variance.
     """
     width = maps.key.shape[1]
     made, queries, outputs = [], [], []
@@ -94,7 +94,7 @@ def tie(maps: HeadMaps, moments: Tensor, share: float, *, rotated: bool) -> Head
         chosen = principal(stack, moments, width)
         of_key, of_value = inverse @ chosen[:width] / alpha, back @ chosen[width:] / beta
         vector = chosen.T @ stack
-        if rotated:  # the tied vector is the key, and its value is recovered from that
+        if rotated:  # the tied vector is the key, and the value is reconstructed from it
             vector, of_value = of_key @ vector, of_value @ torch.linalg.pinv(of_key, rtol=1e-3)
             queries.append(query)
         else:

@@ -1,17 +1,17 @@
-"""What a layer becomes: the spec of a variant, made from the spec that the layer has.
+"""The target spec of a layer: the spec of a variant, derived from the layer's own spec.
 
-What can be converted without training:
+Conversions without training:
 
-    mask            the weights as they are: window, sink-window
+    mask            weights unchanged: window, sink-window
     sharing         K = V by least squares: tied-kv
     key heads       merged by least squares, or repeated exactly: gqa, mqa
-    widths          narrowed by least squares: low-rank-value, low-rank-key (without RoPE)
-    latent          by low rank: mla
-    normaliser      with fitted temperature, and a fitted bias where a shift of all scores matters: sigmoid, relu, …
-    anything that keeps the projections (operators, head outputs, scores): the weights as they are, and new numbers
-                    as the variant starts them
+    widths          reduced by least squares: low-rank-value, low-rank-key (without RoPE)
+    latent          low-rank: mla
+    normaliser      with fitted temperature, and a fitted bias if a shift of all scores matters: sigmoid, relu, …
+    anything that keeps the projections (operators, head outputs, scores): weights unchanged, and new parameters at
+                    the variant's initialisation
 
-What changes the position, the number of heads or the projections otherwise is refused.
+Other changes to the position, the number of heads or the projections are refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Training a converted model until it is as good as the original was.
+"""Train a converted model to recover the loss of the original (healing).
 
-plan          how much is trained, and how
+plan          tokens, batches and learning rates
 distilling    layer-wise distillation from the original
 converted     the converted model as a run
 running       one seed of one method, in its folder
-curves        loss along healing, and the tokens until it is near the original's
+curves        loss during healing, and the tokens until it is close to the original's
 """

@@ -1,4 +1,4 @@
-"""The converted model as a run: a folder that every command takes, with no step trained yet."""
+"""The converted model as a run of zero training steps: a folder that every command accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loss along healing, over seeds: where it ends, and how many tokens it takes to come near the original's."""
+"""Loss during healing, over seeds: its final value, and the tokens until it is close to the original's."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Layer-wise distillation: every converted layer learns to make what the original makes of the same input.
+"""Layer-wise distillation: every converted layer learns to match the original's output for the same input.
 
     loss = mean over converted layers of |layer(x) − original(x)|² / Var(original(x))
 
-x is what the original model gives its own layer, so that errors of other layers do not matter, and one pass through the
+x is the layer's input in the original model, so that errors of other layers do not matter, and one forward pass of the
 original trains all layers at once. Only the attention of converted layers is trained.
 """
 
@@ -33,7 +33,7 @@ Curve = list[tuple[int, float]]  # steps, and the loss after them
 
 
 class Student(nn.Module):
-    """The converted layers of a model, by their numbers."""
+    """The converted layers of a model, by index."""
 
     def __init__(self, layers: dict[int, MultiHeadAttention]) -> None:
         super().__init__()
@@ -71,10 +71,10 @@ def distil(
     folder: Path,
     evaluate: Callable[[], float],
 ) -> Curve:
-    """Train the layers of a student, or resume, and return the validation loss along the way.
+    """Train the layers of a student, or resume, and return the validation loss during training.
 
-    `evaluate` returns that loss for the model with the student's layers as they are. What is trained lies in
-    checkpoints in the folder, and is read from there if it is asked for again.
+    `evaluate` returns the loss of the model with the student's current layers. Progress is saved in checkpoints in the
+    folder, and the same request reads them from there.
     """
     steps, every = plan.distil_steps(length), plan.evaluate_every(length)
     optimizer = Optimizer(OptimizerSpec(learning_rate=plan.distil_learning_rate, weight_decay=0.0), student)

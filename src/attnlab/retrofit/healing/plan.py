@@ -1,4 +1,4 @@
-"""How much is trained, and how: the same tokens for every method, over paired seeds."""
+"""The plan of healing: tokens, batches and learning rates; the same tokens for every method, over paired seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One seed of one method: distillation in checkpoints of its own, then finetuning as a run like any other."""
+"""One seed of one method: distillation with its own checkpoints, then finetuning as an ordinary run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True)
 class HealingJob:
-    """A model to be healed: the original, its converted layers, the text, and where its runs are kept."""
+    """A model to be healed: the original, its converted layers, the text, and the folder of its runs."""
 
     name: str
     original: LanguageModel

@@ -1,8 +1,8 @@
-"""Differences at larger models.
+"""Forecasts of differences at larger model sizes.
 
-loss_law    the loss against parameters and tokens
+loss_law    the scaling law of the loss in parameters and tokens
 ladders     losses at several sizes
 families    how a difference may change with size
 forecast    an average over the families
-accuracy    how good forecasts are, of hidden rungs and of simulated ladders
+accuracy    the accuracy of forecasts, on hidden rungs and on simulated ladders
 """

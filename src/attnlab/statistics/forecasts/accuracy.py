@@ -1,7 +1,7 @@
-"""How good forecasts are: of the largest rung of real ladders, and of simulated ladders whose truth is known.
+"""The accuracy of forecasts: on the largest rung of real ladders, and on simulated ladders with known truth.
 
 The back-test hides the largest rung of every ladder, forecasts it, and compares with the observed difference. The
-observed mean has noise of its own. An interval for it reaches √(h² + o²) from the forecast, where h is the forecast's
+observed mean has its own noise. An interval for it reaches √(h² + o²) from the forecast, where h is the forecast's
 distance to its bound and o is half the t-interval of the observed mean.
 
 The truth of a simulated arm comes from one of the families of `families`, or from a crossover that none of them
@@ -92,7 +92,7 @@ def backtest(ladders: Sequence[Ladder], *, level: float = 0.9, resamples: int = 
     resamples
         Bootstrap samples.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     check_share("level", level)
     if not ladders:
@@ -181,10 +181,10 @@ class SimulatedLadder:
 
 @dataclass(frozen=True)
 class ForecastCheck:
-    """How forecasts do for one kind of truth, so many rungs ahead.
+    """The accuracy of forecasts for one kind of truth, a number of rungs ahead.
 
     `coverage` is the share of intervals that contain the true difference, and `sign` the share of forecasts of the
-    right sign. `width` is the median width of the intervals in nats. The same follows for the naive rule.
+    right sign. `width` is the median width of the intervals in nats. The other fields are the same for the naive rule.
     """
 
     truth: str
@@ -271,7 +271,7 @@ def simulate_forecasts(
     ahead
         How many rungs ahead is forecast.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     level
         The confidence level of intervals, such as 0.95.
     """

@@ -1,14 +1,14 @@
 """Forecast the difference in loss between an arm and its baseline at a larger model size.
 
 Every family of `families` is fitted to the paired mean differences of a ladder, and the families are averaged with
-weights by AICc. The distribution of the forecast is a mixture over families and resamples of seeds:
+AICc weights. The distribution of the forecast is a mixture over families and resamples of seeds:
 
     prediction  +  misfit  +  (resampled prediction − prediction) · c · √(ν / χ²_ν)  +  normal(0, σ)
 
 √(ν / χ²_ν) gives the resamples the tails of Student's t, with ν one less than the fewest seeds of a point. Where no
 family fits within the noise, c is above 1, and the misfit carries the residual at the largest rung over to the target.
 
-σ stands for a truth that is in no family. It grows with the log distance from the largest rung to the target, in
+σ covers truths outside all families. It grows with the log distance from the largest rung to the target, in
 proportion to how much the difference changes along the ladder, and to the misfit.
 """
 
@@ -224,7 +224,7 @@ def forecast(
     resamples
         Bootstrap samples.
     seed
-        What random numbers are drawn from; the same seed gives the same result.
+        The random seed; the same seed gives the same result.
     """
     _check_target(target_size, ladder.largest.size, level, widening)
     fitted = fit_ladder(ladder, resamples=resamples, seed=seed)
@@ -233,7 +233,7 @@ def forecast(
 
 @dataclass(frozen=True)
 class _Mixture:
-    """Weighted draws, sorted, with the share of the weight below the middle of each."""
+    """Sorted weighted draws, with the cumulative weight up to the middle of each."""
 
     values: Array
     shares: Array

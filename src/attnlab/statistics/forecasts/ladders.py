@@ -1,8 +1,8 @@
 """Ladders: the losses of an arm and of its baseline at several model sizes, with paired seeds.
 
-The seeds are resampled as a whole: in one resample a seed has the same weight at every point that has it, for the
+Seeds are resampled as units: in one resample, a seed has the same weight at every point that contains it, for the
 baseline and for the arm. The weights are those of the Bayesian bootstrap (Rubin 1981), which never leave a point
-without a seed. With n seeds their means vary by (n − 1) / (n + 1) too little; each point is corrected for that.
+without a seed. With n seeds, the variance of the means is too small by the factor (n − 1) / (n + 1); this is corrected.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _POOLED_DEGREES = 4.0  # of freedom that the spread of all points adds to the sp
 class LadderPoint:
     """The final validation losses in nats of both groups at one model size and number of training tokens.
 
-    Place k of `baseline` and of `arm` is the same seed. `seeds` names the seeds, so that points with different seeds
-    can be resampled together; without it, place k is seed k.
+    Index k of `baseline` and of `arm` is the same seed. `seeds` names the seeds, so that points with different seeds
+    can be resampled together; without it, index k is seed k.
     """
 
     size: float

@@ -6,8 +6,8 @@ N is the number of parameters, D the number of training tokens, L the loss in na
 α and β on a grid that is refined around its best point, and for each pair of exponents E, A, B ≥ 0 by non-negative
 linear least squares, solved exactly by trying every set of coefficients that may be positive.
 
-Few points do not identify five numbers, and with tokens proportional to size N^−α and D^−β are almost collinear. Weak
-priors decide what the points leave open; they count like one more measurement each:
+Few points do not identify five numbers, and with tokens proportional to size, N^−α and D^−β are almost collinear. Weak
+priors determine the rest; each counts like one more measurement:
 
     exponents   normal around the published values, within bounds
     split       A · N^−α − B · D^−β is 0 at the geometric mean of the points, within the range of the losses
@@ -28,7 +28,7 @@ from attnlab.statistics.checking import check_logarithms, check_positive, check_
 
 Array = NDArray[np.float64]
 
-SMALLEST_ERROR = 1e-5  # nats: no loss is known better, whatever its spread over seeds
+SMALLEST_ERROR = 1e-5  # nats: the smallest error assumed, whatever the spread over seeds
 _BOUNDS = (0.1, 1.0)  # of both exponents
 _PUBLISHED = (0.34, 0.28)  # α and β of Hoffmann et al. 2022
 _PRIOR_SD = 0.15  # of both exponents
@@ -184,7 +184,7 @@ class _Problem:
         coefficients = np.zeros_like(moments)
         for chosen in _SUBSETS:
             pairs = np.outer(chosen, chosen)
-            # With ones on the diagonal, what is not chosen has an inverse too; its coefficients are then set to 0.
+            # Ones on the diagonal make the matrix invertible; the coefficients that are not chosen are then set to 0.
             inverse = np.linalg.inv(np.where(pairs, gram, np.eye(3)))
             found = np.where(pairs, inverse, 0.0) @ moments
             left = squares - (found * moments).sum(axis=1)

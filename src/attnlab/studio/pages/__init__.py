@@ -1,15 +1,15 @@
-"""The studio's pages: one file each, drawn in one frame.
+"""The studio's pages: one file each, drawn in a common frame.
 
-home         what can be done, what runs, the latest verdicts, and a tour
-playground   tokens and matrices to edit, any attention from a form
+home         an overview: the pages, current runs, the latest verdicts, and a tour
+playground   editable tokens and matrices, and a form for any attention
 compare      a form that becomes a plan, and all comparisons and studies
 comparison   one comparison while it runs, and its verdicts
 scale        a form for a study over sizes, and all studies
 study        one study while it runs, its verdicts and forecasts
-seen         a text on its way through a model, head by head
+seen         the forward pass of a text through a model, head by head
 reports      any two reports side by side
-heads        the maps of a run's heads; two runs side by side
-cost         what a model costs while its shape changes
+heads        the attention matrices of a run's heads; two runs side by side
+cost         the cost of a model as its shape changes
 ask          questions to a trained model and its fact store
 facts        the fact store: browsed, searched, corrected and retracted
 exhibits     claims as small programs with their checks

@@ -28,7 +28,7 @@ _NOTHING = (
 )
 _RISKS = (0.01, 0.3, 0.01)
 _TONES = {"recalled": "good", "looked up": "even", "unknown": "bad"}
-_MOST_TEXT = 500  # letters
+_MOST_TEXT = 500  # characters
 
 
 def register(studio: Studio) -> None:

@@ -1,4 +1,4 @@
-"""Compare: a form that becomes a plan while it is filled in, and the comparisons and studies that there are."""
+"""Compare: a form that becomes a plan while it is filled in, and all comparisons and studies."""
 
 from __future__ import annotations
 

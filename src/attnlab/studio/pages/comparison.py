@@ -42,14 +42,14 @@ def register(studio: Studio) -> None:
 
 
 class ComparisonPage(Watching):
-    """One visitor who watches a comparison."""
+    """The page of a comparison for one visitor."""
 
     what, words = "comparison", _WORDS
 
     def __init__(self, frame: Frame, studio: Studio, name: str) -> None:
         super().__init__(frame, studio, name)
-        self._every = False  # whether every run is drawn by itself
-        self._seeds = 4  # to add for another look
+        self._every = False  # whether each run is drawn separately
+        self._seeds = 4  # to add for another interim analysis
 
     async def build(self) -> None:
         found = await self.follow()
@@ -62,7 +62,7 @@ class ComparisonPage(Watching):
         switch("every run by itself", self._every, guarded(self.frame, self._separate, keep=True))
         self._charts = ui.element("div").classes("plot")
         self._runs = markup("")
-        self.draw_details(found, deletable="/" not in found["folder"])  # one inside of a study belongs to it
+        self.draw_details(found, deletable="/" not in found["folder"])  # a comparison inside a study belongs to it
         self.begin(found)
 
     async def follow(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class ComparisonPage(Watching):
         self._every = bool(text)
         await self.look()
 
-    # What is seen
+    # Drawing
 
     def can_resume(self, found: Mapping[str, Any]) -> bool:
         return super().can_resume(found) or (found["status"] == "finished" and "answer" not in found)

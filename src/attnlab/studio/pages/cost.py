@@ -1,4 +1,4 @@
-"""Cost: sliders for the shape of a model; bars, sweeps and crossovers move with them."""
+"""Cost: sliders for the shape of a model; bars, sweeps and crossovers follow them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import Canvas, choice, heading, markup, slider
 
 _LEAD = "Parameters, FLOPs, memory and cache of any variant at any shape, and where attention overtakes the rest."
-# What a slider moves through: powers of two, or whole numbers.
+# The values of each slider: powers of two, or integers.
 _CONTEXT, _WIDTH, _LAYERS, _HEADS, _BATCH = (4, 20), (5, 14), (1, 96), (1, 128), (0, 10)
 
 

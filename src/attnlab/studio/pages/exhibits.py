@@ -16,8 +16,8 @@ from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import Canvas, button, entry, heading, markup
 
 _LEAD = "Each exhibit is a short program that computes a claim and checks it. Start at the top, as in a course."
-_MOST_VALUE = 200  # letters of a parameter
-_REFRESH = 0.5  # seconds between two looks at how far it is
+_MOST_VALUE = 200  # characters of a parameter
+_REFRESH = 0.5  # seconds between two progress updates
 
 
 def register(studio: Studio) -> None:
@@ -46,14 +46,14 @@ def _item(one: Mapping[str, Any]) -> str:
 
 
 class ExhibitPage:
-    """One visitor before one exhibit."""
+    """The page of one exhibit for one visitor."""
 
     def __init__(self, frame: Frame, studio: Studio, name: str) -> None:
         self.frame, self.studio, self.name = frame, studio, name
         self.settings: dict[str, str] = {}
         self._owner = frame.owner(f"exhibit-{name}")
-        self._runs = 0  # computations begun; only the newest is shown
-        self._begun: float | None = None  # when it began, if one is under way
+        self._runs = 0  # computations started; only the newest is shown
+        self._begun: float | None = None  # start time of the current computation, if any
 
     async def build(self, settings: dict[str, str]) -> None:
         one = (await self.studio.desk.ask("exhibit", name=self.name))["exhibit"]

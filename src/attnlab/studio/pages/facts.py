@@ -1,4 +1,4 @@
-"""Facts: all that the store holds, page by page; search it, correct a fact or retract it, with undo."""
+"""Facts: the content of the store, page by page; search it, correct a fact or retract it, with undo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTHING = (
     "<code>attnlab knowledge facts import</code> reads files."
 )
 _KINDS = {"": "all facts", "told": "told by people"}
-_MOST_TEXT = 500  # letters
+_MOST_TEXT = 500  # characters
 
 Act = Callable[[], Awaitable[None]]
 
@@ -36,13 +36,13 @@ def register(studio: Studio) -> None:
 
 
 class FactsPage:
-    """One visitor in the store."""
+    """The page of the fact store for one visitor."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
         self.frame, self.studio = frame, studio
         self.words, self.told = "", False
         self.who = getpass.getuser()
-        self._starts: list[int | None] = [None]  # of the pages up to this one: the number that facts lie below
+        self._starts: list[int | None] = [None]  # for each page up to this one: its facts have numbers below this
         self._shown: Mapping[str, Any] = {}
         self._open: int | None = None  # the fact that is being corrected
 
@@ -63,7 +63,7 @@ class FactsPage:
     def _handle(self, handler: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         return guarded(self.frame, handler)
 
-    # What happens
+    # Actions
 
     async def _search(self, text: str) -> None:
         self.words, self._starts = text[:_MOST_TEXT], [None]
@@ -132,7 +132,7 @@ class FactsPage:
         self._open = None if self._open == number else number
         self._draw()
 
-    # What is seen
+    # Drawing
 
     async def _renew(self) -> None:
         below = {} if self._starts[-1] is None else {"before": self._starts[-1]}

@@ -1,4 +1,4 @@
-"""Heads: what every head of a run looks at, and what comes next when some are taken away; two runs side by side."""
+"""Heads: what every head of a run attends to, and the predictions when some are ablated; two runs side by side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTHING = (
     "<code>attnlab train</code>; it appears here as soon as it has weights."
 )
 _TAKE_AWAY = "Press a head to take it away: what it makes is replaced by its mean over this text."
-_MOST_TEXT = 2_000  # letters
+_MOST_TEXT = 2_000  # characters
 _MOST_TOKENS = 128
 _PANELS = ("words", "heads", "lines", "map")
 
@@ -125,7 +125,7 @@ class HeadsPage:
 
 
 class RunColumn:
-    """One run with its maps, its numbers, and its heads to take away."""
+    """One run with its attention matrices, its measures, and its heads to ablate."""
 
     def __init__(self, frame: Frame, studio: Studio, name: str, text: str, found: Mapping[str, Any]) -> None:
         self.frame, self.studio, self.name, self.text, self.found = frame, studio, name, text, found

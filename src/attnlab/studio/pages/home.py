@@ -1,4 +1,4 @@
-"""Home: what can be done here, what is running now, the latest verdicts, and a tour."""
+"""Home: an overview of the pages, current runs, the latest verdicts, and a tour."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CARDS = {
     "/exhibits": ("Exhibits", "Claims about attention as small programs that check themselves."),
 }
 _LATEST = 6  # comparisons and studies
-_REFRESH = 5.0  # seconds between two looks
+_REFRESH = 5.0  # seconds between two updates
 _NOTHING = 'Nothing was compared here yet. <a href="/compare">Start with one variant</a>; it takes minutes.'
 
 
@@ -48,7 +48,7 @@ def register(studio: Studio) -> None:
 
 
 class HomePage:
-    """One visitor at the entrance."""
+    """The home page for one visitor."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
         self.frame, self.studio = frame, studio
@@ -67,7 +67,7 @@ class HomePage:
         ui.timer(_REFRESH, self._refresh, immediate=True)
 
     async def _refresh(self) -> None:
-        with contextlib.suppress(AttnlabError):  # the next look may find what this one did not
+        with contextlib.suppress(AttnlabError):  # the next update may succeed
             found = await self.studio.latest(_LATEST)
             if found == self._shown:
                 return

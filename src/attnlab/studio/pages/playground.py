@@ -1,4 +1,4 @@
-"""The playground: tokens and matrices to edit, any attention from a form, and every number on the way at once."""
+"""The playground: editable tokens and matrices, any attention from a form, and every intermediate result at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEAD = (
 )
 _PATH = "/playground"
 _MOST_UNDO = 100  # states
-_MOST_LINK = 8_000  # letters of a state in the address
+_MOST_LINK = 8_000  # characters of a state in the address
 
 
 def register(studio: Studio) -> None:
@@ -43,11 +43,11 @@ class PlaygroundPage:
         self.state: Mapping[str, Any] = {}
         self.answer: Mapping[str, Any] | None = None
         self._presets: Sequence[Mapping[str, Any]] = []
-        self._states: list[Mapping[str, Any]] = []  # as they were shown, for undo
-        self._wrong: set[str] = set()  # cells that hold no number
+        self._states: list[Mapping[str, Any]] = []  # earlier states, for undo
+        self._wrong: set[str] = set()  # cells that do not contain a number
         self._wanted = asyncio.Event()
         self._busy = False
-        self._form: SpecForm | None = None  # once the desk has said what can be chosen
+        self._form: SpecForm | None = None  # set once the desk has returned the choices
 
     async def build(self, link: str) -> None:
         self._presets = load_presets()
@@ -117,7 +117,7 @@ class PlaygroundPage:
             button("Export as Python", guarded(self.frame, self._export))
         self._program = markup("")
 
-    # What happens
+    # Actions
 
     async def _typed(self, event: GenericEventArguments) -> None:
         place, text = event.args
@@ -206,12 +206,12 @@ class PlaygroundPage:
         self._program.set_content(f'<pre class="code" tabindex="0">{escape(found["text"])}</pre>')
         ui.download.content(found["text"], "attention.py")
 
-    # What is seen
+    # Drawing
 
     def _renewed(self, answer: Mapping[str, Any]) -> None:
         self._show(answer, redraw=True)
         if answer.get("note"):
-            # After the handler, which takes an earlier message away.
+            # After the handler, which removes an earlier message.
             asyncio.get_running_loop().call_soon(self.frame.tell, f"{answer['note']}\nThat is what is shown now.")
 
     def _show(self, answer: Mapping[str, Any], *, redraw: bool = False) -> None:
@@ -259,7 +259,7 @@ _MOST = 1_000_000
 
 
 class SpecForm:
-    """The fields of a specification; every change is told as (field, new value), parts as their whole mapping."""
+    """The fields of a specification; every change is reported as (field, new value), a part as its whole mapping."""
 
     def __init__(self, fields: Sequence[Mapping[str, Any]], changed: Changed) -> None:
         self._fields, self._changed = fields, changed

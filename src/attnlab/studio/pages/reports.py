@@ -1,4 +1,4 @@
-"""Reports: any two of them side by side."""
+"""Reports: any two reports side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def register(studio: Studio) -> None:
 
 
 class ReportsPage:
-    """One visitor's two reports."""
+    """The two reports that one visitor has chosen."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
         self.frame, self.studio = frame, studio

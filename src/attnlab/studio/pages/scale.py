@@ -1,4 +1,4 @@
-"""Scale: a form for a study over sizes that becomes a plan while it is filled in, and the studies that there are."""
+"""Scale: a form for a study over sizes that becomes a plan while it is filled in, and all studies."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ScalePage(ExperimentForm):
                 self.real("alpha", "alpha")
                 self.whole("first_seed", "first seed", 0, 1_000_000)
 
-    # What happens
+    # Actions
 
     async def _read(self, name: str, text: str) -> None:
         chosen = {*self.fields["corpora"], name} if text else {*self.fields["corpora"]} - {name}

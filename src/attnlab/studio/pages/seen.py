@@ -1,4 +1,4 @@
-"""Attention, seen: a text on its way through a model, head by head, and what comes of it, token by token."""
+"""Attention, seen: the forward pass of a text through a model, head by head, and generation token by token."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LEAD = (
 _NOTHING = "There is no trained model here yet. A small one is trained on generated sentences in under a minute."
 _TRAIN = "Train the small model of the tour"
 _AS_TRAINED = "as trained"
-_MOST_TEXT = 2_000  # letters
-_OWN_LETTERS = 120  # of the model's own text, to begin with
-_AT_ONCE = 8  # tokens that are generated one after the other
+_MOST_TEXT = 2_000  # characters
+_OWN_LETTERS = 120  # characters of the model's own text, shown initially
+_AT_ONCE = 8  # tokens that are generated per request
 _MOST_UNDO = 200
 _MOST_PLACE = 10_000  # layers, heads or tokens
-_REFRESH = 0.5  # seconds between two looks at how far an answer is
+_REFRESH = 0.5  # seconds between two progress updates
 
 
 def show_view(place: ui.element, address: str, parts: Sequence[str] | None = None) -> None:
@@ -75,7 +75,7 @@ class SeenPage:
         self.found: Mapping[str, Any] = {}
         self._earlier: list[list[int]] = []  # tokens before each step, for undo
         self._training = False
-        self._asked: float | None = None  # when the question under way was asked
+        self._asked: float | None = None  # when the pending question was asked
 
     async def build(self, run: str, text: str) -> None:
         known = (await self.studio.desk.ask("runs", runs=str(self.studio.runs)))["runs"]
@@ -145,7 +145,7 @@ class SeenPage:
             if self.found["shareable"]:
                 switch("keys are the values too (K = V)", self.changes["shared"], self._changing("shared", bool))
 
-    # What happens
+    # Actions
 
     async def _typed(self, text: str) -> None:
         self.text = text[:_MOST_TEXT]
@@ -164,7 +164,7 @@ class SeenPage:
             self.changes = {**before, field: read(text)}
             try:
                 await self._flow(self.found["ids"])
-            except WithdrawnError:  # a newer change builds on this one
+            except WithdrawnError:  # superseded by a newer change, which includes this one
                 raise
             except AttnlabError:
                 self.changes = before

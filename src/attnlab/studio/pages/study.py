@@ -55,7 +55,7 @@ class CorpusSection:
         self.ahead = ui.element("div").classes("plot")
         self.words = markup("")
         with ui.element("details") as details:
-            if not one["total"]:  # the search is what there is to see
+            if not one["total"]:  # so far there is only the search to show
                 details.props("open")
             markup("Learning rates", "summary")
             markup(escape(_RATES), "p").classes("soft")
@@ -63,7 +63,7 @@ class CorpusSection:
 
 
 class StudyPage(Watching):
-    """One visitor who watches a study."""
+    """The page of a study for one visitor."""
 
     what, words = "study", _WORDS
 
@@ -84,7 +84,7 @@ class StudyPage(Watching):
     def delete(self) -> None:
         self.studio.delete_study(self._last["folder"], self._last["sharing"])
 
-    # What is seen
+    # Drawing
 
     def progress(self, found: Mapping[str, Any]) -> list[str]:
         return [found["phase"]]

@@ -3,6 +3,6 @@
 form        fields that become a plan while they are filled in
 listing     comparisons and studies in a list: searched, starred, deleted and restored
 watching    one comparison or study while it runs: status, charts, title and note
-lessons     models that learn facts, whichever page they were started from
-learning    a lesson as a part of a page
+lessons     models that learn facts, regardless of the page they were started from
+learning    a lesson as part of a page
 """

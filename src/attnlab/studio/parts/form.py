@@ -1,4 +1,4 @@
-"""Fields that become a plan while they are filled in; what is wrong with a value is shown at its field."""
+"""Fields that become a plan while they are filled in; errors are shown at the field that caused them."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ RECIPES = ("gpt2", "fast")
 TOKENIZERS = ("char", "byte", "word", "bpe")
 MOST_SEEDS = 64
 _MOST_VARIANTS = 12
-_MOST_TEXT = 400  # letters of several words
-_LONGEST = 600.0  # seconds of a plan: a text that is read for the first time, and every arm timed at every size
-_PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
+_MOST_TEXT = 400  # characters of several words
+_LONGEST = 600.0  # seconds for a plan: reading a text for the first time, and timing every arm at every size
+_PATIENCE = 0.4  # seconds without input before the plan is made
 
 
 class ExperimentForm(ABC):
     """One visitor's request for a comparison or a study, with its plan."""
 
-    asks: ClassVar[type[ExperimentRequest]]  # what the fields make
-    task: ClassVar[str]  # which the bench answers with the plan
-    what: ClassVar[str]  # is started
+    asks: ClassVar[type[ExperimentRequest]]  # the request that the fields form
+    task: ClassVar[str]  # the task of the bench that returns the plan
+    what: ClassVar[str]  # what is started: a comparison or a study
     lead: ClassVar[str]
 
     def __init__(self, frame: Frame, studio: Studio, fields: Mapping[str, Any]) -> None:
         self.frame, self.studio = frame, studio
         self.fields = dict(fields)
         self._turn = 0
-        self._blamed: Field | None = None  # after whose change there was no plan
+        self._blamed: Field | None = None  # the field whose change made planning fail
 
     async def build(self) -> None:
         """Draw the form, and beside it the plan."""
@@ -137,7 +137,7 @@ class ExperimentForm(ABC):
     def _value(self, field: str) -> Any:
         return self.fields.get(field, self.asks.model_fields[field].default)
 
-    # What happens
+    # Actions
 
     async def _choose(self, name: str, text: str) -> None:
         kept = [one for one in self.fields["variants"] if one != name]

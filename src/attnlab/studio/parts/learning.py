@@ -1,4 +1,4 @@
-"""The part of a page on which a model learns what people told: how much there is, progress, and before and after."""
+"""The part of a page that teaches a model new facts: how many there are, the progress, and before and after."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from attnlab.studio.frame import Frame, guarded, message_html
 from attnlab.studio.studio import Studio
 from attnlab.studio.widgets import button, markup
 
-_REFRESH = 1.0  # seconds between two looks at a lesson
+_REFRESH = 1.0  # seconds between two progress updates
 _TONES: dict[str, Tone] = {"right": "good", "wrong": "bad"}
 
 
 class LessonPart:
-    """What one visitor sees of the lessons of a model."""
+    """One visitor's view of the lessons of a model."""
 
     def __init__(self, frame: Frame, studio: Studio) -> None:
         self.frame, self.studio = frame, studio
         self.model = ""
-        self._shown: object = None  # the lesson whose end is shown
+        self._shown: object = None  # the lesson whose result is shown
         self._count = markup("")
         with ui.element("div").classes("row"):
             self._start = button("Learn them", guarded(frame, self._learn))

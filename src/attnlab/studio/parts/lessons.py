@@ -1,7 +1,7 @@
-"""Models that learn facts: one at a time in a process of its own, seen by every visitor, and cancelled by a button.
+"""Models that learn facts: one at a time in a separate process, visible to every visitor, and cancelled by a button.
 
-The lesson does not end when its visitor leaves. A cancelled one has kept what it trained, and resumes when it is
-started again; the model that was taught stays as it is in any case.
+A lesson continues when its visitor leaves. A cancelled lesson keeps its progress, and resumes when it is started again;
+the original model never changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Lesson:
 
 
 class Lessons:
-    """All lessons since the studio was started, by the model that is taught."""
+    """All lessons since the start of the studio, by the model that is taught."""
 
     def __init__(self, teacher: AsyncChild, runs: str) -> None:
         self._teacher, self._runs = teacher, runs

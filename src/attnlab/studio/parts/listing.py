@@ -1,4 +1,4 @@
-"""Comparisons and studies in a list, which can be searched; those that were deleted can be restored."""
+"""A searchable list of comparisons and studies; deleted ones can be restored."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from attnlab.studio.frame import Frame, guarded
 from attnlab.studio.studio import RUNNING, Studio
 from attnlab.studio.widgets import button, entry, markup, switch
 
-_REFRESH = 3.0  # seconds between two looks at the list
+_REFRESH = 3.0  # seconds between two updates of the list
 _TONES: dict[str, Tone] = {**dict.fromkeys(RUNNING, "even"), "finished": "good"}
 _TONES |= dict.fromkeys(("stopped", "failed", "damaged"), "bad")
 
 
 class ExperimentList:
-    """One visitor's list; `kind` leaves out the others, and `nothing` is said where there are none."""
+    """One visitor's list; `kind` shows one kind only, and `nothing` is the text of an empty list."""
 
     def __init__(self, frame: Frame, studio: Studio, nothing: str, kind: str | None = None) -> None:
         self.frame, self.studio = frame, studio
@@ -69,7 +69,7 @@ class ExperimentList:
         await self._refresh()
 
     async def _refresh(self) -> None:
-        with contextlib.suppress(AttnlabError):  # the next look may find what this one did not
+        with contextlib.suppress(AttnlabError):  # the next update may succeed
             found = await self.studio.experiments()
             self._shown = [one for one in found if self._kind in (None, one["kind"])]
             self._draw()

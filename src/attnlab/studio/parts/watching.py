@@ -1,4 +1,4 @@
-"""One comparison or study while it runs: its status, its charts, and what a user says about it."""
+"""One comparison or study while it runs: its status, its charts, and its labels."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from attnlab.studio.frame import Frame, guarded
 from attnlab.studio.studio import RUNNING, Studio
 from attnlab.studio.widgets import Handler, area, button, entry, facts_html, markup, switch
 
-_REFRESH = 3.0  # seconds between two looks; drawing takes from the training that is watched
+_REFRESH = 3.0  # seconds between two updates; drawing slows down the training
 
 
 class Watching(ABC):
-    """One visitor who watches a comparison or a study."""
+    """Base of the pages of a comparison or a study, for one visitor."""
 
-    what: ClassVar[str]  # that is watched
-    words: ClassVar[Mapping[str, str]]  # that tell each status
+    what: ClassVar[str]  # what is watched: a comparison or a study
+    words: ClassVar[Mapping[str, str]]  # a sentence for each status
 
     def __init__(self, frame: Frame, studio: Studio, name: str) -> None:
         self.frame, self.studio, self.name = frame, studio, name
         self._last: Mapping[str, Any] = {}
-        self._drawn: dict[str, ui.plotly] = {}  # charts by their names
+        self._drawn: dict[str, ui.plotly] = {}  # charts by name
 
     @abstractmethod
     async def follow(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Watching(ABC):
     def show(self, found: Mapping[str, Any]) -> None:
         """Draw what is this page's own."""
 
-    # What is drawn once
+    # Drawing, once
 
     def draw_status(self) -> None:
         self._setting = markup("", "p").classes("soft")
@@ -79,7 +79,7 @@ class Watching(ABC):
         self._show(found)
         ui.timer(_REFRESH, self._refresh)
 
-    # What happens
+    # Actions
 
     def _labelling(self, field: str, read: Callable[[str], Any] = str.strip) -> Handler:
         async def said(text: str) -> None:
@@ -111,10 +111,10 @@ class Watching(ABC):
     async def _refresh(self) -> None:
         if self._last["status"] == "finished":
             return
-        with contextlib.suppress(AttnlabError):  # the next look may find what this one did not
+        with contextlib.suppress(AttnlabError):  # the next update may succeed
             await self.look()
 
-    # What is seen
+    # Drawing
 
     def can_resume(self, found: Mapping[str, Any]) -> bool:
         """Return whether there is anything left to do."""

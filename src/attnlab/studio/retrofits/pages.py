@@ -1,4 +1,4 @@
-"""The pages of retrofits: all of them with a form, and one."""
+"""The pages of retrofits: the list with a form, and a single retrofit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrofits that the studio started, each in a process of its own, which continues when the studio ends."""
+"""Retrofits that the studio started, each in a separate process that continues when the studio ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from attnlab.errors import AttnlabError
 from attnlab.studio.folders import launch
 from attnlab.studio.studio import Studio
 
-LOG = "retrofit.log"  # what the process says, in the folder of the retrofit
+LOG = "retrofit.log"  # the output of the process, in the folder of the retrofit
 FOLDERS = "retrofit-*/"  # in the folder of the runs (`attnlab.retrofit.folder`, which imports PyTorch)
 RUNNING = frozenset({"starting", "running", "finishing"})
-_MOST_RUNNING = 1  # at a time: each has all cores
+_MOST_RUNNING = 1  # at a time: each uses all cores
 
 
 class Retrofits:

@@ -1,6 +1,6 @@
-"""`python -m attnlab.studio.work [FILE] [NUMBER]`: answer questions, one JSON object a line, until there are no more.
+"""`python -m attnlab.studio.work [FILE] [NUMBER]`: answer questions, one JSON object per line, until input ends.
 
-FILE adds variants of one's own. With the NUMBER of a socket, let copies of this process answer them."""
+FILE adds user-defined variants. With the NUMBER of a socket, forked copies of this process answer the questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attnlab.processes.machine import available_cores, memory_bytes
 from attnlab.processes.memory import give_back_memory, share_memory
 from attnlab.processes.template import serve_copies
 
-# What can be asked, and who knows it. A module is imported when it is first asked, or before this process is copied.
+# The tasks, and the functions that answer them. A module is imported on its first task, or before the process forks.
 TASKS = {
     "attend": "playground:attend",
     "vary": "playground:vary",
@@ -104,7 +104,7 @@ def _prepare(threads: int | None) -> None:
 def limit_memory(share: float = 0.5) -> None:
     """Let this process allocate at most a share of the machine's memory, so that no question can exhaust it."""
     memory = memory_bytes()
-    if memory is not None and sys.platform == "linux":  # elsewhere the limit does not count what is mapped
+    if memory is not None and sys.platform == "linux":  # on other systems the limit does not count mapped memory
         most = int(share * memory)
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 

@@ -1,4 +1,4 @@
-"""The fact store as a visitor sees it: browsed, corrected and retracted; and what a model can learn from it."""
+"""The fact store for a visitor: browsing, correcting and retracting facts; and what a model can learn from it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from attnlab.studio.folders import opaque_id
 from attnlab.studio.work.runs import STORE, find_model, open_model
 from attnlab.training.progress import Silent
 
-PAGE = 25  # facts
+PAGE = 25  # facts per page
 _SHOWN = 200  # facts with their answers before and after
-_NAMED = 5  # contradictions
-_MOST_LETTERS = 500  # of a search
+_NAMED = 5  # contradictions that are named
+_MOST_LETTERS = 500  # characters of a search
 
 
 def facts(runs: str, words: str = "", *, told: bool = False, before: int = MOST) -> dict[str, object]:
@@ -92,7 +92,7 @@ def learn(runs: str, name: str) -> dict[str, object]:
 
 
 class _LearningReporter(Silent):
-    """Tells how far the training is."""
+    """Reports the progress of the training."""
 
     _steps: int | None = None
 

@@ -1,4 +1,4 @@
-"""The presets of the playground, and the numbers of the first of them without PyTorch, which takes seconds to import.
+"""The presets of the playground, and the numbers of the first one without PyTorch, which takes seconds to import.
 
 s = q·k    p_j = e^s_j / Σ e^s_l    o = Σ p_j v_j        every token sees every token
 """
@@ -33,7 +33,7 @@ def load_presets() -> list[dict[str, Any]]:
 def first_answer() -> dict[str, Any]:
     """Return every step of the first preset, one head of plain dot products, as `attend` returns them.
 
-    There is no link to it, and of its spec only the number of heads.
+    The link is missing, and the spec has only the number of heads.
     """
     state = {"scale": 1.0, "temperature": 1.0, **load_presets()[0]["state"]}
     x, projections, spec = state["x"], state["projections"], state["spec"]

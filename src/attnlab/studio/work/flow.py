@@ -1,7 +1,7 @@
-"""A text on its way through a model: the maps of all heads, the residual stream, and what may come next.
+"""The forward pass of a text through a model: attention matrices, the residual stream, and likely next tokens.
 
-The normaliser of a trained model can be exchanged, and its values replaced by its keys, to see what that does to maps
-and predictions. A small model for the tour is trained on the spot.
+The normaliser of a trained model can be replaced, and its values replaced by its keys, to see the effect on attention
+and predictions. A small model for the tour is trained on the fly.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from attnlab.training import RunSpec, train
 from attnlab.training.progress import Silent
 
 MOST_TOKENS = 64
-_STEPS = 65_535  # of a weight, between the smallest and the largest of its head
-_NEXT = 10  # tokens that may come next
-_MOST_LENS = 4e9  # operations for what every layer would say of every token; above, only of the last
+_STEPS = 65_535  # quantisation steps of a weight, between the smallest and the largest of its head
+_NEXT = 10  # likely next tokens that are shown
+_MOST_LENS = 4e9  # operations of the logit lens at every token; above, it is applied to the last token only
 _AS_TRAINED = ""
 _TOUR: Mapping[str, Any] = {
     "recipe": "fast",
@@ -67,10 +67,10 @@ def flow(
     top_k: int = 0,
     seed: int = 0,
 ) -> dict[str, object]:
-    """Return everything that is drawn of a text on its way through a model.
+    """Return everything that the page shows of the forward pass of a text.
 
-    `ids` are tokens to continue from, in place of a text. `normaliser` and `shared` change the trained model;
-    `temperature` and `top_k` change what is drawn next, with a `seed`.
+    `ids` are tokens to use in place of a text. `normaliser` and `shared` change the trained model; `temperature`,
+    `top_k` and `seed` set how the next token is sampled.
     """
     subject = opened(runs, name)
     tokens, notes = _tokens(subject, text, ids, min(most, subject.model.spec.context_length))
@@ -191,7 +191,7 @@ def _drawn(logits: Tensor, sampling: Sampling) -> int:
     return int(torch.multinomial(_chances(logits, sampling).float(), 1, generator=generator))
 
 
-# What can be changed about a trained model
+# Changes to a trained model
 
 
 def exchangeable(model: LanguageModel) -> list[str]:
@@ -304,7 +304,7 @@ def train_tour(runs: str, steps: int = _TOUR_STEPS) -> dict[str, object]:
 
 
 class _TourReporter(Silent):
-    """Tells how far the model of the tour is."""
+    """Reports the progress of training the model of the tour."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps

@@ -1,4 +1,4 @@
-"""Pages of the packages below as parts that the studio draws in its own frame: a model's cost, and exhibits."""
+"""Pages of other packages as parts that the studio draws in its own frame: a model's cost, and exhibits."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class DrawnPart(TypedDict):
 
 
 def drawn_parts(page: Page, without: Sequence[str] = ()) -> list[DrawnPart]:
-    """Return the facts and the sections of a page, but for those with the headings `without`.
+    """Return the facts and the sections of a page, except those with the headings `without`.
 
-    The title and the lead are the frame's. Text becomes HTML here, by the same rules as on a page of its own.
+    The frame draws the title and the lead. Text is converted to HTML here, by the same rules as on a separate page.
     """
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in page.facts.items())
     parts = [_html("dl", facts)] if facts else []
@@ -90,7 +90,7 @@ def cost_choices() -> dict[str, object]:
 
 def cost(question: Mapping[str, object]) -> dict[str, object]:
     """Return the cost of the model that a question names, beside softmax at the same size."""
-    size_by_name(str(question.get("size", "gpt2")))  # by name only: a visitor names no files of this machine
+    size_by_name(str(question.get("size", "gpt2")))  # by name only: a visitor may not name files of this machine
     asked = Question(**question)
     names = dict.fromkeys((_BASELINE, asked.variant))
     estimates = tuple(CostEstimate(one, one.model()) for one in (asked.replace(variant=name) for name in names))

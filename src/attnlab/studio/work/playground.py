@@ -20,7 +20,7 @@ from attnlab.storage.records import to_plain
 from attnlab.studio.work.first import load_presets
 from attnlab.studio.work.state import MOST_TOKENS, MOST_WIDTH, State, resized
 
-# The fields of a spec that change what the playground shows. The others act in training, or when heads are joined.
+# The fields of a spec that affect what the playground shows. The others act in training, or when heads are combined.
 FIELDS = (
     "score",
     "normaliser",
@@ -146,8 +146,8 @@ def presets() -> dict[str, object]:
 def describe(model: type[BaseModel], names: Sequence[str] | None = None) -> list[dict[str, object]]:
     """Return the fields of a model, in the order of `names`, as a page can draw them.
 
-    A field is a `choice` among words, a `part` (a choice whose kinds have fields of their own), a `group` of fields, a
-    `whole` or `real` number, or a `switch`; `optional` says that it may be left open.
+    A field is a `choice` among words, a `part` (a choice whose kinds have their own fields), a `group` of fields, a
+    `whole` or `real` number, or a `switch`; `optional` says that it may be left empty.
     """
     fields = model.model_fields
     return [_field(name, fields[name]) for name in (fields if names is None else names)]
@@ -161,7 +161,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, object]:
     described: dict[str, object] = {
         "name": name,
         "label": name.replace("_", " "),
-        "optional": optional or info.default is None,  # which stands for a default that is derived
+        "optional": optional or info.default is None,  # None stands for a derived default
     }
     if parts:
         return {**described, **_part(parts[0])}
@@ -196,7 +196,7 @@ def _bounds(info: FieldInfo, kinds: Sequence[Any]) -> dict[str, float]:
         marks += getattr(one, "__metadata__", ())
     bounds: dict[str, float] = {}
     step = 1 if int in kinds else 0
-    for mark in marks:  # of `annotated_types`, which pydantic turns limits into
+    for mark in marks:  # of `annotated_types`, to which pydantic converts limits
         for word, name, inside in (("ge", "least", 0), ("gt", "least", step), ("le", "most", 0), ("lt", "most", -step)):
             limit: Any = getattr(mark, word, None)
             if limit is not None:

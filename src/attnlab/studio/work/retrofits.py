@@ -1,4 +1,4 @@
-"""Retrofits: what one would take, those that there are, how far each is, stopping one, and what was found."""
+"""Retrofits: time and memory in advance, the list of retrofits, progress, stopping one, and results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from attnlab.studio.work.pages import drawn_parts
 from attnlab.studio.work.runs import find_model, opened
 
 _TEXTS = (".txt", ".md")
-_TAIL = 4_000  # letters of what a retrofit said
+_TAIL = 4_000  # characters of a retrofit's output
 
 
 def retrofit_form(runs: str) -> dict[str, object]:
@@ -48,7 +48,7 @@ def plan_retrofit(runs: str, name: str, fields: Mapping[str, Any]) -> dict[str, 
     request = request_of(**_with_text(runs, fields))
     spec = subject.model.spec
     for one in request.variants:
-        target_layers(spec, one)  # refused here, not after the start
+        target_layers(spec, one)  # raises here, not after the start
     length, layers = request.text_length(spec), request.chosen_layers(spec.num_layers)
     expected, healing, free = forecast(subject.model, request), request.healing, free_bytes()
     parameters = count(subject.model.num_parameters())
@@ -101,7 +101,7 @@ def _summary_or_problem(folder: Path) -> dict[str, Any]:
     }
     named |= {"intervals": [], "margin": 0.01, "share": 0.0}
     try:
-        if not (folder / REQUEST).is_file():  # started by the studio, and not further yet
+        if not (folder / REQUEST).is_file():  # started by the studio, but no request written yet
             return {**named, "title": folder.name, "status": "stopped"}
         return named | _summary(folder, state_of(folder))
     except (AttnlabError, OSError, ValueError, RecursionError) as error:
@@ -189,7 +189,7 @@ def stop_retrofitting(runs: str, name: str) -> dict[str, object]:
 def retrofit_report(runs: str, name: str) -> dict[str, object]:
     """Return where the page of a retrofit lies."""
     path = _find(Path(runs), name) / PAGE
-    if path.is_symlink() or not path.is_file():  # a link may lead anywhere
+    if path.is_symlink() or not path.is_file():  # a link may point anywhere
         raise AttnlabError("this retrofit has no page yet", hint="resume it until it has finished")
     return {"path": str(path)}
 

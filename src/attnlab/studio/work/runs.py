@@ -1,4 +1,4 @@
-"""Trained models: what their heads attend to, what follows without some heads, and questions to knowledge models."""
+"""Trained models: what their heads attend to, predictions without some heads, and questions to knowledge models."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from attnlab.studio.folders import opaque_id
 from attnlab.studio.work.experiments.comparisons import setting_of
 from attnlab.studio.work.pages import drawn_parts
 
-TOUR = "tour"  # folder of the small model for the tour, below that of the runs
-STORE = "facts.sqlite"  # in the folder of the runs, as for `attnlab ask`
+TOUR = "tour"  # folder of the small model for the tour, below the runs folder
+STORE = "facts.sqlite"  # in the runs folder, as for `attnlab ask`
 MOST_TOKENS = 128
 _MOST_RUNS = 400
-_MOST_LETTERS = 2_000  # of a question
-_OWN_TOKENS = 48  # of the run's own text, to begin with
-_NEXT = 12  # tokens that may come next
+_MOST_LETTERS = 2_000  # characters of a question
+_OWN_TOKENS = 48  # tokens of the run's own text, shown initially
+_NEXT = 12  # likely next tokens that are shown
 _EXAMPLES = 5
-_ASIDE = {"pilot", "tuning", RATES}  # folders of a comparison or study whose runs are no results
+_ASIDE = {"pilot", "tuning", RATES}  # folders of a comparison or study whose runs are not results
 _FINETUNED = {"finetune", "learn"}  # stages after which a model answers questions
 
 
@@ -66,15 +66,15 @@ def _pretrained(root: Path) -> list[Path]:
 
 
 def runs(runs: str) -> dict[str, object]:
-    """Return every run below the folder that has weights, the newest first, and the pretrained models.
+    """Return every run with weights below the folder, newest first, and the pretrained models.
 
-    Each has a group, such as its comparison, and within it a variant and a seed. Pilots and trials of learning rates
-    are left out.
+    Each has a group, such as its comparison, and within it a variant and a seed. Pilots and learning-rate trials are
+    left out.
     """
     root = Path(runs)
     every = [path for path in find_paths(root) if not _ASIDE & {*path.relative_to(root).parts}]
     found = [path for path in every if (path / MODEL).is_file() or any((path / "checkpoints").glob("step-*"))]
-    # Those that were finetuned on questions come last: their text is no corpus that could be opened.
+    # Runs finetuned on questions come last: their text is not a corpus that can be opened.
     found.sort(key=lambda path: (not (path / RECORD).exists(), path.stat().st_mtime), reverse=True)
     listed = [_listed(path, root) for path in found[:_MOST_RUNS]]
     listed += [

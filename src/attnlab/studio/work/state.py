@@ -1,4 +1,4 @@
-"""The playground's whole state as a value, as a link, and as a Python program that gives the same numbers."""
+"""The playground's complete state as a value, as a link, and as a Python program that computes the same numbers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from attnlab.specification import Specification
 
 MOST_TOKENS = 8
 MOST_WIDTH = 16  # of x, and of all heads of a projection together
-_LARGEST = 1e6  # of a number that is typed
-_SEED = 0  # of what a score brings along, such as a synthesizer's tables
-_MOST_TEXT = 100_000  # bytes of a link when it is unpacked
+_LARGEST = 1e6  # absolute value of a typed number
+_SEED = 0  # of a score's own parameters, such as a synthesizer's tables
+_MOST_TEXT = 100_000  # bytes of an unpacked link
 
 Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
 Row = Annotated[tuple[Number, ...], Field(min_length=1, max_length=MOST_WIDTH)]
@@ -63,7 +63,7 @@ _PROJECTIONS = ("query", "key", "value", "latent", "rotary", "query_latent")
 class State(Specification):
     """Tokens, their vectors, the projections, and the attention that is computed from them.
 
-    `spec` has those fields of an `AttentionSpec` that differ from its defaults; the model's width is that of x.
+    `spec` contains the fields of an `AttentionSpec` that differ from its defaults; the model's width is that of x.
     """
 
     what = "the playground"

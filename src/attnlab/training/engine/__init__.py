@@ -1,7 +1,7 @@
-"""What happens between two entries of a run's log.
+"""The training step.
 
-parameters      all parameters of a model in one piece of memory
-optimizers      AdamW, and Muon beside AdamW
+parameters      all parameters of a model in one flat tensor
+optimizers      AdamW, and Muon combined with AdamW
 process_group   the processes that train one model together
 step            one training step, and one evaluation
 """

@@ -1,4 +1,4 @@
-"""AdamW, and Muon beside AdamW.
+"""AdamW, and Muon combined with AdamW.
 
 AdamW (arXiv 1711.05101)
     m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   w ← w − η(m̂ / (√v̂ + ε) + λw)
@@ -7,8 +7,8 @@ Muon, for the matrices inside the blocks (Jordan et al. 2024, "Muon: an optimize
     m ← μm + g,   u = g + μm,   w ← w − η √max(1, rows / columns) · orthogonal(u)
 
 `orthogonal` replaces the singular values of a matrix by numbers near 1, by Newton–Schulz steps in the precision that is
-fast on the device. Matrices of one shape go through them together. Embeddings, the head, biases and gains stay with
-AdamW. Weight decay is for matrices and embeddings alone, and for what a part of attention declares to decay.
+fast on the device. Matrices of the same shape are processed as a batch. Embeddings, the head, biases and gains use
+AdamW. Weight decay applies only to matrices and embeddings, and to parameters of attention that declare it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from attnlab.training.recipes import OptimizerSpec
 
 # The quintic of Jordan et al.: steep at 0, so that small singular values grow fast.
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
-_PIECE = 1 << 18  # numbers that AdamW takes at a time on a CPU, which fit into its cache with all that belongs to them
-_LONG = 2  # times as long as wide, from where on the factors are gathered
+_PIECE = 1 << 18  # numbers that AdamW updates at a time on a CPU, so that they and their state fit into the cache
+_LONG = 2  # ratio of the longer to the shorter side, from which on the factors are combined
 
 
 class Optimizer:
@@ -145,8 +145,8 @@ class Optimizer:
 def orthogonal(matrices: Tensor, iterations: int = 5, precision: torch.dtype = torch.float32) -> Tensor:
     """Return matrices (batch, rows, columns) with the same singular vectors and singular values near 1.
 
-    A step is X ← (aI + bG + cG²) X with G = X Xᵀ. Where X is much longer than wide, the factors are gathered in a
-    matrix of the small size, and X is multiplied once at the end.
+    A step is X ← (aI + bG + cG²) X with G = X Xᵀ. If X is much longer than wide, the factors are multiplied together in
+    a matrix of the small size, and X is multiplied once at the end.
     """
     a, b, c = _NEWTON_SCHULZ
     x = matrices.to(precision)

@@ -1,8 +1,8 @@
-"""All parameters of a model in one piece of memory, and all gradients in another.
+"""All parameters of a model in one flat tensor, and all gradients in another.
 
-Parameters are then views. An optimizer, the norm of the gradient and an exchange between processes need one call
-instead of one for each parameter, which is most of their cost in a small model; and matrices of one shape lie side by
-side, so that they are one batch without a copy.
+Parameters are then views. An optimizer, the gradient norm and an exchange between processes need one call instead of
+one per parameter, which would be most of their cost in a small model; and matrices of the same shape are contiguous, so
+that they form a batch without a copy.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-Allocate = Callable[[Tensor], Tensor]  # zeros of the size and kind of another tensor
+Allocate = Callable[[Tensor], Tensor]  # returns zeros of the same shape and dtype as another tensor
 
 _ALIGNMENT = 16  # numbers: a cache line of float32
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The part of the work that one of several processes does."""
+    """The share of the work of one process among several."""
 
     rank: int = 0
     size: int = 1
@@ -35,11 +35,11 @@ WHOLE = Shard()
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that lie side by side: those of one kind and, if they are to be treated as matrices, of one shape."""
+    """Contiguous parameters: those of one kind and, if they are treated as matrices, of one shape."""
 
     kind: str
     names: tuple[str, ...]
-    shape: tuple[int, ...] | None  # of each, where they form a batch
+    shape: tuple[int, ...] | None  # of each parameter, if they form a batch
     start: int
     stop: int
 
@@ -47,7 +47,7 @@ class Group:
 class FlatParameters:
     """A model's parameters as views of `values`, their gradients as views of `gradients`.
 
-    `kind_of` says to which kind a parameter belongs. A kind in `batched` is divided further, by shape.
+    `kind_of` returns the kind of a parameter. A kind in `batched` is divided further, by shape.
     """
 
     def __init__(

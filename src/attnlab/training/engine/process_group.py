@@ -1,13 +1,13 @@
 """The processes that train one model together.
 
-Every process computes the gradient of its rows of the batch; the sum is the gradient of the whole batch, so that
-neither the samples nor, but for rounding, the losses depend on how many there are.
+Every process computes the gradient of its rows of the batch; the sum is the gradient of the whole batch. So neither the
+samples nor, except for rounding, the losses depend on the number of processes.
 
 SingleProcess       one process
-LocalProcesses      worker processes on this machine. Parameters, gradients and the optimizer's state lie in shared
+LocalProcesses      worker processes on this machine. Parameters, gradients and the optimizer's state are in shared
                     memory, so that nothing is sent: each process sums its shard of the gradients and updates its shard
-                    of the parameters. On a CPU this is faster than one process of many threads, which would wait for
-                    each other several times in every operation.
+                    of the parameters. On a CPU this is faster than one process with many threads, which would
+                    synchronise several times in every operation.
 TorchrunProcesses   processes started by `torchrun`, on one machine or many, which sum the gradients by
                     `torch.distributed`
 """
@@ -39,18 +39,18 @@ from attnlab.training.engine.optimizers import Optimizer, clip_factor
 from attnlab.training.engine.parameters import WHOLE, Shard
 from attnlab.training.execution import under_torchrun
 
-_SPIN_SECONDS = 0.002  # of asking again and again, before sleeping in between
+_SPIN_SECONDS = 0.002  # of busy waiting, before sleeping between checks
 _NAP = 0.0001
-_LIFE_CHECK = 0.1  # seconds between two checks that the others live, where a process sleeps
+_LIFE_CHECK = 0.1  # seconds between two checks that the other processes are alive, where a process sleeps
 _PR_SET_PDEATHSIG = 1
 
 
 class LostWorkerError(AttnlabError):
-    """A process that trained with this one is gone."""
+    """A process that trained together with this one has died."""
 
 
 class ProcessGroup(ABC):
-    """What a training step needs from the other processes."""
+    """The operations of a training step that involve the other processes."""
 
     shard: Shard = WHOLE
 
@@ -95,7 +95,7 @@ class TorchrunProcesses(ProcessGroup):
 
     def __init__(self, device: str) -> None:
         if device.startswith("cuda"):
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # what "cuda" means from here on
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # the device that "cuda" denotes from now on
         self.device = device
         torch.distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
         self.shard = Shard(torch.distributed.get_rank(), torch.distributed.get_world_size())
@@ -114,7 +114,7 @@ class TorchrunProcesses(ProcessGroup):
 
 
 class LocalProcesses(ProcessGroup):
-    """Processes of this machine that share memory. `start` forks them: from there on, all of them run what follows."""
+    """Processes on this machine that share memory. `start` forks them; from then on, all of them run the same code."""
 
     def __init__(self, size: int) -> None:
         if not hasattr(os, "fork"):
@@ -124,11 +124,11 @@ class LocalProcesses(ProcessGroup):
         self._numbers = np.frombuffer(mmap.mmap(-1, size * 8 * 64), dtype=np.float64).reshape(size, 64)
         self._leader = os.getpid()
         self._children: list[int] = []
-        self._gradients: list[Tensor] = []  # of each process, once they are there
+        self._gradients: list[Tensor] = []  # of each process, once they are started
 
     def allocate(self, like: Tensor) -> Tensor:
         size = max(1, like.numel()) * like.element_size()
-        shared = torch.frombuffer(mmap.mmap(-1, size), dtype=like.dtype)  # anonymous: gone with the last process
+        shared = torch.frombuffer(mmap.mmap(-1, size), dtype=like.dtype)  # anonymous: freed when the last process ends
         return shared[: like.numel()].view(like.shape)
 
     def start(self, optimizer: Optimizer) -> None:
@@ -138,25 +138,25 @@ class LocalProcesses(ProcessGroup):
         sys.stderr.flush()
         for rank in range(1, self.shard.size):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not use
+                warnings.simplefilter("ignore", DeprecationWarning)  # about threads, which the child does not use
                 child = os.fork()
             if child == 0:
                 self._children = []
                 self.shard = Shard(rank, self.shard.size)
                 optimizer.flat.collect_in(self._gradients[rank])
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the leader decides
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the leader handles it
                 _die_with_parent()
                 return
             self._children.append(child)
 
     def sum(self, numbers: list[float]) -> list[float]:
         if not self._gradients:
-            return numbers  # the others are not there yet
+            return numbers  # the others are not started yet
         count = len(numbers)
         self._numbers[self.shard.rank, :count] = numbers
         self._meet()
         total = [float(column) for column in self._numbers[:, :count].sum(axis=0)]
-        self._meet()  # no process writes again before all have read
+        self._meet()  # no process may write again before all have read
         return total
 
     def update(self, optimizer: Optimizer, clip: float, factor: float) -> float:
@@ -170,7 +170,7 @@ class LocalProcesses(ProcessGroup):
         optimizer.flat.gradients, own = self._gradients[0], optimizer.flat.gradients
         optimizer.step(factor, self.shard, clip_factor(norm, clip), also_clear=self._gradients[1:])
         optimizer.flat.gradients = own
-        self._meet()  # no process uses parameters, or adds to gradients, that others still change
+        self._meet()  # no process may use parameters, or add to gradients, that others are still changing
         return norm
 
     def _meet(self) -> None:
@@ -217,7 +217,7 @@ class _Barrier(Protocol):
 
 
 class _SpinBarrier:
-    """A counter for each process in shared memory, at which the others look again and again.
+    """A barrier with a counter for each process in shared memory, which the others poll.
 
     Memory ordering: a process writes its results with plain stores, and then its counter with one aligned 8-byte store.
     Another process that reads the new counter must then also read those results. x86 guarantees that (total store
@@ -243,8 +243,8 @@ class _SpinBarrier:
 
 
 class _SocketBarrier:
-    """The leader hears from every worker and answers each. A message orders memory on every architecture, because the
-    kernel that passes it on takes and releases locks; it costs two system calls a process."""
+    """A barrier of messages: the leader receives one from every worker and answers each. A message orders memory on
+    every architecture, because the kernel takes and releases locks to deliver it. It costs two system calls each."""
 
     def __init__(self, size: int) -> None:
         self._pairs = [socket.socketpair() for _ in range(size - 1)]

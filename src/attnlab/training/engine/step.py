@@ -1,8 +1,8 @@
-"""One training step, and one evaluation: what happens between two entries of the log.
+"""One training step, and one evaluation.
 
-A step is a pure function of the parameters, the optimizer's memory, the run's spec and the number of the step: the
-batch, the learning rate and whatever is drawn at random all follow from these. So a run that resumes from a checkpoint
-is the run that was never interrupted.
+A step is a pure function of the parameters, the optimizer's state, the run's spec and the number of the step: the
+batch, the learning rate and all random numbers are derived from these. So a run that resumes from a checkpoint gives
+the same result as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from attnlab.training.spec import ResolvedRun
 
 @dataclass(frozen=True)
 class Step:
-    """What a step did: the mean loss of its batch before it, the gradient's norm, and the learning rate's factor.
+    """The mean loss of a step's batch before the update, the gradient norm, and the factor on the learning rate.
 
-    `stop` says that some process was asked to stop, and is the same in all of them.
+    `stop` says that some process was asked to stop; it is the same in all processes.
     """
 
     loss: float
@@ -56,7 +56,7 @@ class Engine:
         self.run, self.corpus, self.model, self.optimizer = run, corpus, model, optimizer
         self.group = group or SingleProcess()
         self._loss = torch.compile(model.loss) if run.execution.compile else model.loss
-        # torch.manual_seed looks for every kind of device, each time: a millisecond, a twentieth of a small step
+        # torch.manual_seed queries every type of device, each time: a millisecond, a twentieth of a small step
         on_cpu = run.execution.device == "cpu"
         self._seed = torch.default_generator.manual_seed if on_cpu else torch.manual_seed
 
@@ -81,7 +81,7 @@ class Engine:
         for part in _micro_batches(batch, self.group.shard, run.execution.micro_batch_size):
             share = (count if part is batch else _count(part)) / count
             if not share:
-                continue  # the mean of nothing is not a number
+                continue  # the mean over no targets is NaN
             with self._precision():
                 mean = self._mean_loss(part)
             with adding_to_gradients():

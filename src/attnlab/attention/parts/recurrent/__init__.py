@@ -1,7 +1,7 @@
-"""Operators that read a sequence token by token into a state of fixed size, and forget.
+"""Recurrent operators: a state of fixed size, updated token by token, with forget gates.
 
-recurrence     the base: a recurrence, its chunks, and a backward pass that computes segments again
-gated_linear   a gate for each number of the key
+recurrence     the base: a recurrence, its chunks, and a backward pass that recomputes segments
+gated_linear   a gate for each key dimension
 gated_delta    one gate for each head, and a write that replaces what was stored under the key
 """
 

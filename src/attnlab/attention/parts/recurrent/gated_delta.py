@@ -1,20 +1,20 @@
-"""The gated delta rule: a memory that replaces what it holds under a key, and forgets (arXiv 2412.06464).
+"""The gated delta rule: a memory that forgets, and replaces what is stored under a key (arXiv 2412.06464).
 
     S_t = α_t (I − β_t k_tᵀ k_t) S_{t−1} + β_t k_tᵀ v_t,   o_t = q_t S_t
     β_t = σ(x_t·w_β),   α_t = e^(−a softplus(x_t·w_α + b)),   q and k of length 1
 
-a and b are learned by each head. As in the authors' code, the length of a vector is √(Σ x² + 10⁻⁶), and the output of
-each head is normed and multiplied by SiLU(x W_G); that is the head output `gated-norm`, which the variant includes. The
-layer of the paper also passes queries, keys and values through a short convolution and SiLU. Both are left out here, so
-that they come from the token alone, as in the other variants. a and b start from normal distributions with the mean and
-the deviation of those in the authors' code, in logarithms.
+Each head learns its a and b. As in the authors' code, the length of a vector is √(Σ x² + 10⁻⁶), and the output of each
+head is normalised and multiplied by SiLU(x W_G); this is the head output `gated-norm`, which the variant includes. The
+paper's layer also applies a short convolution and SiLU to queries, keys and values. Both are omitted here, so that
+these depend on one token only, as in the other variants. a and b are initialised from normal distributions with the
+mean and standard deviation of the authors' code, in logarithms.
 
 With Γ_tj = Π_{j<i≤t} α_i, a chunk that begins with the state S writes k_tᵀ u_t for each token, where
 
     (I + L) U = Diag(β) (V − Diag(Γ_t0) K S),   L_tj = β_t Γ_tj k_t·k_j for j < t
 
-U is linear in S (the WY representation), so that the inverse of I + L serves all chunks at once. Each Γ is the
-exponential of a sum of its own, and not a quotient, so that strong gates neither overflow nor cancel.
+U is linear in S (the WY representation), so one inverse of I + L per chunk is enough, computed for all chunks at once.
+Each Γ is the exponential of its own sum, not a quotient, so that strong gates cause neither overflow nor cancellation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from torch import Tensor
 from attnlab.attention.parts.part import Declared, Parameter, Projection
 from attnlab.attention.parts.recurrent.recurrence import Recurrence, chunk_size, filled, masked
 
-_SHORTEST = 1e-6  # what is added to the square of a length
+_SHORTEST = 1e-6  # added to the squared length
 
 
 class GatedDelta(Recurrence):
@@ -64,7 +64,7 @@ class GatedDelta(Recurrence):
         rate: Tensor,
         write: Tensor,
     ) -> list[Tensor]:
-        if torch.compiler.is_compiling():  # which mistakes the strides of the gradients of transposed gates
+        if torch.compiler.is_compiling():  # which gets the strides of the gradients of transposed gates wrong
             rate, write = rate.contiguous(), write.contiguous()
         log_gate = -log_rate.exp() * F.softplus(rate + rate_bias)
         return [_unit(query), _unit(key), value, masked(log_gate, real), masked(torch.sigmoid(write), real)]
@@ -112,7 +112,7 @@ def _unit(vectors: Tensor) -> Tensor:
 def _inverse(lower: Tensor) -> Tensor:
     """Return (I + L)⁻¹ for strictly lower triangular L, (…, size, size) with a power of two.
 
-    Blocks along the diagonal are inverted, and two of them make one of twice the size:
+    Blocks on the diagonal are inverted, and pairs of them are merged into blocks of twice the size:
 
         [ A 0 ]⁻¹   [    A⁻¹      0  ]
         [ B D ]   = [ −D⁻¹ B A⁻¹ D⁻¹ ]
@@ -121,7 +121,7 @@ def _inverse(lower: Tensor) -> Tensor:
     blocks = torch.ones_like(lower[..., :1]).unsqueeze(-1)  # (…, blocks, size, size)
     while size < count:
         pairs = lower.reshape(*lower.shape[:-2], -1, 2, size, count // (2 * size), 2, size)
-        between = pairs[..., 1, :, :, 0, :].diagonal(dim1=-4, dim2=-2).movedim(-1, -3)  # B of each two blocks
+        between = pairs[..., 1, :, :, 0, :].diagonal(dim1=-4, dim2=-2).movedim(-1, -3)  # B of each pair of blocks
         first, second = blocks[..., 0::2, :, :], blocks[..., 1::2, :, :]
         corner = -between if size == 1 else -second @ between @ first
         upper = torch.cat([first, torch.zeros_like(first)], dim=-1)

@@ -1,16 +1,16 @@
-"""Gated linear attention: a running sum that forgets, with a gate for each number of the key (arXiv 2312.06635).
+"""Gated linear attention: a running sum that forgets, with a gate for each key dimension (arXiv 2312.06635).
 
     S_t = Diag(α_t) S_{t−1} + k_tᵀ v_t,   o_t = q_t S_t,   α_t = σ(x_t W₁ W₂ + b)^(1/16)
 
-W₁ maps a token to 16 numbers for all heads, W₂ these to the key width of each head. The layer of the paper normalises
-the output of each head and multiplies it by SiLU(x W_G); that is the head output `gated-norm`, which the variant
-includes. The paper writes LayerNorm there and its authors' code RMSNorm, which is followed here. The code also divides
-queries by √D_k, which the norm undoes.
+W₁ maps a token to 16 numbers for all heads, W₂ maps these to the key width of each head. The paper's layer normalises
+the output of each head and multiplies it by SiLU(x W_G); this is the head output `gated-norm`, which the variant
+includes. The paper states LayerNorm there, but the authors' code uses RMSNorm, as does this one. Their code also
+divides queries by √D_k, which the norm cancels.
 
-In a chunk, the weight of token j for token t is Σ_c q_tc k_jc Π_{j<i≤t} α_ic. A product of gates that is divided by
-another may overflow, so nothing is divided here: tokens are joined to pairs, pairs to fours, and so on. For two
-neighbours, the queries of the later block are multiplied by their gates since its beginning, and the keys of the
-earlier block by the gates up to its end; both products are at most 1, whatever the gates are.
+Within a chunk, the weight of token j for token t is Σ_c q_tc k_jc Π_{j<i≤t} α_ic. A quotient of two products of gates
+may overflow, so nothing is divided here: tokens are merged into pairs, pairs into fours, and so on. For two
+neighbouring blocks, the queries of the later one are multiplied by their gates since its start, and the keys of the
+earlier one by the gates up to its end; both products are at most 1 for any gates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class GatedLinear(Recurrence):
-    """Linear attention whose state forgets, number by number, as the token says."""
+    """Linear attention whose state forgets, with a gate from the token for each key dimension."""
 
     kind: ClassVar[str] = "gated-linear"
     equation: ClassVar[str] = "q S_t, S_t = Diag(α_t) S_{t−1} + k_tᵀ v_t, α_t = σ(x_t W₁ W₂ + b)^(1/τ)"
@@ -74,7 +74,7 @@ class GatedLinear(Recurrence):
     def advance(
         self, state: Tensor, query: Tensor, key: Tensor, value: Tensor, log_gate: Tensor
     ) -> tuple[Tensor, Tensor]:
-        output = (query * key).sum(dim=-1, keepdim=True) * value  # what each token gives itself
+        output = (query * key).sum(dim=-1, keepdim=True) * value  # each token's contribution to its own output
         total = log_gate.exp()  # the product of the gates of each block
         query, size = query * total, 1
         while size < query.shape[-2]:
@@ -106,5 +106,5 @@ def _halves(vectors: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:
-    """Return the vectors of blocks again in their order, (…, tokens, width)."""
+    """Return the vectors of pairs of blocks in their original order, (…, tokens, width)."""
     return torch.stack([first, second], dim=-3).flatten(-4, -2)

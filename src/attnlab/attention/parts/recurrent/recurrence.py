@@ -1,13 +1,14 @@
 """The base of recurrent operators: S_t = update(S_{t−1}, token t), o_t = q_t S_t.
 
-A class states the update of one token, which is the definition, and `advance`: the same for several chunks of tokens at
-once, by matrix products. Time and memory then grow with N:
+A subclass implements `update` for one token, which is the definition, and `advance`, which does the same for several
+chunks of tokens by matrix products. Time and memory then grow linearly with N:
 
-    segments   the sequence is read in segments of a fixed length. For the backward pass only the inputs and the state
-               before each segment are kept; the rest is computed again, segment by segment, from the last to the first.
-    chunks     inside a segment everything but the state is computed for all chunks at once.
+    segments   the sequence is processed in segments of a fixed length. For the backward pass only the inputs and the
+               state before each segment are saved; the rest is recomputed, segment by segment, from the last to the
+               first.
+    chunks     within a segment everything but the state is computed for all chunks at once.
 
-Padding leaves the state as it is: its key writes nothing, and its gate is 1.
+Padding leaves the state unchanged: its key writes nothing, and its gate is 1.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SEGMENT = 128  # a multiple of a chunk
 
 
 class Recurrence(Operator):
-    """The base. All tensors are (batch, heads, tokens, width); a state is (batch, heads, key width, value width)."""
+    """Base class. All tensors are (batch, heads, tokens, width); a state is (batch, heads, key width, value width)."""
 
     recomputes: ClassVar[bool] = True
     looks_back: ClassVar[bool] = True
@@ -38,9 +39,9 @@ class Recurrence(Operator):
     def prepare(
         self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, *args: Any, **own: Any
     ) -> list[Tensor]:
-        """Return the query, and what the update takes of each token: key, value, the logarithm of its gate, and so on.
+        """Return the query, and the inputs of the update for each token, such as key, value and log gate.
 
-        `real` (batch, 1, tokens, 1) is True for each real token. A token of zeros must change no state.
+        `real` (batch, 1, tokens, 1) is True for each real token. A token of zeros must leave the state unchanged.
         """
         raise NotImplementedError
 
@@ -111,7 +112,7 @@ def chunk_size(tokens: int) -> int:
 
 
 def filled(tokens: int) -> int:
-    """Return the tokens of a sequence whose last chunk is filled up."""
+    """Return the number of tokens after padding the last chunk."""
     return tokens + -tokens % chunk_size(tokens)
 
 
@@ -139,7 +140,7 @@ def _segments(tokens: int) -> Iterator[slice]:
 
 
 def _cut(inputs: Mapping[str, Tensor], tokens: slice) -> dict[str, Tensor]:
-    """Return the inputs of a segment; what is no vector of the tokens serves all of them."""
+    """Return the inputs of a segment; tensors that are not per token are passed whole."""
     return {name: tensor[:, :, tokens] if tensor.dim() == 4 else tensor for name, tensor in inputs.items()}
 
 
@@ -154,7 +155,7 @@ def _in_segments(step: Step, state: Tensor, inputs: Mapping[str, Tensor]) -> tup
 
 
 class _Recomputed(torch.autograd.Function):
-    """The outputs of all segments, each computed again in the backward pass."""
+    """The outputs of all segments, each of which is recomputed in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, step: Step, state: Tensor, names: Sequence[str], *tensors: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""The effect of the studio on training beside it.
+"""The effect of the studio on concurrent training.
 
-One comparison trains all the while, as `attnlab compare` does. Its page is opened in Chromium and closed again, in
-turns: steps are counted in windows of equal length, and the ratio is taken within each round.
+A comparison trains throughout, as `attnlab compare` does. Its page is alternately opened and closed in Chromium: steps
+are counted in windows of equal length, and the ratio is taken within each round.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from attnlab.runs.metrics import Metrics
 _REQUEST = Request(
     variants=("tied-kv",),
     corpus="kinship",
-    steps=1_000_000,  # more than any measurement waits for
+    steps=1_000_000,  # more than any measurement takes
     changes=("context_length=64", "batch_size=8", "validation_rows=8", "evaluate_every=1000"),
     seeds=2,
     pilot=0,
 )
 _SECONDS_TO_START = 300.0
-_FIRST_STEPS = 100  # that are not counted
+_FIRST_STEPS = 100  # warm-up, not counted
 _CHART = ".js-plotly-plot .main-svg"
 
 
 @dataclass(frozen=True)
 class BesidePlan:
-    """How often and how long steps are counted, and how long the studio has to forget a page that was closed."""
+    """How often and how long steps are counted, and how long to wait until the studio drops a closed page."""
 
     rounds: int = 7
     seconds: float = 20.0
-    settle: float = 25.0  # more than the seconds for which a page may come back
+    settle: float = 25.0  # longer than the studio waits for a page to reconnect
 
     def smoke(self) -> BesidePlan:
         return BesidePlan(rounds=2, seconds=1.0, settle=0.0)
@@ -79,7 +79,7 @@ def _page_of(browser: Any, address: str) -> str:
 
 
 class _Training:
-    """A comparison in a process of its own."""
+    """A comparison in a separate process."""
 
     def __init__(self, folder: Path) -> None:
         words = [sys.executable, "-m", "attnlab", "compare", *options_of(_REQUEST), "--out", str(folder / RUNS)]

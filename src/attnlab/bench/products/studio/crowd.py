@@ -1,7 +1,7 @@
 """Many visitors at once, in the playground.
 
-Visitors without a browser use the protocol of the websocket: each opens the page, waits until it can type, and then
-changes a cell again and again. The time of an edit is that from the change to the new numbers.
+Visitors without a browser speak the websocket protocol: each opens the page, waits until it can type, and then changes
+a cell repeatedly. The time of an edit is from the change to the new numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAUSE = 0.5  # seconds between two edits of a visitor
 _ANSWER_SECONDS = 60.0  # seconds for any one answer
 _RESULT = 'data-result="output"'
 _BROWSERS = 2
-# Type into a cell so many times; the milliseconds until the output on screen has changed, each time.
+# Type into a cell `times` times; return the milliseconds until the output on screen changed, for each.
 TYPE = """async (times) => {
   const taken = [];
   for (let number = 0; number < times; number++) {
@@ -63,7 +63,7 @@ def edit_in_a_crowd(browser: Any, address: str, page: Any, visitors: int, edits:
 
 @dataclass(frozen=True)
 class Door:
-    """Where the studio is, and the cookie that opens it."""
+    """The address of the studio, and the cookie that gives access."""
 
     base: str
     cookie: str
@@ -91,7 +91,7 @@ async def edit_at_once(door: Door, visitors: int, edits: int) -> list[float]:
 async def _edit_often(door: Door, edits: int) -> list[float]:
     websockets = import_extra("websockets.asyncio.client", "studio")
     page = await asyncio.to_thread(door.page)
-    match = re.search(r"query: (\{.*?\}),\n", page)  # as Python writes it, which the page makes JavaScript of
+    match = re.search(r"query: (\{.*?\}),\n", page)  # in Python's notation, which the page converts to JavaScript
     if match is None:
         raise AttnlabError("the page does not say how to connect", hint="this bench knows NiceGUI 3")
     query = {

@@ -1,4 +1,4 @@
-"""All figures of the studio in one run, and the limits that they are held to."""
+"""All figures of the studio in one run, and their limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SMOKE_MINUTES = 0.1
 
 @dataclass(frozen=True)
 class StudioBench(Figures):
-    """How soon the studio was there, how soon it answered, and what it took from others."""
+    """The start-up time of the studio, its response times, its memory, and its effect on training."""
 
     benchmark: ClassVar[str] = "studio"
     title: ClassVar[str] = "The studio"
@@ -53,7 +53,7 @@ class StudioBench(Figures):
 
 @dataclass(frozen=True)
 class StudioPlan:
-    """How often everything is done."""
+    """The number of repetitions of each measurement."""
 
     starts: int = 7
     edits: int = 40
@@ -62,8 +62,8 @@ class StudioPlan:
     hovers: int = 144
     movements: int = 5
     beside: BesidePlan = field(default_factory=BesidePlan)
-    minutes: float | None = None  # of scripted use; None leaves it out
-    sample_every: float = 5.0  # seconds, of the memory in long use
+    minutes: float | None = None  # of scripted use; None skips it
+    sample_every: float = 5.0  # seconds between two memory samples in long use
 
     def __post_init__(self) -> None:
         if self.minutes is not None and not 0 < self.minutes < float("inf"):
@@ -75,14 +75,14 @@ class StudioPlan:
 
 
 def bench_studio(plan: StudioPlan, listener: BenchListener) -> StudioBench:
-    """Start a studio on an empty folder, visit it, and let a comparison train beside it.
+    """Start a studio on an empty folder, visit it, and train a comparison concurrently.
 
     Parameters
     ----------
     plan
-        How much is measured.
+        The number of repetitions of each measurement.
     listener
-        Told each step.
+        Called with each step.
     """
     keeper, steps = NoteKeeper(listener), 5 if plan.minutes is None else 6
     used: LongUse | None = None

@@ -1,7 +1,7 @@
-"""Pointing at heads on the page Attention: the time to draw one, and what is shown after a fast movement.
+"""Pointing at heads on the page Attention: the time to draw one, and the head that is shown after a fast movement.
 
-The model has 12 layers of 12 heads, is narrow, and was trained for one step: what is drawn depends on its shape only.
-The time is that from the pointer event to the end of the frame that shows the head.
+The model has 12 layers of 12 heads, is narrow, and was trained for one step: the drawing time depends only on its
+shape. It runs from the pointer event to the end of the frame that shows the head.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GRID = """() => {
   const { left, top } = canvas.getBoundingClientRect();
   return { left, top, cell };
 }"""
-# Point at one head after the other; the milliseconds until a frame that shows each was painted.
+# Point at one head after the other; return the milliseconds until a frame that shows it was painted, for each.
 POINT = """async (places) => {
   const [view] = seen.views.values(), canvas = view.panels.heads.canvas, taken = [], painted = new MessageChannel();
   const frame = () => new Promise((done) => requestAnimationFrame(() => {
@@ -49,7 +49,7 @@ _TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAn
 
 @dataclass(frozen=True)
 class Hovering:
-    """Milliseconds until each head was drawn, and whether each fast movement ended with the head pointed at last."""
+    """Milliseconds until each head was drawn, and whether each fast movement ended with the last head pointed at."""
 
     milliseconds: list[float]
     shown: list[bool]

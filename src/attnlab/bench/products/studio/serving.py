@@ -1,4 +1,4 @@
-"""A studio in a process of its own, and pages of it in Chromium."""
+"""A studio in a separate process, and its pages in Chromium."""
 
 from __future__ import annotations
 

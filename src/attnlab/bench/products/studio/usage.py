@@ -1,4 +1,4 @@
-"""Long use of every page by one visitor, and the memory of the studio with its workers meanwhile."""
+"""Long use of every page by one visitor, and the memory of the studio and its workers meanwhile."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _PAUSE = 500  # milliseconds between two pages
 
 @dataclass(frozen=True)
 class LongUse:
-    """The bytes that the studio and its workers held in the end, and their growth in the last half of the time."""
+    """The bytes that the studio and its workers held at the end, and their growth in the last half of the time."""
 
     bytes: float
     growth: float
 
     @classmethod
     def over(cls, samples: Sequence[int]) -> LongUse:
-        """Judge samples that were taken at equal intervals.
+        """Evaluate samples that were taken at equal intervals.
 
-        The largest of the last tenth counts, and the medians of a tenth of them after the half and at the end.
+        `bytes` is the maximum of the last tenth, `growth` its median ÷ that of the tenth after the midpoint.
         """
         part = max(1, len(samples) // _SHARE)
         middle = len(samples) // 2
@@ -135,7 +135,7 @@ def _exhibit(page: Any, number: int) -> None:
     _see(page, "checks hold")
 
 
-# What a visitor does on each page; the number counts the times.
+# The action of a visitor on each page, called with the number of the visit.
 _USES: dict[str, Callable[[Any, int], None]] = {
     "/": _look,
     PLAYGROUND: _edit,

@@ -1,6 +1,6 @@
 """Charts of comparisons and studies while they run: losses by step, differences to the baseline, and forecasts.
 
-Arms differ in colour, sizes in dashes, and all in their marks, so that they can be told apart without colour vision.
+Arms differ in colour, sizes in dashes, and all in their markers, so that no colour vision is needed to tell them apart.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from attnlab.studio.work.pages import drawn_figure
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down", "pentagon", "hexagram")
-_OPEN = {"better": "circle", "worse": "square", "equivalent": "diamond"}  # marks of verdicts; any other is a ring
+_OPEN = {"better": "circle", "worse": "square", "equivalent": "diamond"}  # markers of verdicts; any other is a ring
 _ROW = 26  # pixels
 _BAND = "rgba(125,133,144,0.22)"  # GREY
-_BEYOND = 4.0  # times the largest mean or margin that an interval may reach before it is cut off
+_BEYOND = 4.0  # times the largest mean or margin; intervals are cut off there
 
 Run = Mapping[str, Any]
 SizeName = Literal["parameters", "non_embedding"]
@@ -43,9 +43,9 @@ def _lines(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def loss_figure(curves: Sequence[Run], *, every: bool = False) -> dict[str, Any]:
-    """Draw the mean of each arm with a band from its lowest to its highest seed, or `every` run by itself.
+    """Draw the mean of each arm with a band from its lowest to its highest seed, or `every` run separately.
 
-    The loss is that of validation once there is any, and of training before.
+    The chart shows the validation loss if there is any yet, else the training loss.
     """
     kind = "validation" if any(run["validation"] for run in curves) else "training"
     figure = new_figure(x="step", y=f"{kind} loss (nats)", height=360)
@@ -96,7 +96,7 @@ def _add_mean(
 
 def forest_figure(found: Mapping[str, Any]) -> dict[str, Any]:
     """Draw the interval of every difference to the baseline in a row of its own; the margin is the grey band."""
-    rows = found["intervals"][::-1]  # plotly draws from below
+    rows = found["intervals"][::-1]  # plotly draws from bottom to top
     several = len({row["rung"] for row in rows}) > 1
     names = [f"{row['arm']} at {row['rung']}" if several else row["arm"] for row in rows]
     title = f"perplexity against {found['baseline']} (%), {found['confidence']} intervals"
@@ -147,9 +147,9 @@ def sizes_figure(found: Mapping[str, Any], size: SizeName = "parameters") -> dic
 
 
 def forecast_figure(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw what was measured, forecasts one rung ahead with dashes, and extrapolations to the target as dotted lines.
+    """Draw the measurements, forecasts one rung ahead as dashed, and extrapolations to the target as dotted lines.
 
-    The axis shows all that was measured; forecasts that are several times as large reach beyond it.
+    The axis covers all measurements; forecasts that are several times as large are cut off.
     """
     size: SizeName = "non_embedding"
     figure = _sized_figure(found, size)

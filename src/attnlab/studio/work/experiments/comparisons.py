@@ -1,4 +1,4 @@
-"""Comparisons: what a plan would come to, those that there are, and how far each is."""
+"""Comparisons: the cost of a plan, the list of comparisons, and the progress of each."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from attnlab.storage.records import to_plain
 from attnlab.studio.folders import COMPARISON, LOG, comparison_folders, find_folder, opaque_id
 from attnlab.studio.work.experiments.charts import forest_figure, loss_figure, sizes_figure
 
-_TAIL = 4_000  # letters of what a comparison said
-# Fields of a request that its title and its setting name anyhow, or that say nothing by themselves.
+_TAIL = 4_000  # characters of a comparison's output
+# Fields of a request that its title and its setting already name, or that mean nothing by themselves.
 _TOLD = frozenset(
     {"variants", "baseline", "size", "rungs", "seeds", "corpus", "corpora", "rates", "variants_sha256", "starts"}
 )
-Summary = Callable[[Path, Path], dict[str, object]]  # of a folder below that of the runs
+Summary = Callable[[Path, Path], dict[str, object]]  # of a folder below the runs folder
 _followed: dict[Path, Following] = {}
 
 
@@ -119,8 +119,8 @@ def details(runs: str, name: str, *, checked: bool = False) -> dict[str, Any]:
 def _answer_of(folder: Path, *, checked: bool = False) -> Answer | None:
     """Return the answer of a comparison if it still holds.
 
-    Checking it reads all that it rests on. A list that is drawn every few seconds checks again only if the answer or
-    the plan was written since.
+    Checking it reads all files that it depends on. A list that is redrawn every few seconds checks again only if the
+    answer or the plan was written since.
     """
     paths = (folder / ANSWER, folder / PLAN)
     changed = tuple(path.stat().st_mtime_ns if path.is_file() else 0 for path in paths)
@@ -137,7 +137,7 @@ def _check_answer(folder: Path, changed: tuple[int, ...]) -> Answer | None:
 def intervals_of(state: ComparisonState, judged: Mapping[str, Any]) -> list[dict[str, object]]:
     """Return the difference to the baseline of every arm at every size, the largest first.
 
-    A finished comparison has them from its verdicts; one that is running, from the seeds that have ended so far.
+    For a finished comparison they come from its verdicts; for a running one, from the seeds that have finished so far.
     """
     assert state.plan is not None
     plan = state.plan

@@ -1,4 +1,4 @@
-"""What a study found on one corpus, as its page shows it: verdicts, trends, forecasts and charts."""
+"""The results of a study on one corpus, as its page shows them: verdicts, trends, forecasts and charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnlab.studio.work.experiments.charts import forecast_figure, forest_figur
 from attnlab.studio.work.pages import drawn_figure
 
 _INTERVAL = ("mean", "low", "high")
-_MOST = math.log(10)  # nats that are written: 900 % of perplexity
+_MOST = math.log(10)  # largest value that is printed, in nats: 900 % of perplexity
 
 
 def verdicts_of(judged: Mapping[str, Any]) -> dict[str, Any]:

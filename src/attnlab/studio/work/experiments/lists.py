@@ -1,4 +1,4 @@
-"""Comparisons and studies in one list, their reports and tables, and stopping one."""
+"""The list of comparisons and studies, their reports and tables, and how one is stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def experiments(runs: str) -> dict[str, object]:
 
 
 def latest(runs: str, count: int, without: Sequence[str] = ()) -> dict[str, object]:
-    """Return the newest comparisons and studies, those that run first, each with its intervals at the largest size.
+    """Return the newest comparisons and studies, running ones first, each with its intervals at the largest size.
 
     `without` are folders to leave out.
     """
@@ -63,6 +63,6 @@ def table(runs: str, name: str) -> dict[str, object]:
 
 def _file(runs: str, name: str, file: str) -> Path:
     path = find_folder(runs, name) / file
-    if path.is_symlink() or not path.is_file():  # a link may lead anywhere
+    if path.is_symlink() or not path.is_file():  # a link may point anywhere
         raise AttnlabError("there is no report yet", hint="resume it until it has finished")
     return path

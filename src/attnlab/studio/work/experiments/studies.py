@@ -1,4 +1,4 @@
-"""Scale studies: what a plan would come to, those that there are, and how far each is, corpus by corpus."""
+"""Scale studies: the cost of a plan, the list of studies, and the progress of each, corpus by corpus."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from attnlab.studio.work.experiments.comparisons import (
 from attnlab.studio.work.experiments.findings import charts_of, verdicts_of
 from attnlab.training import treatment
 
-_FEWEST_TESTED = 4  # rungs, for a forecast that is back-tested
+_FEWEST_TESTED = 4  # rungs that a back-test of the forecast needs
 _followed: dict[Path, Following] = {}
 
 Trials = dict[tuple[str, str], list[Trial]]  # by size and arm
@@ -260,7 +260,7 @@ def _ended_trials(folder: Path) -> Iterator[tuple[Mapping[str, Any], float | Non
         try:
             yield _trial(path, path.stat().st_mtime_ns)
         except (AttnlabError, OSError, LookupError, TypeError, ValueError):
-            continue  # being written, or damaged: the study itself says so when it comes to it
+            continue  # incomplete or damaged: the study itself reports it when it reads the file
 
 
 @lru_cache(maxsize=4096)
