@@ -42,7 +42,8 @@ def test_simulated_and_real_ladders_are_reported_and_judged(tmp_path: Path) -> N
     assert found.real.sign.mean == 1.0
     assert found.notes == ("only 2 variants",)
     titles = [section.heading for section in found.sections()]
-    assert titles == ["Simulated ladders", "Back-test", "Every variant"]
+    simulated = ["Simulated ladders, 1 rung ahead", "Simulated ladders, 2 rungs ahead"]
+    assert titles == [*simulated, "Back-test", "Every variant"]
     assert json.loads(json.dumps(found.to_dict()))["benchmark"] == "forecasts"
 
 

@@ -85,7 +85,7 @@ def test_a_request_keeps_its_hash_and_folder(request_: Request | ScaleRequest, d
 
 
 def test_requests_that_follow_from_another_keep_their_folders() -> None:
-    assert [one.folder[-8:] for one in ladder(Request())] == ["c0318328", "59ad86be", "4107d942"]
+    assert [one.folder[-8:] for one in ladder(Request())] == ["3ec92388", "250f76df", "6c39975d"]
     assert _STUDY.comparison("python", {"14k": {"softmax": 0.01}}).folder == "compare-tied-kv-50k-f3c82a1e"
 
 

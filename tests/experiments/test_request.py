@@ -71,7 +71,7 @@ def test_the_ladder_keeps_the_arms_and_changes_the_task() -> None:
     assert request.rungs
     for rung in rungs:  # a recall task of one size and a number of steps of its own
         assert (rung.rungs, rung.tokens_per_parameter, rung.half_tokens, rung.up_to) == ((), None, False, {})
-        assert rung.steps == 3000
+        assert rung.steps == 2000
     assert all(rung.steps == 7 for rung in ladder(request.replace(rungs=(), tokens_per_parameter=None, steps=7)))
     assert [rung.corpus_options["pairs"] for rung in rungs] == [4, 8, 16]
     assert all(rung.corpus == "mqar" and rung.variants == request.variants and rung.seeds == 5 for rung in rungs)

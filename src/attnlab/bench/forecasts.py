@@ -59,26 +59,7 @@ class ForecastBench(Findings):
     real: Backtest | None
 
     def sections(self) -> list[Section]:
-        rows = [
-            (
-                one.truth,
-                str(one.ahead),
-                str(one.ladders),
-                _share(one.coverage),
-                _share(one.sign),
-                fixed(one.width, 4),
-                _share(one.naive_coverage),
-                _share(one.naive_sign),
-            )
-            for one in self.simulated.checks
-        ]
-        naive = ("naive\ncoverage", "naive\nsign")
-        headings = ("truth", "rungs\nahead", "ladders", "coverage", "sign", "width\n(nats)", *naive)
-        words = (
-            "The naive rule says that what holds at the largest rung holds above it. False positives of the trend: "
-            f"{_share(self.simulated.trend_false_positives)}."
-        )
-        tables = [table_section("Simulated ladders", words, headings, rows)]
+        tables = [_simulated_table(ahead, self.simulated) for ahead in self.simulated.distances]
         return tables if self.real is None else [*tables, *_real_tables(self.real)]
 
 
@@ -133,6 +114,28 @@ def _bars(simulated: SimulatedForecasts, real: Backtest | None) -> list[JudgedBa
         COVERAGE.judge(inside),
         *judge_values(f"{len(real.arms)} variants", {REAL_COVERAGE: real.coverage.mean, DECISIONS: ratio}),
     ]
+
+
+def _simulated_table(ahead: int, simulated: SimulatedForecasts) -> Section:
+    """Return the table of one distance, which fits into a terminal of 80 columns."""
+    rows = [
+        (
+            one.truth,
+            str(one.ladders),
+            _share(one.coverage),
+            percent(one.sign.mean, 1),
+            fixed(one.width, 4),
+            percent(one.naive_coverage.mean, 1),
+            percent(one.naive_sign.mean, 1),
+        )
+        for one in simulated.checks
+        if one.ahead == ahead
+    ]
+    words = "The naive rule says that what holds at the largest rung holds above it."
+    if ahead == simulated.distances[0]:
+        words += f" False positives of the trend: {_share(simulated.trend_false_positives)}."
+    headings = ("truth", "ladders", "coverage", "sign", "width\n(nats)", "naive\ncoverage", "naive\nsign")
+    return table_section(f"Simulated ladders, {ahead} rung{'s' if ahead > 1 else ''} ahead", words, headings, rows)
 
 
 def _real_tables(real: Backtest) -> list[Section]:

@@ -47,7 +47,7 @@ _IDENTITY = (
     "variants_sha256",
 )
 LADDER = (4, 8, 16)  # pairs to remember
-_LADDER_STEPS, _LADDER_QUERIES = 3000, 384  # of a run; of a batch
+_LADDER_STEPS, _LADDER_QUERIES = 2000, 384  # of a run; of a batch
 _PER_PAIR = 8  # tokens of the context, and symbols
 
 

@@ -206,6 +206,11 @@ class SimulatedForecasts:
     checks: tuple[ForecastCheck, ...]
     trend_false_positives: Interval
 
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """Return how many rungs ahead was forecast, ascending."""
+        return tuple(sorted({check.ahead for check in self.checks}))
+
     def check(self, truth: str, ahead: int) -> ForecastCheck:
         """Return the check of one kind of truth and distance."""
         for check in self.checks:
