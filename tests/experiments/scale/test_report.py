@@ -8,6 +8,7 @@ import re
 import pytest
 
 from attnlab.experiments.scale.findings import (
+    WIDENING,
     CorpusFindings,
     effect_rows,
     findings,
@@ -18,6 +19,7 @@ from attnlab.experiments.scale.findings import (
 from attnlab.experiments.scale.report import study_page, to_data, to_table
 from attnlab.experiments.scale.study import ScaleStudy
 from attnlab.pages import render
+from attnlab.statistics import fit_ladder
 from support.studies import planted_study
 
 EFFECTS = {"tied-kv": (0.02, 0.04, 0.06, 0.08), "cosine": (0.20, 0.15, 0.10, None)}
@@ -111,6 +113,17 @@ def test_only_what_lies_within_the_tested_distance_is_no_extrapolation(found: tu
     assert tied.next_rung.distance < tied.forecast.distance
     assert tied.next_rung.distance == pytest.approx(one.tested_distance)
     assert not one.is_extrapolation(tied.next_rung)
+
+
+def test_intervals_of_forecasts_are_widened_by_the_recorded_back_test(found: tuple[CorpusFindings, ...]) -> None:
+    one, tied = found[0], found[0].arms[0]
+    ladder = tied.trend.ladder()
+    assert ladder is not None
+    assert tied.next_rung is not None
+    plain = fit_ladder(ladder).forecast(tied.next_rung.target_size)
+    assert one.widening >= WIDENING > 1
+    assert tied.next_rung.mean == pytest.approx(plain.mean)
+    assert tied.next_rung.high - tied.next_rung.low == pytest.approx(one.widening * (plain.high - plain.low), rel=0.05)
 
 
 def test_the_forecast_goes_on_in_the_direction_of_the_trend(found: tuple[CorpusFindings, ...]) -> None:
