@@ -18,7 +18,6 @@ from attnlab.experiments.launching.status_table import RETAKES, StatusTable
 from attnlab.experiments.launching.worker import attempt, perform
 from attnlab.processes.child import Child
 from attnlab.runs import RunHeldError
-from attnlab.training.execution import fast_precision
 from support.launching import Hearing, grid
 from support.processes import held_elsewhere
 from support.training import smoke, train_in
@@ -209,4 +208,4 @@ def test_every_job_has_the_same_execution(tmp_path: Path) -> None:
     other = launcher("local", cache=tmp_path)
     assert one.threads == other.threads == 1
     told = one.work.order(Job(3, smoke(), tmp_path), "name")  # type: ignore[attr-defined]
-    assert told["execution"] == {"threads": 1, "workers": 1, "precision": fast_precision("cpu"), "compile": False}
+    assert told["execution"] == {"threads": 1, "workers": 1, "precision": "float32", "compile": False}

@@ -14,7 +14,7 @@ from attnlab.processes import machine
 from attnlab.training import Execution, RunSpec
 from attnlab.training import execution as execution_module
 from attnlab.training.engine import Engine
-from attnlab.training.execution import choose_execution, divide_cores, fast_precision
+from attnlab.training.execution import choose_execution, default_precision, divide_cores
 from attnlab.training.fitting import fitted, step_seconds
 from attnlab.training.spec import ResolvedRun
 
@@ -79,21 +79,16 @@ def test_a_long_step_is_timed_once(monkeypatch: pytest.MonkeyPatch, seconds: flo
     assert len(taken) == steps
 
 
-def test_precision_is_measured_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads on a busy machine wait for each other, and only one precision uses two."""
-    threads = []
-
-    def seconds(matrix: torch.Tensor) -> float:
-        threads.append(torch.get_num_threads())
-        return 1.0 if matrix.dtype == torch.float32 else 0.1
-
-    monkeypatch.setattr(execution_module, "_seconds", seconds)
-    fast_precision.cache_clear()
-    try:
-        assert fast_precision("cpu") == "bfloat16"
-        assert set(threads) == {1}
-    finally:
-        fast_precision.cache_clear()
+@pytest.mark.parametrize(
+    ("device", "supported", "expected"),
+    [("cpu", True, "float32"), ("cuda", True, "bfloat16"), ("cuda", False, "float32")],
+)
+def test_cpus_train_in_float32_whatever_they_are_fast_at(
+    monkeypatch: pytest.MonkeyPatch, device: str, supported: bool, expected: str
+) -> None:
+    """A comparison on one CPU was in bfloat16 and on another in float32, by a measurement of products."""
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: supported)
+    assert default_precision(device) == expected
 
 
 @pytest.mark.parametrize(

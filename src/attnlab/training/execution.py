@@ -1,27 +1,24 @@
 """How this machine runs a model: threads, processes, precision, compilation.
 
-Everything that is measured to choose these is measured once, before the first step, and saved with the run: a run gives
-the same numbers only with the same number of threads and the same precision.
+They are chosen once, before the first step, and saved with the run: a run gives the same numbers only with the same
+number of threads and the same precision.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import sys
-import time
 from typing import Literal
 
 import torch
 from pydantic import PositiveInt
 
 from attnlab.errors import SpecError
-from attnlab.processes.machine import available_cores, cpu_quota, has_total_store_order, using_threads
+from attnlab.processes.machine import available_cores, cpu_quota, has_total_store_order
 from attnlab.specification import Specification
 
 MOST_AT_ONCE = 1024  # threads or processes
-_ROUNDS = 7  # of a measurement; the fastest counts
 
 
 class Execution(Specification):
@@ -90,7 +87,7 @@ def choose_execution(
         device=device,
         threads=threads or max(1, cores // workers),
         workers=workers,
-        precision=precision or fast_precision(device),
+        precision=precision or default_precision(device),
         compile=compile,
         micro_batch_size=micro_batch_size,
     )
@@ -122,26 +119,15 @@ def under_torchrun() -> bool:
     return "WORLD_SIZE" in os.environ and "RANK" in os.environ
 
 
-@functools.cache
-def fast_precision(device: str) -> Literal["float32", "bfloat16"]:
-    """Return bfloat16 where a matrix product in it is clearly faster; on many CPUs it is a hundred times slower.
+def default_precision(device: str) -> Literal["float32", "bfloat16"]:
+    """Return bfloat16 on a GPU that computes in it, else float32: on CPUs the same run gives the same numbers.
 
-    On a CPU it is measured with one thread: on a busy machine two threads wait for each other, which takes a hundred
-    times as long as the product and says nothing about precision.
+    Some CPUs multiply matrices faster in bfloat16, but small models train at half the speed in it (see `docs/log.md`),
+    and a measurement that decides could decide otherwise on the next machine.
     """
-    size = 128 if device == "cpu" else 2048
-    matrices = [torch.ones(size, size, dtype=dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
-    with using_threads(1):
-        rounds = [[_seconds(matrix) for matrix in matrices] for _ in range(_ROUNDS)]
-    whole, half = (min(column) for column in zip(*rounds, strict=True))
-    return "bfloat16" if half < 0.7 * whole else "float32"
-
-
-def _seconds(matrix: torch.Tensor) -> float:
-    begin = time.perf_counter()
-    product = matrix @ matrix
-    product[0, 0].item()  # waits for it
-    return time.perf_counter() - begin
+    if device == "cpu":
+        return "float32"
+    return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
 
 
 def can_compile() -> bool:

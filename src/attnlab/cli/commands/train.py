@@ -86,7 +86,7 @@ def train(
     micro_batch_size
         Rows at a time, for batches that do not fit into memory at once.
     precision
-        float32 or bfloat16; by default what is fast here.
+        float32 or bfloat16; by default float32 on CPUs, and bfloat16 on GPUs that compute in it.
     compile
         Compile the model first. It rarely pays on a CPU.
     tensorboard

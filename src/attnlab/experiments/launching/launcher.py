@@ -22,7 +22,7 @@ from attnlab.experiments.launching.slurm import SlurmLauncher
 from attnlab.experiments.launching.status_table import RETAKES, StatusTable, interruptible
 from attnlab.processes.pool import Answered, PoolListener, WorkerPool
 from attnlab.runs.directory import RunResult
-from attnlab.training.execution import check_counts, divide_cores, fast_precision
+from attnlab.training.execution import check_counts, default_precision, divide_cores
 
 _MODULE = "attnlab.experiments.launching.worker"
 
@@ -53,8 +53,7 @@ def launcher(
 
 def _local(processes: int | None, threads: int | None, *, precision: str | None = None, **options: Any) -> Launcher:
     processes, threads = divide_cores(processes, threads)
-    # Measured once, and not by each process for itself.
-    precision = precision or fast_precision("cuda" if torch.cuda.is_available() else "cpu")
+    precision = precision or default_precision("cuda" if torch.cuda.is_available() else "cpu")
     return LocalLauncher(_work(threads, precision=precision, **options), processes)
 
 
