@@ -10,7 +10,13 @@ import pytest
 
 from attnlab.experiments.judging.trends import arm_trends
 from attnlab.experiments.planning.plan import Trial
-from attnlab.experiments.reporting.charts import DifferenceAxis, cost_chart, differences_chart, size_chart
+from attnlab.experiments.reporting.charts import (
+    DifferenceAxis,
+    cost_chart,
+    differences_chart,
+    series_style,
+    size_chart,
+)
 from attnlab.experiments.reporting.curves import curve_figures, gap_figures, measure_figures, rate_chart, rate_figures
 from attnlab.experiments.results import Comparison
 from support.comparisons import EFFECTS, make_comparison
@@ -178,3 +184,8 @@ def test_a_measure_leaves_a_row_empty_for_an_arm_that_has_none() -> None:
     figure = measure_figures(comparison, ["norm explains"])[0].chart
     assert list(figure.layout.yaxis.ticktext) == ["cosine", "tied-kv", "cosine-learned", "softmax"]
     assert list(figure.data[0].y) == [1, 3]
+
+
+def test_no_two_of_twenty_series_look_alike() -> None:
+    assert len({series_style(number) for number in range(20)}) == 20
+    assert len({colour for colour, _, _ in map(series_style, range(10))}) == 10

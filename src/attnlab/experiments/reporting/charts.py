@@ -20,13 +20,13 @@ from attnlab.experiments.judging.trends import ArmTrend, RungDifference
 from attnlab.experiments.numbers import nats_text, percent_text
 from attnlab.experiments.results import ArmResult, Comparison
 from attnlab.formats import count, signed
-from attnlab.pages import BLUE, GREEN, GREY, ORANGE, new_figure
+from attnlab.pages import BLUE, GREY, ORANGE, PALETTE, new_figure
 from attnlab.statistics import Interval
 
 _ROW, _HEIGHT, _LABEL, _LETTER = 56, 450, 17, 7  # pixels
 _FRAME = 70  # pixels of a figure's height that its axis does not have
 _BAND = "rgba(125,133,144,0.22)"  # GREY
-STYLES = ((BLUE, "circle"), (ORANGE, "square"), (GREEN, "diamond"), (GREY, "triangle-up"))
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 _PLACES = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)  # per cent of perplexity, for ticks
 _WIDE = 12  # margins beyond which an axis is not linear
 _TICKS = 6  # at most, or they run into each other on a telephone
@@ -256,7 +256,7 @@ def size_chart(trends: Sequence[ArmTrend], baseline: str, margin: float) -> go.F
 def _size_line(
     name: str, number: int, found: Sequence[RungDifference], axis: DifferenceAxis, shift: float
 ) -> go.Scatter:
-    colour, symbol = STYLES[number % len(STYLES)]
+    colour, symbol, dash = series_style(number)
     intervals = [interval for one in found if (interval := _interval(one.judgement)) is not None]
     return go.Scatter(
         name=name,
@@ -270,9 +270,15 @@ def _size_line(
             for one, at in zip(found, intervals, strict=True)
         ],
         hovertemplate=_HOVER,
-        line={"color": colour, "width": 2, "dash": "solid" if number < len(STYLES) else "dot"},
+        line={"color": colour, "width": 2, "dash": dash},
         marker={"color": colour, "symbol": symbol, "size": 9},
     )
+
+
+def series_style(number: int) -> tuple[str, str, str]:
+    """Return the colour, the symbol and the dash pattern of a series; no two of the first twenty look alike."""
+    dash = "solid" if number < len(_SYMBOLS) else "dot"
+    return PALETTE[number % len(PALETTE)], _SYMBOLS[number % len(_SYMBOLS)], dash
 
 
 def cost_chart(comparison: Comparison) -> go.Figure | None:

@@ -14,7 +14,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from attnlab.experiments.reporting.answer import Answer
-from attnlab.experiments.reporting.charts import STYLES, scatter
+from attnlab.experiments.reporting.charts import scatter, series_style
 from attnlab.formats import NOTHING, count, csv_text, percent
 from attnlab.pages import Figure, Page, Points, Section, Table, new_figure
 
@@ -121,9 +121,9 @@ def _training_table(rungs: Sequence[RecallRung]) -> Table:
 def _chart(rungs: Sequence[RecallRung]) -> go.Figure:
     figure = new_figure(x="pairs to remember", y="queries answered right", height=_HEIGHT)
     for number, name in enumerate(rungs[0].arms):
-        colour, symbol = STYLES[number % len(STYLES)]
+        colour, symbol, dash = series_style(number)
         found = [(rung.pairs, rung.arms[name]) for rung in rungs if rung.arms.get(name)]
-        line = {"color": colour, "dash": "solid" if number < len(STYLES) else "dot"}
+        line = {"color": colour, "dash": dash}
         means = [
             (pairs, fmean(shares), f"{name}, {pairs} pairs: {percent(fmean(shares), 1)}") for pairs, shares in found
         ]
