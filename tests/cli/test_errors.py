@@ -16,7 +16,7 @@ OPTIONS = {"--pilot", "--tokens-per-parameter", "--half-tokens", "--no-half-toke
     ("text", "printed"),
     [
         ("use `pilot=3`, or `pilot=0` for none", "use `--pilot 3`, or `--pilot 0` for none"),
-        ("`tokens_per_parameter=80` is the default", "`--tokens-per-parameter 80` is the default"),
+        ("`tokens_per_parameter=120` is the default", "`--tokens-per-parameter 120` is the default"),
         ("leave out `tokens_per_parameter`", "leave out `--tokens-per-parameter`"),
         ("`half_tokens=True` or `half_tokens=False`", "`--half-tokens` or `--no-half-tokens`"),
         ("`claims=True`, not `claims=False`", "`--claims`, not `claims=False`"),  # which has no negative

@@ -44,8 +44,8 @@ def _version(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             Request(),
-            "3473c7e5fbfb0a4fb3cac2ee2b0960c87e0069fc040f08348c2c27736987b5ea",
-            "compare-tied-kv-and-3-more-25k-3473c7e5",
+            "b7cd3fcbb07322b3aa5181e451939d66b2d837dfe0543ce2d96f3fdd33ffb5b0",
+            "compare-tied-kv-and-3-more-25k-b7cd3fcb",
         ),
         (
             Request(variants=("tied-kv",), size="nano", steps=1000, seeds=12, looks=2, changes=("position=rope",)),
@@ -65,18 +65,18 @@ def _version(monkeypatch: pytest.MonkeyPatch) -> None:
                 corpus="mqar",
                 corpus_options={"pairs": 8},
             ),
-            "ba19d58b21b9bebdbd33fb9bbebbfb6d6bf3037e3fabb27a58a991fcab6b80bb",
-            "compare-mine-25k-ba19d58b",
+            "b71c0968c96e31336e12b14f23f082fa850612fd22b193880ebb8b520746d061",
+            "compare-mine-25k-b71c0968",
         ),
         (
             ScaleRequest(),
-            "104ace7166f706b434b16dc0005147fde3bc1941f3ff50db79ec6a52495911f0",
-            "scale-gpt2-80-tokens-35a37b18",
+            "2f4658a198059a98f78b688953db8240cb50ffe4d063e1a4543c9ba3b12aea3a",
+            "scale-gpt2-120-tokens-668b23d0",
         ),
         (
             _STUDY,
-            "21984b08da34abd02cd01ccd561a0bdb823c509fab2c8e39efdb829661668865",
-            "scale-gpt2-80-tokens-a257eef2",
+            "7f345c970155de6f498ed04a194d7a2e3a95b615f8c36e40bead42476280877a",
+            "scale-gpt2-120-tokens-166c4882",
         ),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_request_keeps_its_hash_and_folder(request_: Request | ScaleRequest, d
 
 def test_requests_that_follow_from_another_keep_their_folders() -> None:
     assert [one.folder[-8:] for one in ladder(Request())] == ["3ec92388", "250f76df", "6c39975d"]
-    assert _STUDY.comparison("python", {"14k": {"softmax": 0.01}}).folder == "compare-tied-kv-50k-f3c82a1e"
+    assert _STUDY.comparison("python", {"14k": {"softmax": 0.01}}).folder == "compare-tied-kv-50k-46bee5b6"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from attnlab.storage.plans import PLAN, read_plan
 
 # One projection for keys and values; normalised dot products, literal and with a learned temperature; no softmax.
 QUESTIONS = ("tied-kv", "cosine", "cosine-learned", "sigmoid")
-DEFAULT_SIZE, DEFAULT_RUNGS, DEFAULT_TOKENS = "25k", ("14k",), 80.0
+DEFAULT_SIZE, DEFAULT_RUNGS, DEFAULT_TOKENS = "25k", ("14k",), 120.0
 MOST = 10_000  # seeds, trials or analyses; more would take years
 Count = Annotated[int, Field(ge=1, le=MOST)]
 Match = Literal["parameters", "flops", "cache"]
