@@ -48,6 +48,7 @@ def test_commands_run(
     monkeypatch.setenv("ATTNLAB_CACHE", str(tmp_path / "cache"))
     own = [text for _, text in blocks("python") if "add_variant(" in text or "add_layer(" in text]
     (tmp_path / "mine.py").write_text("\n".join(own))
+    (tmp_path / "notes.txt").write_text("the cat sat on the mat and looked at the dog\n" * 400)
     (tmp_path / "smollm2").mkdir()
     (tmp_path / "smollm2" / "config.json").write_text(blocks("json")[0][1])
     for command, printed in session:
