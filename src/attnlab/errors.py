@@ -47,12 +47,18 @@ class InputError(AttnlabError, ValueError):
 
 
 class UnknownNameError(AttnlabError, LookupError):
-    """A name that is in no catalogue. `near` are spellings of known names that may be meant besides."""
+    """A name that is in no catalogue.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], near: Iterable[str] = ()) -> None:
+    `near` are spellings of known names that may be meant; `other` describes what can be given instead of a name.
+    """
+
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], near: Iterable[str] = (), other: str | None = None
+    ) -> None:
         self.name, self.known, self.near = name, sorted(known), sorted(near)
         close = get_close_matches(name.lower(), [*self.known, *self.near], n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(self.known)}"
+        names = ", ".join(self.known) + (f", or {other}" if other else "")
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {names}"
         super().__init__(f"there is no {kind} called {name!r}", hint=hint)
 
 

@@ -115,3 +115,11 @@ def test_an_unknown_name_is_refused_with_the_nearest(name: str, nearest: str) ->
     with pytest.raises(UnknownNameError, match=f"no size called '{name}'") as caught:
         size(name)
     assert nearest in (caught.value.hint or "")
+
+
+def test_the_hint_for_an_unknown_name_says_that_numbers_can_be_given() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        size("nonsense")
+    hint = caught.value.hint or ""
+    assert hint.startswith("known: ")
+    assert hint.endswith(", or a number of parameters such as 50k")

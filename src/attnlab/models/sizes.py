@@ -69,7 +69,7 @@ def size(name: str) -> Size:
         return SIZES[name]
     count = parameter_count(name)
     if count is None:
-        raise UnknownNameError("size", name, SIZES)
+        raise UnknownNameError("size", name, SIZES, other="a number of parameters such as 50k")
     return size_of(count)
 
 
