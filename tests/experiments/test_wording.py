@@ -129,6 +129,13 @@ def test_a_row_for_each_arm_the_best_first() -> None:
     assert lost["worth\nin steps"] == lost["Δ perplexity"] == lost["interval"] == lost["p\n(Holm)"] == "–"
 
 
+def test_a_single_analysis_is_not_counted() -> None:
+    made = make_comparison()
+    procedure = dataclasses.replace(made.plan.procedure, looks=1)
+    alone = dataclasses.replace(made, plan=made.plan.model_copy(update={"procedure": procedure}))
+    assert analysis_words(alone).startswith("This is the only analysis planned; it tests at a level of 0.05.")
+
+
 def test_looks_are_counted_and_what_they_changed_is_said() -> None:
     first = make_comparison(seeds=4)
     assert analysis_words(first).startswith(

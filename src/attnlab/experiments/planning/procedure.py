@@ -103,8 +103,8 @@ def planned_effect(
     warnings = []
     if smallest > level:
         warnings.append(
-            f"With {seeds} seeds the sign-flip test cannot go below p = {smallest:.3g}, and {level:.3g} is asked for: "
-            "a verdict would rest on the noise being normal, with no second witness. "
+            f"With {seeds} seeds the sign-flip test cannot go below p = {smallest:.3g}, and the tests are at "
+            f"{level:.3g}: verdicts rely on normally distributed noise, and sign flips cannot confirm them. "
             f"{math.ceil(1 - math.log2(level))} seeds would do."
         )
     needed = _needed(sd, level, procedure, known)

@@ -181,10 +181,13 @@ def analysis_words(comparison: Comparison) -> str:
     """Return which of the planned interim analyses this is, and what the earlier ones said."""
     procedure, looks = comparison.plan.procedure, comparison.looks
     last = looks[-1]
-    words = [
-        f"This is interim analysis {last.number} of {procedure.looks} planned; each tests at a level of "
-        f"{procedure.alpha:g} / {procedure.looks} = {procedure.level:.3g}."
-    ]
+    if procedure.looks == 1:
+        words = [f"This is the only analysis planned; it tests at a level of {procedure.level:.3g}."]
+    else:
+        words = [
+            f"This is interim analysis {last.number} of {procedure.looks} planned; each tests at a level of "
+            f"{procedure.alpha:g} / {procedure.looks} = {procedure.level:.3g}."
+        ]
     for before, after in pairwise(looks):
         added = [seed for seed in after.seeds if seed not in before.seeds]
         then, now = before.verdicts or {}, after.verdicts or {}
