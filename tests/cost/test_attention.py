@@ -7,13 +7,11 @@ for. An operator has no weights; there its definition takes the place of its ker
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import cost
@@ -37,6 +35,7 @@ from attnlab.attention.groups import repeated
 from attnlab.attention.parts import Part
 from attnlab.cost import PartCost, attention_cost
 from attnlab.errors import InputError, SpecError
+from support.counting import counted, saved_bytes
 
 WIDTH, HEADS, CONTEXT = 16, 4, 160
 NAMES = [v.name for v in variants()]
@@ -127,32 +126,6 @@ def inputs(spec: AttentionSpec, batch: int, queries: int, keys: int) -> list[Ten
     return [torch.randn(batch, length, spec.model_width, requires_grad=True) for length in lengths]
 
 
-def counted(run: Callable[[], Tensor]) -> tuple[int, int]:
-    """The FLOPs of a forward and of a backward pass."""
-    # In-place products, which the counter does not know, are the blocked kernel's own.
-    in_place = {torch.ops.aten.baddbmm_: lambda _, a, b, **__: 2 * a[0] * a[1] * a[2] * b[2]}
-    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
-        output = run()
-        forward = counter.get_total_flops()
-        output.sum().backward()
-    return forward, counter.get_total_flops() - forward
-
-
-def saved_bytes(layer: MultiHeadAttention, tokens: list[Tensor]) -> int:
-    """The bytes of the storages that autograd keeps, without those of the parameters."""
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def pack(tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage
-
-    with saved_tensors_hooks(pack, lambda _: torch.empty(0)):
-        output = layer(*tokens)
-    assert output.requires_grad
-    own = {parameter.untyped_storage().data_ptr() for parameter in layer.parameters()}
-    return sum(storage.nbytes() for place, storage in kept.items() if place not in own)
-
-
 def test_parameters_are_those_of_the_layer(spec: AttentionSpec) -> None:
     for changed in (spec, spec.replace(bias=False)):
         layer = MultiHeadAttention(changed)
@@ -234,7 +207,7 @@ def test_activations_are_what_autograd_keeps(spec: AttentionSpec, batch: int, qu
     changed = spec.replace(weight_dropout=0.0 if spec.operator else dropout, output_dropout=dropout)
     layer, tokens = MultiHeadAttention(changed).train(), inputs(spec, batch, queries, 33)
     found = attention_cost(changed, batch=batch, queries=queries, keys=tokens[-1].shape[1])
-    assert found.activation_bytes == saved_bytes(layer, tokens)
+    assert found.activation_bytes == saved_bytes(lambda: layer(*tokens), layer)
 
 
 @pytest.mark.parametrize(("dtype", "size"), [(torch.bfloat16, 2), (torch.float64, 8)], ids=str)
@@ -242,7 +215,7 @@ def test_activations_in_another_type(spec: AttentionSpec, dtype: torch.dtype, si
     layer = MultiHeadAttention(spec).to(dtype)
     tokens = [x.detach().to(dtype).requires_grad_() for x in inputs(spec, 2, 70, 33)]
     found = attention_cost(spec, batch=2, queries=70, keys=tokens[-1].shape[1], bytes_per_number=size)
-    assert found.activation_bytes == saved_bytes(layer, tokens)
+    assert found.activation_bytes == saved_bytes(lambda: layer(*tokens), layer)
 
 
 def test_costing_leaves_the_random_numbers_alone(spec: AttentionSpec) -> None:
@@ -344,7 +317,7 @@ def test_operator_has_a_state_in_place_of_a_cache() -> None:
 def test_a_recurrence_keeps_a_state_for_each_segment(name: str) -> None:
     layer, tokens = MultiHeadAttention(SPECS[name]), inputs(SPECS[name], 2, 300, 300)
     found = attention_cost(SPECS[name], batch=2, queries=300)
-    assert found.activation_bytes == saved_bytes(layer, tokens)
+    assert found.activation_bytes == saved_bytes(lambda: layer(*tokens), layer)
     state = found.state_bytes
     assert state == 2 * HEADS * (WIDTH // HEADS) ** 2 * 4
     assert found.part("operator").activation_bytes == 2 * state + 2 * 300 * WIDTH * 4  # and the output of the heads

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
-from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import LinearAttention, Mask, MultiHeadAttention, Recurrence, variants
 from attnlab.cost import AttentionCall, ModelCost, PartCost, attention_cost, model_cost, training_memory
 from attnlab.errors import InputError, SpecError
 from attnlab.models import SIZES, LanguageModel, ModelSpec, build_model, loss
 from attnlab.models.meta import on_meta
+from support.counting import counted, saved_bytes
 
 CONTEXT, VOCABULARY, BATCH, TOKENS, SOURCE = 80, 11, 2, 12, 9
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
@@ -82,31 +80,8 @@ def batch_for(spec: ModelSpec, tokens: int = TOKENS) -> dict[str, Tensor]:
     return made | ({"source": torch.randint(VOCABULARY, (BATCH, SOURCE))} if spec.cross_attention else {})
 
 
-def counted(run: Callable[[], Tensor]) -> tuple[int, int]:
-    """The FLOPs of a forward and of a backward pass."""
-    in_place = {  # these the counter does not know
-        torch.ops.aten.baddbmm_: lambda _, a, b, **__: 2 * a[0] * a[1] * a[2] * b[2],
-        torch.ops.aten.addmm_: lambda _, a, b, **__: 2 * a[0] * a[1] * b[1],
-    }
-    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
-        output = run()
-        forward = counter.get_total_flops()
-        output.backward()
-    return forward, counter.get_total_flops() - forward
-
-
-def saved_bytes(model: LanguageModel, batch: dict[str, Tensor]) -> int:
-    """The bytes of the storages that autograd keeps, without those of the parameters."""
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def pack(tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage
-
-    with saved_tensors_hooks(pack, lambda _: torch.empty(0)):
-        assert model.loss(**batch).requires_grad
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    return sum(storage.nbytes() for place, storage in kept.items() if place not in own)
+def bytes_of_loss(model: LanguageModel, batch: dict[str, Tensor]) -> int:
+    return saved_bytes(lambda: model.loss(**batch), model)
 
 
 @pytest.fixture
@@ -236,14 +211,14 @@ def test_six_flops_for_each_parameter_and_token() -> None:
 
 
 def test_activations_are_what_autograd_keeps(spec: ModelSpec) -> None:
-    assert found(spec).activation_bytes == saved_bytes(model_of(spec).train(), batch_for(spec))
+    assert found(spec).activation_bytes == bytes_of_loss(model_of(spec).train(), batch_for(spec))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("architecture", ["gpt2", "fast"])
 def test_activations_with_dropout(architecture: str, family: str) -> None:
     spec = tiny(family=family, architecture=architecture, dropout=0.1)
-    assert found(spec).activation_bytes == saved_bytes(build_model(spec).train(), batch_for(spec))
+    assert found(spec).activation_bytes == bytes_of_loss(build_model(spec).train(), batch_for(spec))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -252,7 +227,7 @@ def test_activations_in_another_type(family: str, dtype: torch.dtype, size: int)
     for name, least in (("fast softmax", 0), ("two layers", 2)):
         spec = SPECS[f"{name}, {family}"]
         cost = found(spec, bytes_per_number=size)
-        kept = saved_bytes(build_model(spec).to(dtype), batch_for(spec))
+        kept = bytes_of_loss(build_model(spec).to(dtype), batch_for(spec))
         # A CPU keeps the mean and the deviation of LayerNorm in half precision, other machines do not.
         norms = {"decoder": 5 * TOKENS, "encoder": 5 * TOKENS, "encoder-decoder": 7 * TOKENS + 5 * SOURCE}[family]
         rounded = least * norms * BATCH * 2 if size == 2 else 0
@@ -266,7 +241,7 @@ def test_activations_of_a_loss_by_chunks(monkeypatch: pytest.MonkeyPatch, rows: 
     monkeypatch.setattr(loss, "_CHUNK_BYTES", rows * VOCABULARY * 4)
     cost = model_cost(spec, batch=BATCH, tokens=TOKENS)
     assert (cost.part("head").activation_bytes != whole) is chunked
-    assert cost.activation_bytes == saved_bytes(build_model(spec), batch_for(spec))
+    assert cost.activation_bytes == bytes_of_loss(build_model(spec), batch_for(spec))
 
 
 def test_source_is_kept_once() -> None:
