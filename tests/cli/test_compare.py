@@ -161,6 +161,18 @@ def test_a_run_is_no_comparison(finished: Path, capsys: pytest.CaptureFixture[st
     assert "is a single run" in capsys.readouterr().err
 
 
+def test_recall_alone_is_compared_without_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["compare", "tied-kv", "--corpus", "mqar", "--steps", "6", "--seeds", "2", "--size", "14k", "--ladder"]
+    assert main([*few, "--quiet"]) == 0
+    assert capsys.readouterr().out.count("Against softmax at ") == 3
+    plans = {path.parent: json.loads(path.read_text())["plan"]["request"] for path in Path("runs").glob("*/plan.json")}
+    pairs = {request["corpus_options"]["pairs"]: folder for folder, request in plans.items()}
+    assert sorted(pairs) == [4, 8, 16]
+    assert [path.parent for path in Path("runs").glob("*/recall.html")] == [pairs[4]]
+    assert main([*few, "--corpus-option", "pairs=2"]) == 2
+    assert "`--ladder` sets its own corpus_option" in capsys.readouterr().err.replace("corpus-option", "corpus_option")
+
+
 def test_published_claims_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FEW, "cosine-learned", "--claims", "--quiet", "--json"]) == 0
     claims = json.loads(capsys.readouterr().out)["claims"]

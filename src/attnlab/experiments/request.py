@@ -46,6 +46,7 @@ _IDENTITY = (
     "changes",
     "variants_sha256",
 )
+RECALL = "mqar"  # the corpus of associative recall
 LADDER = (4, 8, 16)  # pairs to remember
 _LADDER_STEPS, _LADDER_QUERIES = 2000, 384  # of a run; of a batch
 _PER_PAIR = 8  # tokens of the context, and symbols
@@ -203,7 +204,7 @@ def ladder(request: Request) -> list[Request]:
     """
     return [
         request.replace(
-            corpus="mqar",
+            corpus=RECALL,
             tokenizer="char",
             vocabulary_size=_PER_PAIR * pairs,
             recipe="fast",

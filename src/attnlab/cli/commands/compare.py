@@ -28,7 +28,7 @@ from attnlab.cli.recorded import check_options
 from attnlab.errors import AttnlabError
 from attnlab.experiments.judging.claims import arms_of, published_claims
 from attnlab.experiments.reporting.answer import TONES, Answer, claims_table, find_answer
-from attnlab.experiments.request import QUESTIONS, Request, ladder
+from attnlab.experiments.request import QUESTIONS, RECALL, Request, ladder
 from attnlab.formats import byte_count
 from attnlab.pages import Table
 from attnlab.storage.files import write_whole
@@ -165,8 +165,8 @@ def compare(
         without training and then finetuned; softmax is the original. The text is the run's own unless --corpus names
         another.
     ladder_
-        Also compare the arms on associative recall with 4, 8 and 16 pairs. Then --report, --csv and --figures are about
-        recall.
+        Also compare the arms on associative recall with 4, 8 and 16 pairs; with --corpus mqar, only on recall. Then
+        --report, --csv and --figures are about recall.
     plan
         Write the plan and stop.
     smoke
@@ -189,7 +189,7 @@ def compare(
         **sizes.fields(),
         **asdict(judging),
     }
-    _check_beside(smoke=smoke, retrofit=retrofit, sizes=sizes)
+    _check_beside(smoke=smoke, retrofit=retrofit, recall_only=ladder_ and text.corpus == RECALL, sizes=sizes)
     out = launching.out
     if retrofit is not None and opened is None:
         request = _retrofits(retrofit, fields, launching, quiet=output.quiet)
@@ -203,8 +203,10 @@ def compare(
     launch = launching.launch(out)
     output.check()
     each = replace(output, report=None, csv=None, figures=None) if ladder_ else output
+    recall = ladder(request) if ladder_ else []
+    texts = [] if recall and request.corpus == RECALL else [request]
     answers = []
-    for wanted in [request, *(ladder(request) if ladder_ else [])]:
+    for wanted in [*texts, *recall]:
         again = add_seeds or plan or each.csv or each.report or each.figures or each.bundle
         answer = None if again else find_answer(wanted, out)
         answer = answer or _make(wanted, launch, add_seeds, each, only_plan=plan)
@@ -218,14 +220,16 @@ def compare(
                 show("")
             _tell(answer, markdown=markdown)
     if ladder_ and not plan:
-        _recall(answers, output, markdown=markdown)
+        _recall(answers[len(texts) :], Path(answers[0].folder), output, markdown=markdown)
     return 0
 
 
-def _check_beside(*, smoke: bool, retrofit: str | None, sizes: SizeOptions) -> None:
+def _check_beside(*, smoke: bool, retrofit: str | None, recall_only: bool, sizes: SizeOptions) -> None:
     """Refuse options beside one that sets them itself."""
     taken = {"change", "retrofit", *_SMOKE, *sizes.fields()} if smoke else set[str]()
     by = "smoke"
+    if recall_only and not smoke:
+        by, taken = "ladder", {"corpus_option"}
     if retrofit is not None and not smoke:
         by, taken = "retrofit", {"size", "rungs", "tokens_per_parameter", "match", "tokenizer", "vocabulary_size"}
         taken |= {"claims", "ladder", "corpus_option"}
@@ -347,8 +351,8 @@ def _tell(answer: Answer, *, markdown: bool) -> None:
         say(f"\nTo paste into a paper: {citation(answer.folder, answer.receipt)}")
 
 
-def _recall(answers: Sequence[Answer], output: StudyOutput, *, markdown: bool) -> None:
-    """Write and show how much each arm recalls; the first answer is that of the text."""
+def _recall(answers: Sequence[Answer], folder: Path, output: StudyOutput, *, markdown: bool) -> None:
+    """Show how much each arm recalls, and write the page into the folder if no file is named for it."""
     from attnlab.experiments.reporting.recall import (
         PAGE,
         RecallRung,
@@ -359,8 +363,8 @@ def _recall(answers: Sequence[Answer], output: StudyOutput, *, markdown: bool) -
     )
     from attnlab.pages import write_page
 
-    rungs = [RecallRung.of(answer) for answer in answers[1:]]
-    page, report = recall_page(rungs), output.report or Path(answers[0].folder, PAGE)
+    rungs = [RecallRung.of(answer) for answer in answers]
+    page, report = recall_page(rungs), output.report or folder / PAGE
     write_page(page, report)
     if output.csv is not None:
         write_whole(output.csv, recall_csv(rungs))
