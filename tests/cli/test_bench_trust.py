@@ -45,9 +45,10 @@ def test_verification_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     values = {bar["name"]: bar["figures"][0]["ratio"]["median"] for bar in found["bars"]}
     assert 0 < values["verify-bundle"] < 40
     assert values["verify-seconds"] > 0
-    assert values["verify-training"] > 0
     assert values["verify-loading"] > 0
-    assert all(found["figures"][name] > 0 for name in ("seconds of its receipts", "seconds of a run"))
+    receipts, run = (found["figures"][name] for name in ("seconds of its receipts", "seconds of a run"))
+    assert min(receipts, run) > 0
+    assert values["verify-training"] == pytest.approx(run / (run - receipts))  # which seconds of a run say little about
 
 
 def test_only_a_comparison_is_verified(capsys: pytest.CaptureFixture[str]) -> None:

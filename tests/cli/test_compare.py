@@ -143,7 +143,6 @@ def test_seeds_are_added_once(capsys: pytest.CaptureFixture[str]) -> None:
         (["compare", "tied-kv", "--on", "slurm", "--where", "cluster=moon"], "cluster called 'moon'"),
         (["compare", "tied-kv", "--corpus", "missing.txt"], "missing.txt"),
         (["compare", "tied-kv", "--steps", "5", "--rungs", "6k"], "cannot hold for every rung"),
-        (["compare", "tied-kv", "--size", "14k", "--rungs", "6k"], "needs tokens_per_parameter"),
         (["compare", "tied-kv", "--size", "6k", "--rungs", "14k", "--tokens-per-parameter", "1"], "rungs must ascend"),
         (["compare", "tied-kv", "--size", "6x"], "there is no size called '6x'"),
         (["compare", "tied-kv", "--report", "no/such/folder.html"], "no folder"),

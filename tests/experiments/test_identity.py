@@ -94,9 +94,9 @@ def test_requests_that_follow_from_another_keep_their_folders() -> None:
     [
         (
             make_comparison(match=True, tuned=True),
-            "58424a86587b54720c200a2b60dc2673b8fe34466feba68a7cd31bc1f5d4e39a",
+            "a7f743abf0f46ffd41e99ada1339d8855e507efb2678cc3cde88128c16f8227f",
         ),
-        (make_ladder(_EFFECTS, half=_EFFECTS), "194425a20251483afd23e5dc7f9f989931476793d50e01b778eb1721ca6964c5"),
+        (make_ladder(_EFFECTS, half=_EFFECTS), "536dd839d3e026584c990f684fcbc2bd16bdfe6c36301fe2fa507ec6fd3b4514"),
     ],
 )
 def test_a_plan_keeps_its_format_and_hash(comparison: Comparison, digest: str, tmp_path: Path) -> None:

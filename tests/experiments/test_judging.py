@@ -287,7 +287,7 @@ def test_a_plan_warns_of_what_it_cannot_show() -> None:
     found = planned_effect(0.02, 5, 8, PLAN)
     signs, both = found.warnings
     assert found.smallest_p > PLAN.level / 8
-    assert "cannot go below p = 0.0625, and 0.00313 is asked for" in signs
+    assert "cannot go below p = 0.0625, and the tests are at 0.00313" in signs
     assert signs.endswith("10 seeds would do.")
     assert planned_effect(0.02, 10, 8, PLAN).smallest_p <= PLAN.level / 8 < planned_effect(0.02, 9, 8, PLAN).smallest_p
     find, show = count_needed(0.02, PLAN.margin, 0.025 / 8), equivalence_count_needed(0.02, PLAN.margin, 0.025 / 8)

@@ -10,7 +10,15 @@ import pytest
 from attnlab.corpora import CorpusSpec, open_corpus
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError, UnknownNameError
-from attnlab.experiments.planning.budgets import MOST_EPOCHS, Budget, budget, check_rungs, check_text, on_rung
+from attnlab.experiments.planning.budgets import (
+    MOST_EPOCHS,
+    Budget,
+    budget,
+    check_rungs,
+    check_text,
+    on_rung,
+    usual_rate,
+)
 from attnlab.models import ModelSpec
 from attnlab.training import RunSpec
 
@@ -133,3 +141,11 @@ def test_a_budget_that_repeats_its_text_too_often_is_refused(tmp_path: Path) -> 
     with pytest.raises(SpecError, match=r"72,001 tokens are 8\.0 times the 9,000 training tokens") as caught:
         check_text(Budget(1, 1, 1, most + 1, 1, 1), corpus)
     assert "`python`" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rate"),
+    [(18_336, 0.0095), (30_592, 0.01344), (64_320, 0.0118), (168_640, 0.0045), (125_000_000, 6e-4), (13e9, 1e-4)],
+)
+def test_usual_rates_are_near_those_searched_and_those_of_gpt3(parameters: int, rate: float) -> None:
+    assert rate / 2 < usual_rate(parameters) < 2 * rate

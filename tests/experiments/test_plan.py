@@ -13,9 +13,10 @@ import pytest
 from attnlab.corpora import open_corpus
 from attnlab.errors import FileError, SpecError, UnknownNameError
 from attnlab.experiments.launching.jobs import LaunchListener
+from attnlab.experiments.planning.budgets import usual_rate
 from attnlab.experiments.planning.pilot import DEFAULT, recorded_rates
 from attnlab.experiments.planning.plan import Plan, Trial
-from attnlab.experiments.planning.planner import corpus_spec, make_plan
+from attnlab.experiments.planning.planner import arms_at, corpus_spec, make_plan
 from attnlab.experiments.planning.procedure import planned_effect
 from attnlab.experiments.request import Request
 from attnlab.statistics import upper_sd
@@ -156,6 +157,27 @@ def test_recorded_rates_serve_the_same_ladder_with_other_tokens() -> None:
     for changes in ({"recipe": "fast"}, {"corpus": "world"}, {"changes": ("context_length=32",)}):
         assert recorded_rates(Request(**ladder, **changes, tokens_per_parameter=160), "25k") == {}, changes
     assert recorded_rates(Request(size="25k", steps=100), "25k") == {}
+
+
+def test_a_ladder_without_recorded_rates_has_those_usual_at_its_sizes(tmp_path: Path) -> None:
+    request = Request(
+        variants=("tied-kv", "muon", "learning_rate=0.5"),
+        size="25k",
+        rungs=("14k",),
+        tokens_per_parameter=0.3,
+        corpus="kinship",
+    )
+    corpus = open_corpus(corpus_spec(request), tmp_path)
+    for size in ("14k", "25k"):
+        softmax, tied, muon, high = arms_at(request, size, 1.0, corpus)
+        rate = usual_rate(softmax.parameters)
+        assert softmax.run.learning_rate == tied.run.learning_rate == rate
+        assert "usual at this size" in softmax.rate_from
+        assert muon.run.learning_rate is None  # the optimizer's own
+        assert high.run.learning_rate == 0.5
+        assert all(arm.run.learning_rate in {None, 0.5} for arm in arms_at(request, size, 1.0, corpus, recorded=False))
+    steps = request.replace(rungs=(), tokens_per_parameter=None, steps=5)
+    assert arms_at(steps, "25k", 1.0, corpus)[0].run.learning_rate is None  # the recipe's own
 
 
 def test_trials_at_the_rates_that_are_taken_show_the_noise(tmp_path: Path) -> None:

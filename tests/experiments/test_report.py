@@ -117,6 +117,8 @@ def test_a_plan_has_rows_before_anything_ran() -> None:
         r"to be equivalent with \d+ % power; for 1 %, the margin, \d+ seeds are needed",
         rows["power"],
     )
+    rates = "softmax 0.003, tied-kv 0.003, cosine 0.003, cosine-learned 0.003"
+    assert rows["rates"] == f"nano: {rates} – a recorded search (docs/log.md)"
     assert rows["size"].startswith("nano: 230,000 parameters (786,432 without embeddings), 253 k tokens in 330 steps")
     assert not any(value.startswith(("+", "−")) for value in rows.values())
 

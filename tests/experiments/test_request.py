@@ -48,6 +48,16 @@ def test_what_cannot_be_asked(fields: dict[str, object], words: str) -> None:
     assert caught.value.hint
 
 
+def test_a_size_by_number_or_smaller_rungs_choose_the_tokens() -> None:
+    assert Request(size="100k").tokens_per_parameter == Request().tokens_per_parameter
+    assert Request(size="nano", rungs=("14k",)).tokens_per_parameter == Request().tokens_per_parameter
+    assert Request(size="100k", tokens_per_parameter=20).tokens_per_parameter == 20
+    for fields in ({"size": "100k", "steps": 10}, {"size": "nano"}, {"size": "100k", "tokens_per_parameter": None}):
+        assert Request(**fields).tokens_per_parameter is None, fields
+    with pytest.raises(SpecError, match="needs tokens_per_parameter"):
+        Request(rungs=("14k",), tokens_per_parameter=None)
+
+
 def test_a_path_means_the_same_file_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert Request(corpus="notes.txt").corpus == str(tmp_path / "notes.txt")

@@ -105,7 +105,7 @@ class Request(ExperimentRequest):
     """A comparison as a user asks for it. A field that is None is chosen when the plan is made.
 
     `size` is the largest, which decides; at `rungs` the same arms are trained too. With `tokens_per_parameter`, batch,
-    steps and warm-up of every rung follow from its size (`planning/budgets.py`).
+    steps, warm-up and learning rate of every rung follow from its size (`planning/budgets.py`).
     """
 
     what = "a comparison"
@@ -127,12 +127,19 @@ class Request(ExperimentRequest):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_ladder(cls, fields: Any) -> Any:
-        """Fill in the default ladder where nothing is said about sizes and lengths."""
+    def _default_lengths(cls, fields: Any) -> Any:
+        """Fill in the default ladder where nothing is said about sizes and lengths, and tokens where only sizes are.
+
+        A size with a name of its own, such as nano, has the steps of the recipe.
+        """
         said = ("size", "rungs", "tokens_per_parameter", "steps", "starts")
-        if not isinstance(fields, dict) or any(fields.get(name) for name in said):
+        if not isinstance(fields, dict) or any(fields.get(name) for name in said[2:]):
             return fields
-        return {**fields, "rungs": DEFAULT_RUNGS, "tokens_per_parameter": DEFAULT_TOKENS}
+        if not any(fields.get(name) for name in said):
+            return {**fields, "rungs": DEFAULT_RUNGS, "tokens_per_parameter": DEFAULT_TOKENS}
+        if fields.get("rungs") or str(fields.get("size"))[:1].isdigit():
+            return {"tokens_per_parameter": DEFAULT_TOKENS, **fields}
+        return fields
 
     @field_validator("corpus")
     @classmethod
@@ -149,7 +156,9 @@ class Request(ExperimentRequest):
                 hint="give tokens_per_parameter instead of steps, or leave out the rungs",
             )
         if self.rungs and self.tokens_per_parameter is None:
-            raise SpecError("a ladder needs tokens_per_parameter", hint=f"use {DEFAULT_TOKENS:g}, the default")
+            raise SpecError(
+                "a ladder needs tokens_per_parameter", hint=f"use `tokens_per_parameter={DEFAULT_TOKENS:g}`"
+            )
         return self
 
     @model_validator(mode="after")

@@ -60,9 +60,9 @@ class SizeOptions:
         A number of non-embedding parameters such as 25k or 0.5M, or pico, nano, micro, mini, gpt2, gpt2-medium,
         gpt2-large or gpt2-xl.
     rungs
-        Smaller sizes that are trained too, such as 6k,14k; needs tokens_per_parameter.
+        Smaller sizes that are trained too, such as 6k,14k.
     tokens_per_parameter
-        Training tokens for each parameter of the baseline, embeddings included.
+        Training tokens for each parameter of the baseline, embeddings included; 120 for sizes by number.
     """
 
     steps: int | None = None

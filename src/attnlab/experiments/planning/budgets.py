@@ -6,7 +6,7 @@ The ladder, by which sizes can be compared:
                     N counts all parameters of the baseline
     batch         = 1024 √(N / 64 000) tokens, at least 512, in steps of 256
     warm-up       = a tenth of the steps
-    learning rate = the searched one, decaying to 0 at the last step (cosine schedule)
+    learning rate = the searched one, or 0.0092 · (N / 30 000)^(−1/3); it decays to 0 at the last step (cosine schedule)
     initial weights ~ N(0, σ²) with σ = 0.02 √(768 / width): GPT-2's own at its width
 
 Batches grow with the square root of the size, so steps do too. The context is the same on all rungs.
@@ -40,6 +40,7 @@ GPT2_STD = 0.02
 MIN_RATE = 0.0  # learning rate at the last step, of the highest
 MOST_EPOCHS = 8.0  # more repetitions of the same text change what is measured
 _BATCH_TOKENS, _BATCH_AT = 1024, 64_000  # tokens in a batch, for so many parameters
+_RATE, _RATE_AT, _RATE_EXPONENT = 0.0092, 30_000, -1 / 3
 _BATCH_STEP, _LEAST_BATCH = 256, 512
 _FIELDS: dict[Match, str] = {"parameters": "mlp_width", "flops": "mlp_width", "cache": "head_width"}
 _EVEN = 2  # widths that positions can rotate in pairs
@@ -74,6 +75,15 @@ def budget(model: ModelSpec, tokens_per_parameter: float, least_tokens: int = 0,
     tokens = share * max(tokens_per_parameter * count, least_tokens)
     steps = max(1, math.ceil(tokens / (rows * model.context_length)))
     return Budget(count, bare_parameters(model), rows, steps, math.ceil(WARMUP * steps), model.context_length)
+
+
+def usual_rate(parameters: int) -> float:
+    """Return a learning rate for AdamW at this size, embeddings included, where none was searched.
+
+    The rates found for softmax from 9 k to 169 k parameters (docs/log.md) lie within a factor of two of it, and so do
+    those of GPT-3 from 125 M to 175 B (arXiv 2005.14165, table 2.1).
+    """
+    return float(f"{_RATE * (parameters / _RATE_AT) ** _RATE_EXPONENT:.4g}")
 
 
 def bare_parameters(model: ModelSpec) -> int:

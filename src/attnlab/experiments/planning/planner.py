@@ -15,7 +15,7 @@ from attnlab.corpora import Corpus, CorpusSpec, bigram_loss
 from attnlab.cost import model_cost
 from attnlab.errors import SpecError
 from attnlab.experiments.launching.jobs import Launcher, LaunchListener
-from attnlab.experiments.planning.budgets import bare_parameters, budget, check_text, match, on_rung
+from attnlab.experiments.planning.budgets import bare_parameters, budget, check_text, match, on_rung, usual_rate
 from attnlab.experiments.planning.pilot import find_noise, recorded_noise, recorded_rates
 from attnlab.experiments.planning.plan import METRIC, Arm, CostMatch, Plan, Rung, Trial
 from attnlab.experiments.planning.procedure import Procedure, Sensitivity, planned_effect, rung_shares
@@ -155,6 +155,7 @@ def arms_at(request: Request, size: str, share: float, corpus: Corpus, *, record
     """
     base = _base(request, size, share, corpus)
     known = request.rates.get(size, {}) or (recorded_rates(request, size) if recorded else {})
+    on_ladder = recorded and request.tokens_per_parameter is not None
     arms = []
     for name in (request.baseline, *_trained_at(request, size)):
         change = treatment(name)
@@ -169,6 +170,10 @@ def arms_at(request: Request, size: str, share: float, corpus: Corpus, *, record
         elif request.baseline in known:
             run = run.replace(learning_rate=known[request.baseline])
             rate_from = "the baseline's, not tuned for this arm"
+        elif on_ladder and run.recipe == "gpt2" and run.optimizer is None:
+            count = model_cost(treatment(request.baseline).change(base).model(corpus)).parameters
+            run = run.replace(learning_rate=usual_rate(count))
+            rate_from = "usual at this size, not searched for this arm"
         else:
             rate_from = "the recipe's own, not tuned for this arm"
         arms.append(_arm(change.name, change.meaning, run, rate_from, corpus))

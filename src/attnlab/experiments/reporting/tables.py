@@ -142,6 +142,7 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
             f"the same order, and {_beginning(plan)}",
         ),
         *_rung_rows(plan),
+        *_rate_rows(plan),
         ("text", f"{request.corpus}, tokens by {request.tokenizer} (hash {plan.corpus_hash[:12]})"),
         ("metric", f"{plan.metric}, never the best of a curve"),
         ("tests", plan.procedure.in_words(len(plan.others))),
@@ -191,6 +192,21 @@ def _for_margin(plan: Plan) -> str:
     if plan.seeds_for_margin is None:
         return f"for {margin}, no number of seeds would do"
     return f"for {margin}, {plan.seeds_for_margin} seeds are needed"
+
+
+def _rate_rows(plan: Plan) -> list[tuple[str, str]]:
+    """Return a row of learning rates for each size, ascending, with where they come from."""
+    rows = []
+    for rung in plan.rungs:
+        if rung.halved:  # at the rates of the whole
+            continue
+        sources: dict[str, list[str]] = {}
+        for arm in rung.arms:
+            rate = "" if arm.run.learning_rate is None else f" {arm.run.learning_rate:g}"
+            sources.setdefault(arm.rate_from, []).append(f"{arm.name}{rate}")
+        words = "; ".join(f"{', '.join(rates)} – {source}" for source, rates in sources.items())
+        rows.append(("rates", f"{rung.name}: {words}"))
+    return rows
 
 
 def plan_table(comparison: Comparison) -> Table:

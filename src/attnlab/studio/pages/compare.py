@@ -63,7 +63,7 @@ class ComparePage(ExperimentForm):
             markup("Over sizes", "summary")
             with ui.element("div").classes("fields"):
                 self.words("rungs", "smaller sizes too", hint="as in 14k 25k, each with all arms")
-                self.real("tokens_per_parameter", "tokens per parameter", hint="empty: by steps", optional=True)
+                self.real("tokens_per_parameter", "tokens per parameter", hint="empty: 120, or by steps", optional=True)
             markup('For a trend over three sizes or more, <a href="/scale">plan a study</a>.', "p").classes("soft")
         with ui.element("details"):
             markup("How it is judged", "summary")
@@ -80,7 +80,8 @@ class ComparePage(ExperimentForm):
         return None if field == "size" and "size" not in self.fields else super()._value(field)
 
     def request(self) -> Any:
-        self.fields = {name: value for name, value in self.fields.items() if name != "size" or value}
+        chosen = ("size", "tokens_per_parameter")  # by the request, where they are empty
+        self.fields = {name: value for name, value in self.fields.items() if name not in chosen or value}
         return super().request()
 
     async def start(self) -> None:
