@@ -111,9 +111,9 @@ class LinearAttention(Operator):
     )
 
     def define(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
-        likeness = _feature(query) @ _feature(key).transpose(-2, -1)
-        likeness = likeness * visibility.grid(query.device)
-        return _ratio(likeness @ _with_one(value))
+        similarity = _feature(query) @ _feature(key).transpose(-2, -1)
+        similarity = similarity * visibility.grid(query.device)
+        return _ratio(similarity @ _with_one(value))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
         def some_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
