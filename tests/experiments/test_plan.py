@@ -154,6 +154,7 @@ def test_recorded_rates_serve_the_same_ladder_with_other_tokens() -> None:
     twice = Request(**ladder, tokens_per_parameter=160)
     assert {size: recorded_rates(twice, size) for size in usual} == usual
     assert recorded_rates(twice, "55k") == {}
+    assert recorded_rates(Request(size="25k"), "25k") == recorded_rates(Request(size="1M"), "25k") == usual["25k"]
     for changes in ({"recipe": "fast"}, {"corpus": "world"}, {"changes": ("context_length=32",)}):
         assert recorded_rates(Request(**ladder, **changes, tokens_per_parameter=160), "25k") == {}, changes
     assert recorded_rates(Request(size="25k", steps=100), "25k") == {}

@@ -97,13 +97,9 @@ DEFAULT = RecordedSetting(
     pilot_seeds=tuple(range(100, 116)),
 )
 
-_TOKENS = "tokens_per_parameter"
-# Fields of a request that the recorded numbers depend on.
-_SAME = (
+# Fields of a request that the recorded rates of a size depend on, and those that the recorded noise depends on.
+_SAME_RATES = (
     "recipe",
-    "size",
-    "rungs",
-    _TOKENS,
     "least_tokens",
     "steps",
     "corpus",
@@ -113,11 +109,12 @@ _SAME = (
     "changes",
     "starts",
 )
+_SAME_NOISE = ("size", "rungs", "tokens_per_parameter", *_SAME_RATES)
 
 
 def recorded_rates(request: Request, size: str) -> Mapping[str, float]:
     """Return the recorded rates of a size by arm: those of the default setting, also with more or fewer tokens."""
-    known = request.tokens_per_parameter is not None and _keeps(request, [name for name in _SAME if name != _TOKENS])
+    known = request.tokens_per_parameter is not None and _keeps(request, _SAME_RATES)
     return DEFAULT.rates.get(size, {}) if known else {}
 
 
@@ -163,7 +160,7 @@ def recorded_noise(request: Request) -> Pilot:
 
 def _is_recorded(request: Request) -> bool:
     """Return whether noise was recorded of this request: at the recorded rates, against the usual baseline."""
-    return _keeps(request, _SAME) and not request.tune and request.baseline == Request().baseline
+    return _keeps(request, _SAME_NOISE) and not request.tune and request.baseline == Request().baseline
 
 
 def _keeps(request: Request, names: Sequence[str]) -> bool:
