@@ -106,7 +106,8 @@ study: $(TEST)
 	$(PUBLISH) docs/study-two-corpora $(STUDY) --rungs 14k,55k,150k --no-half-tokens --corpus python --corpus docstrings \
 	    --held-out docstrings
 	$(PUBLISH) docs/study-claims $(CLAIMED)
-	$(PUBLISH) docs/study-recall compare --ladder
+	$(PUBLISH) docs/study-recall compare --ladder --corpus mqar
+	$(PUBLISH) docs/study-recall-100k compare --ladder --corpus mqar --size 100k
 
 # $(call insert,NAME,FILE,COMMAND): what the command prints, between the marks of that name.
 define insert

@@ -85,7 +85,8 @@ def recall_words(rungs: Sequence[RecallRung]) -> list[str]:
         if not rung.is_learned:
             words.append(
                 f"With {rung.pairs} pairs {rung.baseline} itself answers {rung.right(rung.baseline)} of the queries. "
-                "That is too little to compare recall, so no verdict is shown; more steps may help."
+                "That is too little to compare recall, so no verdict is shown; more steps or a searched learning rate "
+                "may help."
             )
     return words
 
