@@ -207,7 +207,7 @@ def bars_table(bars: Sequence[JudgedBar]) -> Table:
             )
         )
     headings = ("bar", "verdict", "limit", "worst", "of", "met by")
-    return Table(headings, rows, text_columns=(0, 1, 4), wrap_columns=(0,), tones=_TONES)
+    return Table(headings, rows, text_columns=(0, 1, 4), wrap_columns=(4,), tones=_TONES)
 
 
 def figures_table(bars: Sequence[JudgedBar], *, missed_only: bool = False) -> Table:
@@ -220,7 +220,7 @@ def figures_table(bars: Sequence[JudgedBar], *, missed_only: bool = False) -> Ta
         if not missed_only or figure.met is False
     ]
     headings = ("bar", "of", "figure", "limit", "verdict")
-    return Table(headings, rows, text_columns=(0, 1, 4), wrap_columns=(0,), tones=_TONES)
+    return Table(headings, rows, text_columns=(0, 1, 4), wrap_columns=(1,), tones=_TONES)
 
 
 def _limit(bar: JudgedBar) -> str:
