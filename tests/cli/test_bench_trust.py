@@ -48,7 +48,7 @@ def test_verification_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert values["verify-loading"] > 0
     receipts, run = (found["figures"][name] for name in ("seconds of its receipts", "seconds of a run"))
     assert min(receipts, run) > 0
-    assert values["verify-training"] == pytest.approx(run / (run - receipts))  # which seconds of a run say little about
+    assert values["verify-training"] == pytest.approx(run / (run - receipts))  # a run of moments: any value
 
 
 def test_only_a_comparison_is_verified(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,8 +80,8 @@ def budget(model: ModelSpec, tokens_per_parameter: float, least_tokens: int = 0,
 def usual_rate(parameters: int) -> float:
     """Return a learning rate for AdamW at this size, embeddings included, where none was searched.
 
-    The rates found for softmax from 9 k to 169 k parameters (docs/log.md) lie within a factor of two of it, and so do
-    those of GPT-3 from 125 M to 175 B (arXiv 2005.14165, table 2.1).
+    The rates found for softmax from 9 k to 169 k parameters (docs/log.md) lie within a factor of two of it, but for one
+    that a finer search corrected, and so do those of GPT-3 from 125 M to 175 B (arXiv 2005.14165, table 2.1).
     """
     return float(f"{_RATE * (parameters / _RATE_AT) ** _RATE_EXPONENT:.4g}")
 

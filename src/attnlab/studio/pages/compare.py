@@ -81,7 +81,9 @@ class ComparePage(ExperimentForm):
 
     def request(self) -> Any:
         chosen = ("size", "tokens_per_parameter")  # by the request, where they are empty
-        self.fields = {name: value for name, value in self.fields.items() if name not in chosen or value}
+        self.fields = {
+            name: value for name, value in self.fields.items() if name not in chosen or value not in ("", None)
+        }
         return super().request()
 
     async def start(self) -> None:
